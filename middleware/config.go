@@ -114,6 +114,12 @@ type SessionConfig struct {
 	// was rejected, and gives later steps the feature disputed_steps; also where Off. A run
 	// that nobody names is told by how its conversation begins.
 	CountDisputes bool
+	// DoubtUpTo, above 0, has steps counted in which two answers that call a tool differ, and gives
+	// later ones the features that begin with [feature.Doubt]. These fade where the steps cost
+	// more than this share of what always asking the model Dearest would.
+	DoubtUpTo float64
+	// Dearest names the model that is asked where answers differ.
+	Dearest string
 	// SwitchCostUSD is added to the predicted cost of every model but the last
 	// one used in the session.
 	SwitchCostUSD float64

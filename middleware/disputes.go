@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -11,9 +12,19 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Disputes returns how many earlier steps of the query's run had answers that differed, or
-// one that was rejected. It is 0 unless [SessionConfig.CountDisputes] is set.
-func (s *Sessions) Disputes(q *sdk.Query) int {
+// AddFeatures adds to the query's features how many earlier steps of its run had answers that
+// differed, or one that was rejected, where [SessionConfig.CountDisputes] is set, and with
+// [SessionConfig.DoubtUpTo] how often two answers that call each tool differ.
+func (s *Sessions) AddFeatures(q *sdk.Query) {
+	if n := s.disputes(q); n > 0 {
+		q.Features[feature.DisputedSteps] = float64(n)
+	}
+	if s.c.DoubtUpTo > 0 {
+		s.kept.doubts.addFeatures(q, s.c.DoubtUpTo)
+	}
+}
+
+func (s *Sessions) disputes(q *sdk.Query) int {
 	if !s.c.CountDisputes {
 		return 0
 	}
@@ -32,8 +43,13 @@ func (s *Sessions) Disputes(q *sdk.Query) int {
 	return known.disputes
 }
 
-// RecordDispute counts the step of a query if its answers differed, or one was rejected.
+// RecordDispute counts the step of a query if its answers differed, or one was rejected, and how
+// often answers that call its tools do.
 func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result) {
+	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
+	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && (result.Trace.Mode == "" || result.Trace.Mode == string(Enforce)) {
+		s.kept.doubts.record(result, &s.models[i])
+	}
 	if !s.c.CountDisputes {
 		return
 	}

@@ -115,20 +115,25 @@ func TestShadowsCountNoDisputes(t *testing.T) {
 func TestRejectedAnswersDispute(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := middleware.NewSessions(middleware.SessionConfig{CountDisputes: true}, nil, func() time.Time { return now })
+	disputes := func(q sdk.Query) float64 {
+		q.Features = map[string]float64{}
+		s.AddFeatures(&q)
+		return q.Features[feature.DisputedSteps]
+	}
 	q := &sdk.Query{Run: "a"}
 	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
-	if n := s.Disputes(q); n != 0 {
-		t.Errorf("%d after an answer that passed", n)
+	if n := disputes(*q); n != 0 {
+		t.Errorf("%v after an answer that passed", n)
 	}
 	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}})
-	if n := s.Disputes(q); n != 1 {
-		t.Errorf("%d after a rejected answer, want 1", n)
+	if n := disputes(*q); n != 1 {
+		t.Errorf("%v after a rejected answer, want 1", n)
 	}
-	if n := s.Disputes(&sdk.Query{}); n != 0 {
-		t.Errorf("%d of a query of which nothing is known", n)
+	if n := disputes(sdk.Query{}); n != 0 {
+		t.Errorf("%v of a query of which nothing is known", n)
 	}
 	now = now.Add(time.Hour)
-	if n := s.Disputes(q); n != 0 {
-		t.Errorf("%d after an hour", n)
+	if n := disputes(*q); n != 0 {
+		t.Errorf("%v after an hour", n)
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -193,9 +192,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	defer func() { cb.end(ctx, resp, err) }()
 
 	c := newCall(ctx, m, messages, options)
-	if n := m.sessions.Disputes(&c.query); n > 0 {
-		c.query.Features[feature.DisputedSteps] = float64(n)
-	}
+	m.sessions.AddFeatures(&c.query)
 	if m.embedder.has(c.given.Model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.given.Model + " makes embeddings, and no answers"}
 	}

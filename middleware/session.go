@@ -28,6 +28,7 @@ type Sessions struct {
 type conversations struct {
 	seed   maphash.Seed
 	shards [16]sessionShard
+	doubts doubts
 }
 
 type modelKey struct{ Name, Provider, Served string }
@@ -40,7 +41,7 @@ type sessionShard struct {
 type session struct {
 	last modelKey
 	used time.Time
-	// disputes counts the disputed steps of a run; see [Sessions.Disputes].
+	// disputes counts the disputed steps of a run; see [Sessions.AddFeatures].
 	disputes int
 	// cached has, for each model, the tokens of the conversation that it has read
 	// and when.

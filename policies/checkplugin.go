@@ -30,6 +30,9 @@ func (l *loader) plugins(p *Policy) {
 			l.builtIn(&e)
 			continue
 		}
+		if e.DoubtUpTo > 0 {
+			l.complain(l.place("estimator", e.Name, "doubt_up_to"), "only the estimator \"agreement\" doubts", "", "Remove doubt_up_to.")
+		}
 		role := roleEstimator
 		if e.Estimates == "cost" {
 			role = roleCostEstimator

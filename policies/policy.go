@@ -118,6 +118,10 @@ type Estimator struct {
 	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail" default:"abstain"`
 	// Longest call; the plugin's call_timeout when "0s".
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+	// With "agreement" and no profile: answers that agree are believed less where those that call the
+	// same tool differ on many steps, so that the dearest model is asked, as long as all costs at most
+	// this share of always asking it. 0 believes all alike.
+	DoubtUpTo float64 `policy:"doubt_up_to" min:"0" max:"1" default:"0"`
 
 	When   When   `policy:"when,block"`
 	Config Config `policy:"config,block"`

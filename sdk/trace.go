@@ -198,6 +198,8 @@ type Call struct {
 	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
 	Answer string `json:"answer,omitempty"`
+	// Tools are the names of the tools that the answer calls.
+	Tools []string `json:"tools,omitempty"`
 	// Key is equal for answers to one query that say the same: a hash of the tool calls or
 	// the final answer in canonical form, also where answers are redacted.
 	Key     string             `json:"key,omitempty"`

@@ -110,12 +110,16 @@ func otherKeys(list []offer) string {
 func pairBlocks(pair *policies.Pair) string {
 	return fmt.Sprintf(`# Whether the answers of the two cheap models say the same: tool calls are compared by their
 # arguments. Both are asked at once; where they agree the step ends, else the large model is asked.
+# It is asked, too, where they agree on a call of a tool on which they differ more than one time in
+# ten, as long as all costs at most doubt_up_to of always asking it, and its answer is then taken.
 estimator "agreement" {
-  plugin = "agreement"
+  plugin      = "agreement"
+  doubt_up_to = %[4]v
 }
 strategy "threshold" {
   order     = [%[1]q, %[2]q, %[3]q]
   threshold = 0.9
+  answer    = "last"
   parallel  = true
 }
 
@@ -138,5 +142,5 @@ holdout {
   share = 0.05
 }
 
-`, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name)
+`, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name, policies.DoubtUpTo)
 }

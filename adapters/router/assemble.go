@@ -207,7 +207,7 @@ func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins
 	for i := range p.Models {
 		stated[i] = p.Models[i].Quality.StatedMean()
 	}
-	return estimate.OfPriors(p.SDKModels(), stated).QualityEstimator(), nil
+	return doubting{estimate.OfPriors(p.SDKModels(), stated).QualityEstimator()}, nil
 }
 
 // pace returns what gives each query that no match block claims its strategy, so that
@@ -247,6 +247,11 @@ func newCoin(seed uint64) func() float64 {
 
 func sessions(p *policies.Policy) middleware.SessionConfig {
 	c := middleware.SessionConfig{Off: p.Session == nil, CountDisputes: p.CountsSetbacks()}
+	for i := range p.Estimators {
+		if e := &p.Estimators[i]; e.BuiltIn() && p.Fit == nil && e.DoubtUpTo > 0 {
+			c.DoubtUpTo, c.Dearest = e.DoubtUpTo, p.Dearest()
+		}
+	}
 	if s := p.Session; s != nil {
 		c.SwitchCostUSD, c.IdleTimeout, c.IgnoreCache = s.SwitchUSD, s.IdleTimeout, !s.CacheAware
 	}

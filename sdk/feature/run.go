@@ -1,5 +1,11 @@
 package feature
 
+import (
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
 // Names of the features of a query that tell how its run has gone so far. The middleware
 // measures them.
 const (
@@ -10,6 +16,10 @@ const (
 	ToolErrors = "tool_errors"
 	// RepeatedCalls counts the calls of tools that were made before, word for word.
 	RepeatedCalls = "repeated_calls"
+	// Doubt begins the name of a tool: on which share of the steps two answers that call it
+	// differ, less where what is done about that has become dear. With no name behind it, it is
+	// about answers that call none.
+	Doubt = "doubt:"
 )
 
 // Setbacks sums up what a query's features tell of its run: each disputed step is a
@@ -17,4 +27,27 @@ const (
 // half of one.
 func Setbacks(features map[string]float64) float64 {
 	return features[DisputedSteps] + (features[ToolErrors]+features[RepeatedCalls])/2
+}
+
+// ToolsOf returns the names of the tools that an answer calls, sorted and each once, or one
+// empty name where it calls none.
+func ToolsOf(a *sdk.Answer) []string {
+	if len(a.ToolCalls) == 0 {
+		return []string{""}
+	}
+	names := make([]string, len(a.ToolCalls))
+	for i := range a.ToolCalls {
+		names[i] = a.ToolCalls[i].Name
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// AnswerDoubt returns the greatest doubt of a query's features about the tools that an answer
+// calls: on which share of the steps two such answers differ.
+func AnswerDoubt(features map[string]float64, a *sdk.Answer) (doubt float64) {
+	for _, name := range ToolsOf(a) {
+		doubt = max(doubt, features[Doubt+name])
+	}
+	return doubt
 }

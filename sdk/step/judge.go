@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // judges reports whether v judges the model's answers to q.
@@ -54,6 +55,9 @@ func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	verdict, err := r.assess(ctx, i, answer)
 	rec := &r.t.Calls[len(r.t.Calls)-1]
 	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
+	if len(answer.ToolCalls) > 0 {
+		rec.Tools = feature.ToolsOf(answer)
+	}
 	r.callOf = append(r.callOf, len(r.t.Calls)-1)
 	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
 	r.state.Ran = append(r.state.Ran, i)

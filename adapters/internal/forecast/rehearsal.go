@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
-	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -177,14 +177,13 @@ func (r *rehearsal) clusters() func(n int) int {
 // one runs query n, of a cluster, and adds it to the forecast.
 func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	r.begin(n)
-	q := r.world.Query(n)
-	if disputes := r.sessions.Disputes(q); disputes > 0 {
-		own := *q
-		own.Features = map[string]float64{}
-		maps.Copy(own.Features, q.Features)
-		own.Features[feature.DisputedSteps] = float64(disputes)
-		q = &own
+	own := *r.world.Query(n)
+	q := &own
+	q.Features = maps.Clone(q.Features)
+	if q.Features == nil {
+		q.Features = map[string]float64{}
 	}
+	r.sessions.AddFeatures(q)
 	clear(r.truth)
 	clear(r.sold)
 	req := step.Request{Query: q, Caller: step.CallerFunc(r.call), CostOffsets: r.sessions.Offsets(q.Session)}
@@ -292,7 +291,11 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
 	}
-	return &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.unsold(m.Name, o.Signals), Usage: usage}, nil
+	answer := &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.unsold(m.Name, o.Signals), Usage: usage}
+	for _, tool := range o.Tools {
+		answer.ToolCalls = append(answer.ToolCalls, sdk.ToolCall{Name: tool, Arguments: strconv.Quote(o.Text)})
+	}
+	return answer, nil
 }
 
 // unsold returns the signals of a model's answer but for those that a verifier finds, which

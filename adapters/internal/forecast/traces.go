@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +71,9 @@ func (t *Traces) Len() int { return len(t.Steps) }
 func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
 	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, Conversation: s.Conversation, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
-	delete(q.Features, feature.DisputedSteps) // how the policy at hand's own steps go decides
+	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // how the policy at hand's own steps go decides
+		return name == feature.DisputedSteps || strings.HasPrefix(name, feature.Doubt)
+	})
 	for _, name := range s.Tools {
 		q.Tools = append(q.Tools, sdk.Tool{Name: name})
 	}
@@ -145,6 +148,9 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		drawn.Known = known
 	}
 	drawn.Failures = o.Failures
+	if i := slices.IndexFunc(s.Calls, func(c sdk.Call) bool { return c.Tools != nil }); i >= 0 && drawn.Text != "" {
+		drawn.Tools = s.Calls[i].Tools
+	}
 	// A profile knows its costs, which are as far off from what was expected as those of the
 	// models that ran; else its lengths are as theirs.
 	ratio := costRatio(s)
@@ -320,7 +326,7 @@ func callOutcome(s *sdk.Trace, m Model) Outcome {
 			continue
 		}
 		o := Outcome{
-			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Failures: failures,
+			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
 		if q, ok := c.Verdict.Quality(); ok {

@@ -43,6 +43,8 @@ type Outcome struct {
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
+	// Tools are those that the answer calls.
+	Tools []string
 	// Verdicts are what verifiers said of the answer, 1 a pass and 0 a fail, where that is
 	// recorded beside its quality; nil where the quality is what they say.
 	Verdicts map[string]float64

@@ -1,0 +1,40 @@
+package router
+
+import (
+	"context"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
+)
+
+// doubting believes answers that agree less where answers that call the same tool often differ:
+// at most 1 - d^(n-1) where n agree, and others differ on a share d of the steps.
+type doubting struct{ sdk.QualityEstimator }
+
+// EstimateQuality implements [sdk.QualityEstimator].
+func (e doubting) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	resp, err := e.QualityEstimator.EstimateQuality(ctx, req)
+	if err != nil || len(req.Attempts) < 2 {
+		return resp, err
+	}
+	for i := range req.Attempts {
+		answer, agree := &req.Attempts[i].Answer, -1
+		for k := range req.Attempts {
+			if req.Attempts[k].Answer.Key == answer.Key {
+				agree++
+			}
+		}
+		doubt := feature.AnswerDoubt(req.Query.Features, answer)
+		if agree == 0 || doubt == 0 {
+			continue
+		}
+		most := 1 - math.Pow(doubt, float64(agree))
+		for m, name := range req.Models {
+			if name == answer.Model {
+				resp.Estimates[m].Mean = min(resp.Estimates[m].Mean, most)
+			}
+		}
+	}
+	return resp, nil
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -234,7 +235,8 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 	}
 	var fitted struct {
 		InUse struct {
-			CostUSD float64 `json:"cost_usd"`
+			CostUSD      float64 `json:"cost_usd"`
+			CostStdError float64 `json:"cost_std_error"`
 		} `json:"in_use"`
 		Without struct {
 			CostUSD float64 `json:"cost_usd"`
@@ -254,7 +256,10 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 	if want := fmt.Sprintf("\"cost_usd\": %v", fitted.Without.CostUSD); fitted.Without.CostUSD == 0 || !strings.Contains(planned, want) {
 		t.Errorf("fit says %+v without the profile, and the plan\n%s", fitted, planned)
 	}
-	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs") {
+	usd := func(x float64) string { return fmt.Sprintf("%.4g", x) }
+	low, high := forecast.Further(fitted.InUse.CostUSD, fitted.InUse.CostStdError)
+	further := fmt.Sprintf("%s USD (%s to %s)", usd(fitted.InUse.CostUSD), usd(low), usd(high))
+	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs "+further) {
 		t.Errorf("fit does not say it:\n%s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
 )
@@ -26,8 +27,12 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
 		w.warnUnchecked(f.policy, result.Unchecked)
 		if u.With != nil {
-			w.f("IN USE a query costs %s ± %s USD, and %s ± %s without the profile: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
-				dollars(u.With.CostUSD), dollars(2*u.With.CostStdError), dollars(u.Without.CostUSD), dollars(2*u.Without.CostStdError), u.With.Policy)
+			usd := func(f *forecast.Forecast) string {
+				low, high := forecast.Further(f.CostUSD, f.CostStdError)
+				return fmt.Sprintf("%s USD (%s to %s)", dollars(f.CostUSD), dollars(low), dollars(high))
+			}
+			w.f("IN USE a query costs %s, and %s without the profile: %s with its match blocks and holdout, on the runs of these traces and, in 95 of 100 cases, as many further ones, as stepfall policy plan --traces has it\n",
+				usd(u.With), usd(u.Without), u.With.Policy)
 		}
 		if rival != nil {
 			rival.print(w, path)

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -34,18 +35,18 @@ type watch struct {
 // stepsBetweenChecks is after how many steps, or verdicts, the account is looked at.
 const stepsBetweenChecks = 20
 
-// assign says which way the run of a query goes. A query that belongs to no run and no
-// conversation is drawn by itself.
+// assign says which way the run of a query goes. Where nobody names it, a run is a conversation that
+// begins alike; a query that belongs to none is drawn by itself.
 func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
 	h := &sdk.Holdout{Share: w.policy.Holdout.Share}
 	if w.harmful.Load() && w.policy.Holdout.Fallback {
 		h.Baseline, h.Fallback = true, true
 		return h
 	}
-	if q.Run == "" && q.Session == "" {
+	if q.Run == "" && q.Session == "" && q.Conversation == "" {
 		h.Baseline = rand.Float64() < h.Share
 	} else {
-		h.Baseline = holdout.Assign(holdout.Unit(q.Tenant, q.Run, q.Session, ""), uint64(w.policy.Holdout.Seed), h.Share)
+		h.Baseline = holdout.Assign(holdout.Unit(q.Tenant, q.Run, cmp.Or(q.Session, q.Conversation), ""), uint64(w.policy.Holdout.Seed), h.Share)
 	}
 	return h
 }

@@ -140,6 +140,33 @@ func TestHoldout(t *testing.T) {
 	}
 }
 
+// Where nobody names runs, the steps of an agent's conversation go one way, and are one run.
+func TestHoldoutByConversation(t *testing.T) {
+	var traces []*sdk.Trace
+	r := openTwo(t, twoModels+"holdout {\n  share = 0.5\n}\n", 10, &traces, &strings.Builder{})
+	tools := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Parameters: map[string]any{"type": "object"}}}})
+	var account holdout.Account
+	for i := range 40 {
+		messages := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, fmt.Sprint("task ", i))}
+		for range 4 {
+			resp, err := r.GenerateContent(t.Context(), messages, tools)
+			if err != nil {
+				t.Fatal(err)
+			}
+			messages = append(messages, llms.TextParts(llms.ChatMessageTypeAI, resp.Choices[0].Content), llms.TextParts(llms.ChatMessageTypeHuman, "go on"))
+		}
+	}
+	for i, tr := range traces {
+		account.Record(t.Context(), tr)
+		if first := traces[i-i%4]; tr.Chosen != first.Chosen {
+			t.Fatalf("step %d goes to %s, and its conversation began with %s", i, tr.Chosen, first.Chosen)
+		}
+	}
+	if c := account.Compare(); c.Baseline.Runs+c.Policy.Runs != 40 || c.Baseline.Runs < 8 || c.Policy.Runs < 8 {
+		t.Errorf("40 conversations are %+v", c)
+	}
+}
+
 // A policy that is seen to be dearer is told of, and left with fallback = true.
 func TestHoldoutFallsBack(t *testing.T) {
 	for _, fallback := range []bool{false, true} {

@@ -226,7 +226,7 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 
 // holdsOut reports whether the run of a query goes the baseline's way, as every 1/share-th does.
 func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
-	unit := fmt.Sprint(r.round, " ", holdout.Unit(q.Tenant, q.Run, q.Session, fmt.Sprint(r.n)))
+	unit := fmt.Sprint(r.round, " ", holdout.Unit(q.Tenant, q.Run, cmp.Or(q.Session, q.Conversation), fmt.Sprint(r.n)))
 	isHeld, known := r.held[unit]
 	if !known {
 		n := float64(len(r.held))

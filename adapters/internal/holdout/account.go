@@ -1,6 +1,7 @@
 package holdout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -57,9 +58,10 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
+	unit := Unit(t.Tenant, t.Run, cmp.Or(t.Session, t.Conversation), t.ID)
+	r := a.runs[unit]
 	if r == nil {
-		r = a.begin(Unit(t.Tenant, t.Run, t.Session, t.ID), t.Holdout.Baseline)
+		r = a.begin(unit, t.Holdout.Baseline)
 	}
 	if r.refused {
 		return

@@ -143,7 +143,7 @@ func TestHoldout(t *testing.T) {
 // Where nobody names runs, the steps of an agent's conversation go one way, and are one run.
 func TestHoldoutByConversation(t *testing.T) {
 	var traces []*sdk.Trace
-	r := openTwo(t, twoModels+"holdout {\n  share = 0.5\n}\n", 10, &traces, &strings.Builder{})
+	r := openTwo(t, strings.ReplaceAll(twoModels, "\"go\"", "\"go\"\n  capabilities = [\"tools\"]")+"holdout {\n  share = 0.5\n}\n", 10, &traces, &strings.Builder{})
 	tools := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Parameters: map[string]any{"type": "object"}}}})
 	var account holdout.Account
 	for i := range 40 {

@@ -14,6 +14,8 @@ type Query struct {
 	Prompt string
 	// InputTokens is the length of the prompt, 0 when unknown.
 	InputTokens float64
+	// Troubles are those that the run has had with tools so far ([feature.ToolTroubles]).
+	Troubles float64
 	// Ante has one signal of quality for each model, on the scale of the table
 	// that the estimator was fitted to; nil or NaN when there is none.
 	Ante []float64

@@ -21,6 +21,9 @@ type latent struct {
 	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
 	Mean      []float64   `json:"mean"`
 	PerLength []perLength `json:"per_length"`
+	// PerTrouble is what the logarithm of one more than the run's troubles with tools adds
+	// in each group; nil where there are none.
+	PerTrouble []float64 `json:"per_trouble,omitempty"`
 	// Text predicts the ease from the words of the prompt, PerText is by how much
 	// that counts in each group; nil when the words tell nothing.
 	Text    *textModel  `json:"text,omitempty"`
@@ -108,7 +111,7 @@ func (e *latent) check(models int) error {
 	case e.Misreads != nil && (len(e.Nodes)%2 != 0 || !(e.Misreads.Share > 0 && e.Misreads.Share < 1)):
 		return fmt.Errorf("%d nodes with a share of %v misread queries", len(e.Nodes), e.Misreads.Share)
 	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
-		e.Change != nil && len(e.Change) != groups:
+		e.PerTrouble != nil && len(e.PerTrouble) != groups, e.Change != nil && len(e.Change) != groups:
 		return fmt.Errorf("parameters do not fit %d groups", groups-1)
 	}
 	for _, row := range append(e.Shift[:groups:groups], e.Change...) {
@@ -171,8 +174,11 @@ func (e *latent) groupOf(name string) int {
 }
 
 // ease returns the mean ease of a query of group g.
-func (e *latent) ease(g int, inputTokens float64) float64 {
+func (e *latent) ease(g int, inputTokens, troubles float64) float64 {
 	mean := e.Mean[g]
+	if e.PerTrouble != nil {
+		mean += e.PerTrouble[g] * math.Log1p(troubles)
+	}
 	if inputTokens > 0 {
 		mean += e.PerLength[g].Slope * (math.Log(inputTokens) - e.PerLength[g].Center)
 	}

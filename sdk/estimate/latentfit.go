@@ -25,6 +25,8 @@ const (
 	lengthPrecision = 10
 	// and so is that of what the words predict.
 	textPrecision = 2
+	// as is that of troubles with tools.
+	troublePrecision = 2
 )
 
 // fitLatent fits by expectation maximisation: the weights of the nodes given all
@@ -57,6 +59,9 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
 	e.PerLength = make([]perLength, len(e.Mean))
+	if t.ToolTroubles != nil {
+		e.PerTrouble = make([]float64, len(e.Mean))
+	}
 	f := &latentFit{latent: e, slopes: newLatentPrior(), shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
 	f.weight = square2(len(t.Queries), len(e.Nodes))
 	f.tries, f.of = triesOf(t.Models), make([]int, n)
@@ -230,20 +235,23 @@ func (f *latentFit) priorMean(q int) float64 {
 	if x := f.logTokens[q]; !math.IsNaN(x) {
 		mean += f.PerLength[g].Slope * (x - f.PerLength[g].Center)
 	}
+	if f.PerTrouble != nil {
+		mean += f.PerTrouble[g] * math.Log1p(f.t.Troubles(q))
+	}
 	if f.text != nil {
 		mean += f.PerText[g] * f.text[q]
 	}
 	return mean
 }
 
-// regressEase regresses the ease on the group, the length of the prompt and its
-// words.
+// regressEase regresses the ease on the group, the length of the prompt, its words and
+// the troubles of the run before it.
 func (f *latentFit) regressEase() {
 	for g := range f.Mean {
-		// Normal equations of [1, length, words] with ridge.
-		a, b := square(3), make([]float64, 3)
+		// Normal equations of [1, length, words, troubles] with ridge.
+		a, b := square(4), make([]float64, 4)
 		for _, q := range f.members[g] {
-			x := [3]float64{1, f.logTokens[q] - f.PerLength[g].Center, 0}
+			x := [4]float64{1, f.logTokens[q] - f.PerLength[g].Center, 0, math.Log1p(f.t.Troubles(q))}
 			if math.IsNaN(x[1]) {
 				x[1] = 0
 			}
@@ -260,6 +268,7 @@ func (f *latentFit) regressEase() {
 		a[0][0] += groupPrecision
 		a[1][1] += lengthPrecision
 		a[2][2] += textPrecision
+		a[3][3] += troublePrecision
 		c := solve(a, b)
 		if c == nil || len(f.members[g]) == 0 {
 			continue
@@ -267,6 +276,9 @@ func (f *latentFit) regressEase() {
 		f.Mean[g], f.PerLength[g].Slope = c[0], c[1]
 		if f.text != nil {
 			f.PerText[g] = c[2]
+		}
+		if f.PerTrouble != nil {
+			f.PerTrouble[g] = c[3]
 		}
 		if g == len(f.Groups) && len(f.Groups) > 0 {
 			f.Mean[g] = 0

@@ -147,6 +147,7 @@ func (o *online) query(from *sdk.Query) Query {
 		return q
 	}
 	q.Group, q.Prompt, q.InputTokens = from.Group, from.LastUserText(), float64(from.InputTokens)
+	q.Troubles = feature.ToolTroubles(from.Features)
 	for m, name := range o.estimator.Models {
 		v, known := from.Features[FeatureAnte+name]
 		if !known {

@@ -132,7 +132,7 @@ func withKeys(t *outcome.Table) *outcome.Table {
 
 // query returns what is known of a query before any model has run.
 func (r *Replay) query(i int) Query {
-	q := Query{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i]}
+	q := Query{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
 	if r.table.Ante != nil {
 		q.Ante = r.table.Ante[i]
 	}

@@ -29,6 +29,12 @@ func Setbacks(features map[string]float64) float64 {
 	return features[DisputedSteps] + (features[ToolErrors]+features[RepeatedCalls])/2
 }
 
+// ToolTroubles counts what a query's features tell of an agent that is stuck: results of tools
+// that look failed, and calls that were made before.
+func ToolTroubles(features map[string]float64) float64 {
+	return features[ToolErrors] + features[RepeatedCalls]
+}
+
 // ToolsOf returns the names of the tools that an answer calls, sorted and each once, or one
 // empty name where it calls none.
 func ToolsOf(a *sdk.Answer) []string {

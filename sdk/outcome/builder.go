@@ -18,12 +18,14 @@ const (
 	colInput   = "input_tokens"
 	colOutput  = "output_tokens"
 	colLatency = "latency_seconds"
-	colAnswer  = "answer"
-	colPrompt  = "prompt"
-	colAnte    = "ante"
-	colPost    = "post"
-	colLogProb = "log_probs"
-	colSignals = "signals"
+	// colTroubles is of the query's run before it, and stands beside each model alike.
+	colTroubles = "tool_troubles"
+	colAnswer   = "answer"
+	colPrompt   = "prompt"
+	colAnte     = "ante"
+	colPost     = "post"
+	colLogProb  = "log_probs"
+	colSignals  = "signals"
 	// colVerdict begins the name of the column with a judge's verdicts.
 	colVerdict = "verdict_"
 	// colJudged is the verdict that a collection takes its quality from, and colTruth what
@@ -227,7 +229,7 @@ func check(column string, v float64) error {
 		if !(v >= 0 && v <= 1) {
 			return fmt.Errorf("%v is not in [0, 1]", v)
 		}
-	case colCost, colInput, colOutput, colLatency:
+	case colCost, colInput, colOutput, colLatency, colTroubles:
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%v is not a finite number of at least 0", v)
 		}
@@ -300,7 +302,7 @@ func (b *builder) table(file string) (*Table, error) {
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),
-		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency),
+		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency), ToolTroubles: matrix(colTroubles),
 		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
 	}
 	b.propensities(t.Propensity)
@@ -338,7 +340,7 @@ func (b *builder) table(file string) (*Table, error) {
 // isColumn reports whether a column has a meaning of its own.
 func isColumn(column string) bool {
 	switch column {
-	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency,
+	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency, colTroubles,
 		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity, colSample:
 		return true
 	}

@@ -34,6 +34,9 @@ func (t *Table) Hash() string {
 	if t.Propensity != nil {
 		numbers(h, t.Propensity)
 	}
+	if t.ToolTroubles != nil {
+		numbers(h, t.ToolTroubles)
+	}
 	if t.Verified {
 		count(h, 1)
 	}

@@ -22,6 +22,9 @@ type Table struct {
 	Quality, CostUSD [][]float64
 	// InputTokens and OutputTokens are what the call was billed for.
 	InputTokens, OutputTokens [][]float64
+	// ToolTroubles are how many results of tools in the query's run so far looked failed, or calls were
+	// repeated ([feature.ToolTroubles]); NaN is none. It is the query's, and each model's alike.
+	ToolTroubles [][]float64
 	// LatencySeconds is the time to the whole answer.
 	LatencySeconds [][]float64
 	// Answers are the answers, in the form in which two of them can be compared;
@@ -79,6 +82,18 @@ func (t *Table) PromptTokens(query int) int {
 		return (len(t.Prompt(query)) + 3) / 4
 	}
 	return int(math.Round(sum / n))
+}
+
+// Troubles returns the tool troubles of a query's run, which are known before any model runs.
+func (t *Table) Troubles(query int) (most float64) {
+	if t.ToolTroubles != nil {
+		for _, v := range t.ToolTroubles[query] {
+			if v > most {
+				most = v
+			}
+		}
+	}
+	return most
 }
 
 // Group returns the group of a query, "" when unknown.
@@ -175,7 +190,7 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 	d := &Table{
 		Models: models, Queries: column(t.Queries),
 		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
-		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens),
+		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens), ToolTroubles: matrix(t.ToolTroubles),
 		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
 		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // OfTraces returns the table of recorded steps, the models in the order in which they
@@ -76,8 +77,12 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			c.numbers[colPropensity] = 1 // a strategy asked it, and not chance
 		}
 	}
+	troubles := feature.ToolTroubles(t.Features)
 	for _, model := range order {
 		m := b.model(model)
+		if troubles > 0 {
+			cells[model].numbers[colTroubles] = troubles
+		}
 		switch t.Mode {
 		case "observe", "shadow":
 			b.baselines = append(b.baselines, place{q, m})

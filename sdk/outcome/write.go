@@ -21,6 +21,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 		{colCost, t.CostUSD},
 		{colInput, t.InputTokens},
 		{colOutput, t.OutputTokens},
+		{colTroubles, t.ToolTroubles},
 		{colLatency, t.LatencySeconds},
 		{colAnte, t.Ante},
 		{colPost, t.Post},

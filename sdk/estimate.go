@@ -47,6 +47,10 @@ type QualityResponse struct {
 	// Judge is nil where what is known of a judge's errors does not change within a step.
 	// Plugins say nothing here.
 	Judge *JudgeRates
+	// Shared has for each of the request's models which share of what a verdict on its answer
+	// would tell it tells of the best answer at hand as well; see [cascade.Belief]. Nil is none.
+	// Plugins say nothing here.
+	Shared []float64
 	// ByAgreement says that an estimate of an answer changes only as others agree with it or
 	// not: the first answer of a step moves none. Plugins say nothing here.
 	ByAgreement bool

@@ -161,6 +161,9 @@ type Belief struct {
 	Judged bool `json:"judged,omitempty"`
 	// Judge is how often that verifier errs; zeros where it is taken at its word.
 	Judge cascade.Rates `json:"judge,omitzero"`
+	// Shared is the share of what its verdict would tell that it would tell of the best
+	// answer at hand as well.
+	Shared float64 `json:"shared,omitempty"`
 	// Look is what could be bought about its answer; nil is nothing.
 	Look *Look `json:"look,omitempty"`
 }

@@ -238,7 +238,7 @@ func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {
 		}
 		look := b.Quality.StdDev
 		if b.Judged && !b.Ran {
-			look = math.Sqrt(b.Quality.Mean * (1 - b.Quality.Mean)) // a verdict is yes or no
+			look = (1 - b.Shared) * math.Sqrt(b.Quality.Mean*(1-b.Quality.Mean)) // a verdict is yes or no
 		}
 		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", look), usd(cost), price, state)
 	}

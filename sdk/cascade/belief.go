@@ -72,6 +72,8 @@ func (b Belief) validate() error {
 		return fmt.Errorf("probability %v lies outside [0, 1]", b.Mean)
 	case b.Bernoulli && b.Judge.Validate() != nil:
 		return b.Judge.Validate()
+	case !(b.Shared >= 0 && b.Shared <= 1):
+		return fmt.Errorf("a shared part of %v lies outside [0, 1]", b.Shared)
 	case !b.Bernoulli && !(b.StdDev >= 0 && finite(b.StdDev)):
 		return fmt.Errorf("standard deviation %v", b.StdDev)
 	}
@@ -102,7 +104,7 @@ func (b Belief) law(scale float64) law {
 		}
 		return law{mean: b.Mean, dev: dev}
 	}
-	return b.judgedLaw(scale)
+	return b.judgedLaw(scale * (1 - b.Shared))
 }
 
 // cdf returns P(X <= x).

@@ -75,7 +75,7 @@ func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
 	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {
 		return plain, r
 	}
-	looked := b.Look.law(b.Mean, x.scale)
+	looked := b.Look.law(b.Mean, x.scale*(1-b.Shared))
 	if plain.dev > 0 {
 		looked = law{mean: b.Mean, dev: math.Hypot(plain.dev, x.scale*b.Look.StdDev)}
 	}

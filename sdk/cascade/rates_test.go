@@ -58,5 +58,9 @@ func TestStrategiesWeighTheJudge(t *testing.T) {
 		if d := s.Decide(&state); d.Run != cascade.Stop || d.Answer != 0 {
 			t.Errorf("%s with a judge that says little: %+v", name, d)
 		}
+		state.Beliefs[1].Judge, state.Beliefs[1].Shared = cascade.Rates{}, 0.9
+		if d := s.Decide(&state); d.Run != cascade.Stop || d.Answer != 0 {
+			t.Errorf("%s where a pass says nearly as much for the answer at hand: %+v", name, d)
+		}
 	}
 }

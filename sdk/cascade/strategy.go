@@ -20,6 +20,10 @@ type Belief struct {
 	// probability Mean; StdDev is ignored. Judge is how often it errs.
 	Bernoulli bool
 	Judge     Rates
+	// Shared is the share of what a verdict is expected to change that it changes in the
+	// best answer at hand as well, by which nothing is gained: the covariance of both being
+	// right over the variance of this one. Only of a Bernoulli.
+	Shared float64
 	// Unseen says that nothing will look at the answer: the estimate will be Mean
 	// whatever it says, and StdDev is ignored. Such models are only routed to. No
 	// strategy runs one on the way to another.

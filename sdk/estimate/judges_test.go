@@ -147,3 +147,57 @@ func TestMisreadQueriesAreRecognized(t *testing.T) {
 		}
 	}
 }
+
+// What a verdict on a further answer tells of the best answer at hand as well is the ratio
+// of what both estimates come to after it. Live estimates are those of the fit, and a judge
+// that is always right leaves nothing to share.
+func TestAVerdictTellsOfTheAnswerAtHandToo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 8))
+	table := &outcome.Table{Models: []string{"m0", "m1", "m2"}, Verdicts: map[string][][]float64{"gate": nil}}
+	for q := range 400 {
+		ease := 2 * rng.NormFloat64()
+		quality, verdicts := make([]float64, 3), make([]float64, 3)
+		for m := range quality {
+			if rng.Float64() < 1/(1+math.Exp(-ease)) {
+				quality[m] = 1
+			}
+			verdicts[m] = quality[m]
+			if rng.Float64() < 0.1 {
+				verdicts[m] = 1 - quality[m]
+			}
+		}
+		if q == 0 {
+			verdicts = []float64{0, 1, 1}
+		}
+		table.Queries = append(table.Queries, fmt.Sprint("q", q))
+		table.Quality, table.CostUSD = append(table.Quality, quality), append(table.CostUSD, []float64{0.001, 0.002, 0.003})
+		table.Verdicts["gate"] = append(table.Verdicts["gate"], verdicts)
+	}
+	e, err := estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := believe(t, e, table, 0, 0)
+	after, _ := believe(t, e, table, 0, 0, 1)
+	want := (after[0].Mean - before[0].Mean) / (after[1].Mean - before[1].Mean)
+	if got := before[1].Shared; !(got > 0.05) || math.Abs(got-want) > 1e-9 {
+		t.Errorf("%v is shared; a pass of m1 moves m0 by %v times what it moves m1", got, want)
+	}
+	right, wrong := e.Judges["gate"].Likelihoods(false)
+	resp, err := e.QualityEstimator().EstimateQuality(t.Context(), &sdk.QualityRequest{
+		Query: &sdk.Query{}, Models: table.Models,
+		Attempts: []sdk.Attempt{{Answer: sdk.Answer{Model: "m0"}, Verdict: &sdk.Verdict{Outcome: sdk.Failed, IfRight: right, IfWrong: wrong}}},
+	})
+	if err != nil || len(resp.Shared) != 3 || resp.Shared[1] != before[1].Shared || resp.Shared[0] != 0 {
+		t.Errorf("%v: live %v is shared, in the fit %v", err, resp.Shared, before[1].Shared)
+	}
+	table.Verdicts, table.Verified = nil, true
+	if e, err = estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent}); err != nil {
+		t.Fatal(err)
+	}
+	for q := range table.Queries[:20] {
+		if beliefs, _ := believe(t, e, table, q, 0); beliefs[1].Shared != 0 {
+			t.Errorf("a judge that is always right: %v is shared", beliefs[1].Shared)
+		}
+	}
+}

@@ -57,6 +57,7 @@ type latentCursor struct {
 	jointWrong   []float64
 	shares       []float64 // of a family's members
 	sizes        []float64
+	rightAt      []float64 // node: the best answer at hand is right
 }
 
 func (c *latentCursor) Begin(q *Query) {
@@ -192,6 +193,7 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	c.means(dst)
 	clustered := c.hasClusters()
 	scale := c.Gain.at(slices.Contains(c.ran, true))
+	c.fillShared(dst)
 	for i := range dst {
 		if !math.IsNaN(c.verdict[i]) {
 			continue

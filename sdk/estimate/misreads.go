@@ -29,7 +29,10 @@ func (m *misreads) logShare(misread bool) float64 {
 }
 
 func (m *misreads) rates(misread bool) cascade.Rates {
-	if misread {
+	switch {
+	case m == nil:
+		return cascade.Rates{}
+	case misread:
 		return m.Misread
 	}
 	return m.Read

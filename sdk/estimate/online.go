@@ -77,6 +77,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	c.quality.Beliefs(c.beliefs)
 	estimates := make([]sdk.Estimate, len(req.Models))
 	var offered []sdk.Look
+	var shared []float64
 	for i, name := range req.Models {
 		m := slices.Index(o.estimator.Models, name)
 		if m < 0 {
@@ -85,6 +86,12 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 		b := forStrategy(c.beliefs[m])
 		estimates[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
+		if b.Shared > 0 {
+			if shared == nil {
+				shared = make([]float64, len(req.Models))
+			}
+			shared[i] = b.Shared
+		}
 		if b.Look == (cascade.Look{}) {
 			continue
 		}
@@ -98,7 +105,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 	}
 	w, weighs := c.quality.(weigher)
-	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs()}
+	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Shared: shared, Weighs: weighs && w.weighs()}
 	if l, ok := c.quality.(*latentCursor); ok {
 		resp.ByAgreement, resp.Judge = l.byAgreement(), o.judge(l, req.Models)
 	}

@@ -306,7 +306,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 			if c, ok := x.quality.(*latentCursor); ok {
 				rates = c.judgeRates(i, rates)
 			}
-			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates}
+			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates, Shared: b.Shared}
 		case ran:
 			right, wrong := p.likelihoods(x.row, i)
 			switch {
@@ -359,7 +359,7 @@ func forStrategy(b cascade.Belief) cascade.Belief {
 	if b.Bernoulli || !(b.StdDev >= 0) || math.IsInf(b.StdDev, 0) {
 		b.StdDev = 0
 	}
-	return cascade.Belief{Mean: b.Mean, StdDev: b.StdDev, Look: b.Look}
+	return cascade.Belief{Mean: b.Mean, StdDev: b.StdDev, Look: b.Look, Shared: b.Shared}
 }
 
 // least is the smallest cost in US dollars that counts.

@@ -42,7 +42,7 @@ func (r *run) believe(ctx context.Context) {
 			if b.Judge != (cascade.Rates{}) {
 				rates = b.Judge // given its verdicts so far
 			}
-			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: rates}
+			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: rates, Shared: b.Shared}
 			if passed > 0 && passed < 1 {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}

@@ -116,7 +116,7 @@ func (r *run) record() []sdk.Belief {
 			dev = r.posts[i].StdDev
 		}
 		rec := sdk.Belief{
-			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: sdk.RoundUSD(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge,
+			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: sdk.RoundUSD(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge, Shared: b.Shared,
 		}
 		if len(r.t.Decisions) == 0 {
 			rec.Price = r.priceOf(i)

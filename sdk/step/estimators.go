@@ -82,6 +82,9 @@ func (r *run) askEstimators(ctx context.Context) {
 			if j := resp.Judge; j != nil && k < len(j.Next) && j.Usual == r.rates[i] && j.Next[k].Validate() == nil {
 				r.state.Beliefs[i].Judge = j.Next[k]
 			}
+			if k < len(resp.Shared) && resp.Shared[k] >= 0 && resp.Shared[k] <= 1 {
+				r.state.Beliefs[i].Shared = resp.Shared[k]
+			}
 			if k < len(resp.Looks) && r.e.sells {
 				r.offer(i, &resp.Looks[k])
 			}

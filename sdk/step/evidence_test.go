@@ -113,6 +113,42 @@ func TestZeroRatesAreCertainty(t *testing.T) {
 	}
 }
 
+// What a verdict tells of the best answer at hand as well goes into the decision and the
+// trace: a further model is not asked for it.
+func TestWhatAVerdictTellsOfTheAnswerAtHandGainsNothing(t *testing.T) {
+	s, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{1}, Gamma: 1, MaxDepth: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shared, asked := range map[float64]int{0: 2, 0.95: 1} {
+		estimator := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			resp := &sdk.QualityResponse{Weighs: true}
+			for i := range req.Models {
+				mean, of := 0.5, shared
+				if i < len(req.Attempts) {
+					mean, of = 0.55, 0
+				}
+				resp.Estimates, resp.Shared = append(resp.Estimates, sdk.Estimate{Mean: mean}), append(resp.Shared, of)
+			}
+			return resp, nil
+		})
+		res, err := engine(t, step.Config{
+			Candidates: candidates(), Strategy: s, Estimators: []step.Estimator{{Name: "e", Estimator: estimator}},
+			Verifiers: []step.Verifier{{Name: "judge", Verifier: rejects(), Rates: &cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}}},
+		}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(res.Attempts) != asked {
+			t.Errorf("%v shared: %d models were asked, want %d", shared, len(res.Attempts), asked)
+		}
+		d := res.Trace.Decisions[1].Models
+		if got := d[len(d)-1].Shared; got != shared {
+			t.Errorf("the trace says that %v is shared, want %v", got, shared)
+		}
+	}
+}
+
 // Rates that an estimator gives for a judge whose errors go together stand for its usual
 // ones, and only for those of that judge.
 func TestRatesFollowWhatAJudgeSaid(t *testing.T) {

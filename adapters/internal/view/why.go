@@ -56,7 +56,7 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 			Bernoulli: !b.Ran && (b.Judged || judged && b.Quality.StdDev == 0 && b.Quality.Mean >= 0 && b.Quality.Mean <= 1),
 		})
 		if !b.Ran {
-			q.state.Beliefs[i].Judge = b.Judge
+			q.state.Beliefs[i].Judge, q.state.Beliefs[i].Shared = b.Judge, b.Shared
 		}
 		if b.Look != nil {
 			q.state.Beliefs[i].Look = cascade.LookOf(b.Look.StdDev, b.Look.CostUSD, b.Look.Judge)

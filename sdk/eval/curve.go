@@ -41,8 +41,8 @@ type Frame struct {
 	Lowest float64
 }
 
-// NewFrame returns the frame of single models with the given mean costs and qualities.
-func NewFrame(costs, qualities []float64) Frame {
+// newFrame returns the frame of single models with the given mean costs and qualities.
+func newFrame(costs, qualities []float64) Frame {
 	f := Frame{Models: make([]Point, len(costs)), Lowest: math.Inf(1)}
 	for i := range costs {
 		p := Point{Cost: costs[i], Quality: qualities[i], Steps: 1}
@@ -90,9 +90,9 @@ func (c Curve) at(cost float64, f *Frame) Point {
 	return corner
 }
 
-// QualityAt returns the mean quality of the strategy when it may spend cost per
+// qualityAt returns the mean quality of the strategy when it may spend cost per
 // query: what the AUC integrates.
-func (c Curve) QualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
+func (c Curve) qualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
 
 // Reach returns the cheapest point of the curve whose quality is at least the
 // given one, and false when there is none.
@@ -126,7 +126,7 @@ func mix(a, b Point, cost float64) Point {
 	}
 }
 
-// meanQuality integrates QualityAt over [low, high] and divides by the length.
+// meanQuality integrates qualityAt over [low, high] and divides by the length.
 // It is NaN when the length is not positive.
 func (c Curve) meanQuality(low, high float64, f *Frame) float64 {
 	if !(high > low) {

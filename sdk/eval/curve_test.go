@@ -14,7 +14,7 @@ func near(t *testing.T, name string, got, want float64) {
 }
 
 // Two models: (1, 0.4) and (5, 0.8), so that areas can be worked out by hand.
-func twoModels() Frame { return NewFrame([]float64{1, 5}, []float64{0.4, 0.8}) }
+func twoModels() Frame { return newFrame([]float64{1, 5}, []float64{0.4, 0.8}) }
 
 func TestAUCByHand(t *testing.T) {
 	f := twoModels()
@@ -72,24 +72,24 @@ func TestMetricsOfAStrategyThatNeverReachesTheBest(t *testing.T) {
 }
 
 func TestFrameOfEqualCosts(t *testing.T) {
-	f := NewFrame([]float64{2, 2}, []float64{0.5, 0.6})
+	f := newFrame([]float64{2, 2}, []float64{0.5, 0.6})
 	if auc := bestSingle(nil, &f).AUC(&f); !math.IsNaN(auc) {
 		t.Errorf("AUC over an empty range = %v, want NaN", auc)
 	}
 }
 
 func TestBestSingleIsTheCheaperOfEquals(t *testing.T) {
-	f := NewFrame([]float64{3, 1, 2}, []float64{0.7, 0.1, 0.7})
+	f := newFrame([]float64{3, 1, 2}, []float64{0.7, 0.1, 0.7})
 	if f.Best != 2 || f.Cheapest != 1 || f.Dearest != 0 || f.Lowest != 0.1 {
 		t.Errorf("frame = %+v", f)
 	}
 }
 
-// The exact area agrees with a Riemann sum that only uses QualityAt, on curves in
+// The exact area agrees with a Riemann sum that only uses qualityAt, on curves in
 // and around the range.
 func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	f := NewFrame([]float64{1, 2, 4}, []float64{0.3, 0.2, 0.9})
+	f := newFrame([]float64{1, 2, 4}, []float64{0.3, 0.2, 0.9})
 	for range 200 {
 		points := make([]Point, 1+rng.IntN(6))
 		for i := range points {
@@ -99,7 +99,7 @@ func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 		const n = 20000
 		sum := 0.0
 		for i := range n {
-			sum += c.QualityAt(1+3*(float64(i)+0.5)/n, &f)
+			sum += c.qualityAt(1+3*(float64(i)+0.5)/n, &f)
 		}
 		if got, want := c.AUC(&f), sum/n; math.Abs(got-want) > 1e-3 {
 			t.Fatalf("AUC of %v = %v, sum says %v", c, got, want)
@@ -110,7 +110,7 @@ func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 // A point on the hull or below it can always be bettered by two points and a coin.
 func TestHullDominatesEveryPoint(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	f := NewFrame([]float64{0, 1}, []float64{0, 1})
+	f := newFrame([]float64{0, 1}, []float64{0, 1})
 	for range 300 {
 		points := make([]Point, 1+rng.IntN(9))
 		for i := range points {
@@ -118,7 +118,7 @@ func TestHullDominatesEveryPoint(t *testing.T) {
 		}
 		h := upperHull(points)
 		for _, p := range points {
-			if got := h.QualityAt(p.Cost, &f); got < p.Quality-1e-12 {
+			if got := h.qualityAt(p.Cost, &f); got < p.Quality-1e-12 {
 				t.Fatalf("hull %v of %v has %v at %v, below %v", h, points, got, p.Cost, p.Quality)
 			}
 		}

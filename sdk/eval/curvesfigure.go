@@ -29,7 +29,7 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 				if cost < r.Curve[0].Cost {
 					continue
 				}
-				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.QualityAt(cost, &c.Frame))
+				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.qualityAt(cost, &c.Frame))
 				s.Low, s.High = append(s.Low, max(0, 100*r.Low[k])), append(s.High, min(100, 100*r.High[k]))
 			}
 		} else {

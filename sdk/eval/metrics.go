@@ -29,15 +29,15 @@ type Metrics struct {
 }
 
 // AUC is the area under the curve as the paper defines it: the integral of
-// [Curve.QualityAt] from the mean cost of the cheapest to that of the dearest
+// [Curve.qualityAt] from the mean cost of the cheapest to that of the dearest
 // single model, divided by that range. It is NaN when all models cost the same.
 func (c Curve) AUC(f *Frame) float64 {
 	low, high := f.costRange()
 	return c.meanQuality(low, high, f)
 }
 
-// AIQ is [Curve.AUC] of the non-decreasing concave hull.
-func (c Curve) AIQ(f *Frame) float64 {
+// aiq is [Curve.AUC] of the non-decreasing concave hull.
+func (c Curve) aiq(f *Frame) float64 {
 	low, high := f.costRange()
 	return upperHull(c).meanQuality(low, high, f)
 }
@@ -46,9 +46,9 @@ func (c Curve) AIQ(f *Frame) float64 {
 func (c Curve) Measure(f *Frame) Metrics {
 	weak, strong := f.Models[f.Cheapest], f.Models[f.Best]
 	m := Metrics{
-		AUC: c.AUC(f), AIQ: c.AIQ(f),
+		AUC: c.AUC(f), AIQ: c.aiq(f),
 		APGR: math.NaN(), CPT50: math.NaN(), CPT80: math.NaN(), CostAtBest: math.NaN(),
-		QualityAtBestCost: c.QualityAt(strong.Cost, f),
+		QualityAtBestCost: c.qualityAt(strong.Cost, f),
 		CostPerSuccess:    math.NaN(), Steps: math.NaN(),
 	}
 	if gap := strong.Quality - weak.Quality; gap > 0 && strong.Cost > weak.Cost {

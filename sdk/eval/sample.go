@@ -59,7 +59,7 @@ func (s *Sample) frame(weight []float64) Frame {
 	for m := range s.Cost {
 		costs[m], qualities[m] = mean(s.Cost[m], weight), mean(s.Quality[m], weight)
 	}
-	return NewFrame(costs, qualities)
+	return newFrame(costs, qualities)
 }
 
 // rows returns the sample of some queries.

@@ -29,14 +29,20 @@ const (
 	troublePrecision = 2
 )
 
+// easeNodes returns the values of the ease that the weights stand on.
+func easeNodes() []float64 {
+	nodes := make([]float64, latentNodes)
+	for k := range nodes {
+		nodes[k] = latentSpan * (2*float64(k)/(latentNodes-1) - 1)
+	}
+	return nodes
+}
+
 // fitLatent fits by expectation maximisation: the weights of the nodes given all
 // outcomes of a query, then each model's logistic regression on the nodes.
 func fitLatent(t *outcome.Table, o Options) *latent {
 	n := len(t.Models)
-	e := &latent{Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
-	for k := range latentNodes {
-		e.Nodes = append(e.Nodes, latentSpan*(2*float64(k)/(latentNodes-1)-1))
-	}
+	e := &latent{Nodes: easeNodes(), Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
 	index := map[string]int{}
 	for q := range t.Queries {
 		if g := t.Group(q); g != "" {

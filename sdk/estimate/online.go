@@ -75,9 +75,8 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 	})
 	c.quality.Beliefs(c.beliefs)
-	estimates := make([]sdk.Estimate, len(req.Models))
+	estimates, shared := make([]sdk.Estimate, len(req.Models)), make([]float64, len(req.Models))
 	var offered []sdk.Look
-	var shared []float64
 	for i, name := range req.Models {
 		m := slices.Index(o.estimator.Models, name)
 		if m < 0 {
@@ -85,13 +84,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 			continue
 		}
 		b := forStrategy(c.beliefs[m])
-		estimates[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
-		if b.Shared > 0 {
-			if shared == nil {
-				shared = make([]float64, len(req.Models))
-			}
-			shared[i] = b.Shared
-		}
+		estimates[i], shared[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}, b.Shared
 		if b.Look == (cascade.Look{}) {
 			continue
 		}

@@ -31,11 +31,8 @@ const (
 // 0 stands for what is usual at the model's price. It knows no costs.
 func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	e := &latent{
-		Groups: []string{}, Mean: []float64{0}, PerLength: []perLength{{}}, Shift: [][]float64{make([]float64, len(models))},
+		Nodes: easeNodes(), Groups: []string{}, Mean: []float64{0}, PerLength: []perLength{{}}, Shift: [][]float64{make([]float64, len(models))},
 		Agree: []agreement{{Spread: usualSpread, Differ: usualDiffer}},
-	}
-	for k := range latentNodes {
-		e.Nodes = append(e.Nodes, latentSpan*(2*float64(k)/(latentNodes-1)-1))
 	}
 	names := make([]string, len(models))
 	for i, mean := range PriorMeans(models, quality) {

@@ -25,7 +25,7 @@ import (
 
 // Sums of dollars are those of a hand count, and errors are of a known kind or "other".
 func TestSumsWithoutDust(t *testing.T) {
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type call struct {
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	c.given, c.params = Resolve(options...)
-	if len(c.params.Extra)+len(c.params.RawTools) > 0 && m.engine.HasCap() {
+	if len(c.params.Extra)+len(c.params.RawTools)+len(c.params.ServiceTier) > 0 && m.engine.HasCap() {
 		c.unsent = c.params.keepCounted()
 	}
 	adapt(&c.given)

@@ -207,6 +207,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"in other letters":     {extra("MAX_TO\u212aENS", `9`), prompt + answer},
 		"an hour, in escapes":  {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
 		"another model":        {extra("models", `["dear/one"]`), prompt + answer},
+		"one of a contract":    {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectAnthropic}, prompt + answer},
 		"one without tiers":    {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectOllama}, prompt + answer},
 		"an unknown tier":      {middleware.Params{ServiceTier: "ultrafast"}, prompt + answer},
 	} {

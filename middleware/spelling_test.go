@@ -80,3 +80,14 @@ func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 		}
 	}
 }
+
+// A tier that every API has a word for is sent under a cap where its price is known.
+func TestTiersOfAnUnknownPrice(t *testing.T) {
+	for tier, want := range map[string]string{"priority": "priority", "Flex": "Flex", "ultra": ""} {
+		s := &nativeModel{resp: text("fine")}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}, Step: step.Config{StepCapUSD: 1}})
+		if _, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{ServiceTier: tier})); err != nil || s.params.ServiceTier != want {
+			t.Errorf("%s is sent as %q, want %q; %v", tier, s.params.ServiceTier, want, err)
+		}
+	}
+}

@@ -89,8 +89,8 @@ const (
 )
 
 // tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
-// in one API's own form changes only the prices of models that are asked by it; Ollama has no
-// tiers.
+// in one API's own form changes only the prices of models that are asked by it. Ollama has no
+// tiers, and Anthropic none that a request may choose to pay more for.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 	hourly := c.size.hourly
 	value := func(name string) string { return strings.ToLower(jsonText(c.params.Extra[name])) }
@@ -113,7 +113,7 @@ func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 		if t.speaksDialect(c.params.Dialect) {
 			times = factor
 		}
-		if !t.speaksDialect(DialectOllama) {
+		if !t.speaksDialect(DialectOllama) && !t.speaksDialect(DialectAnthropic) {
 			times *= tier
 		}
 		if hourly {

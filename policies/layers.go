@@ -106,7 +106,7 @@ var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
 
 func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
 	if p.name != catalogFile { // it is ours, and shared by all loads
-		p.l.work.inside(expr)
+		p.l.work.countParts(expr)
 	}
 	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
 	return leaf(len(p.l.values) - 1)

@@ -222,9 +222,9 @@ func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnosti
 	return e.m.value(e.Expression, ctx)
 }
 
-// inside puts all that expr is made of on account. Expr itself stays what it is, for
+// countParts puts all that expr is made of on account. Expr itself stays what it is, for
 // those who look at its type, and is evaluated by [meter.value].
-func (m *meter) inside(expr hclsyntax.Expression) {
+func (m *meter) countParts(expr hclsyntax.Expression) {
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		m.wrap(&e.Expression)
@@ -240,14 +240,14 @@ func (m *meter) inside(expr hclsyntax.Expression) {
 		m.wrapAll(e.Exprs)
 	case *hclsyntax.ObjectConsExpr:
 		for i := range e.Items {
-			m.inside(e.Items[i].KeyExpr)
+			m.countParts(e.Items[i].KeyExpr)
 			m.wrap(&e.Items[i].ValueExpr)
 		}
 	case *hclsyntax.ObjectConsKeyExpr:
 		if e.ForceNonLiteral { // else it may be a name, as its type says
 			m.wrap(&e.Wrapped)
 		} else {
-			m.inside(e.Wrapped)
+			m.countParts(e.Wrapped)
 		}
 	case *hclsyntax.ForExpr:
 		m.wrap(&e.CollExpr, &e.KeyExpr, &e.ValExpr, &e.CondExpr)
@@ -282,7 +282,7 @@ func (m *meter) wrap(places ...*hclsyntax.Expression) {
 				*at = countedExpression{Expression: e, m: m}
 			}
 		default:
-			m.inside(e)
+			m.countParts(e)
 			// HCL finds names by walking from what holds them, so that they stay one level below.
 			*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
 		}

@@ -235,7 +235,7 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 		return
 	}
 	at := origin{rng: a.Expr.Range()}
-	p.l.work.inside(a.Expr)
+	p.l.work.countParts(a.Expr)
 	v, diags := p.l.work.value(a.Expr, nil)
 	if p.l.work.over != nil {
 		p.l.reportLimit("")

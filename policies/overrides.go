@@ -122,7 +122,7 @@ func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 		}
 	}
 	if e, ok := v.expr.(hclsyntax.Expression); ok {
-		l.work.inside(e)
+		l.work.countParts(e)
 	}
 	l.values = append(l.values, v)
 	return leaf(len(l.values) - 1)

@@ -23,8 +23,8 @@ type benefit struct {
 	queries         int
 }
 
-// little is the share by which costs have to differ to be worth a word.
-const little = 0.02
+// costTolerance is the share by which costs have to differ to be worth a word.
+const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u use) benefit {
 	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete}
@@ -55,11 +55,11 @@ func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.
 }
 
 // savesNothing reports whether a query costs about as much as with one model, or more.
-func (b *benefit) savesNothing() bool { return b.CostUSD >= (1-little)*b.AlwaysUSD }
+func (b *benefit) savesNothing() bool { return b.CostUSD >= (1-costTolerance)*b.AlwaysUSD }
 
 // isDearer reports whether a query costs more than without the profile.
 func (b *benefit) isDearer() bool {
-	return !b.isPolicyWorse && b.WithoutUSD > 0 && b.CostUSD > (1+little)*b.WithoutUSD
+	return !b.isPolicyWorse && b.WithoutUSD > 0 && b.CostUSD > (1+costTolerance)*b.WithoutUSD
 }
 
 // String says what the profile does not save, and what would; it is empty where it saves.
@@ -73,7 +73,7 @@ func (b *benefit) String() string {
 	} else {
 		text = b.profile + " SAVES LESS THAN THE POLICY WITHOUT IT: " + text
 	}
-	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-little)*math.Min(b.CostUSD, b.AlwaysUSD) {
+	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-costTolerance)*math.Min(b.CostUSD, b.AlwaysUSD) {
 		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
 	}
 	return text + fmt.Sprintf(". More labelled runs may change that (these are %s with every model's answer), and so may a budget below that", count(b.queries, "query"))

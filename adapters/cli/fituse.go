@@ -93,7 +93,7 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 	isCheaper := usd <= 0.97*r.CostUSD && quality >= r.Quality
 	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
 	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
-	isDearer := usd > (1+little)*r.CostUSD || u.With != nil && u.With.CostUSD > (1+little)*u.Without.CostUSD
+	isDearer := usd > (1+costTolerance)*r.CostUSD || u.With != nil && u.With.CostUSD > (1+costTolerance)*u.Without.CostUSD
 	r.RecommendsThis = !isBetter && (isDearer && r.Quality+2*r.QualityStdErr >= quality || !isCheaper && !isOver)
 	return r, nil
 }

@@ -116,14 +116,14 @@ func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	if err != nil {
 		return err
 	}
-	return s.render(why(p, q, result), func(w *printer) {
+	return s.render(explanationOf(p, q, result), func(w *printer) {
 		w.explanation(p, q, result.Traces)
 		w.warnUnchecked(p.Path, result.Unchecked)
 	})
 }
 
-// why is what `policy plan --query TEXT --json` prints.
-func why(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) any {
+// explanationOf is what `policy plan --query TEXT --json` prints.
+func explanationOf(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) any {
 	type reason struct {
 		Name string `json:"name"`
 		// Not is why it does not apply; empty when it does.

@@ -48,7 +48,7 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	}
 	id, err := f.runID()
 	if err == nil {
-		err = jobs.begin(ctx, id, queue.RunOptions{OnRecord: q.Heard, Known: known, Warn: jobs.warn(s)})
+		err = jobs.begin(ctx, id, queue.RunOptions{OnRecord: q.TakeRecord, Known: known, Warn: jobs.warn(s)})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, done())

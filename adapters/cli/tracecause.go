@@ -64,7 +64,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 			return fmt.Sprintf("%s is bought of the answer of %s for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
 		}
 	}
-	why, err := view.Why(t, k)
+	why, err := view.ExplainDecision(t, k)
 	if err != nil {
 		why = fmt.Sprintf("%s wanted it", t.Strategy)
 		if d.Run == "" {

@@ -39,8 +39,8 @@ type reply struct {
 	CostUSD    float64      `json:"cost_usd"`
 }
 
-// inherited are the only variables of the plugin's environment that it gets.
-var inherited = []string{"PATH", "HOME", "LANG", "TZ"}
+// inheritedVariables are the only variables of the plugin's environment that it gets.
+var inheritedVariables = []string{"PATH", "HOME", "LANG", "TZ"}
 
 // Verify runs the program. What goes wrong with it is an inconclusive verdict;
 // only the end of ctx is an error.
@@ -96,7 +96,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	command := exec.Command(v.path, v.config.Command[1:]...)
 	command.Args[0] = v.config.Command[0]
 	command.Dir, command.Stdin, command.Stdout, command.Stderr = dir, bytes.NewReader(input), stdout, stderr
-	for _, name := range inherited {
+	for _, name := range inheritedVariables {
 		if value, ok := os.LookupEnv(name); ok {
 			command.Env = append(command.Env, name+"="+value)
 		}

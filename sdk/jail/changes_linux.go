@@ -175,8 +175,8 @@ func (o *order) linkTree(from, to, pool string) error {
 	return nil
 }
 
-// deepest is how many folders down a change may be: each is walked from the top.
-const deepest = 256
+// maxDepth is how many folders down a change may be: each is walked from the top.
+const maxDepth = 256
 
 // applyChanges makes the changes below dir; none can reach outside of it.
 func applyChanges(dir string, o *order) error {
@@ -186,7 +186,7 @@ func applyChanges(dir string, o *order) error {
 	}
 	defer root.Close()
 	for _, change := range o.Changes {
-		if strings.Count(change.Path, "/") > deepest {
+		if strings.Count(change.Path, "/") > maxDepth {
 			return fmt.Errorf("a change %d folders deep is refused", strings.Count(change.Path, "/"))
 		}
 		name := filepath.FromSlash(change.Path)

@@ -40,14 +40,14 @@ type Options struct {
 
 // Units returns how often Progress is called for so many tasks and models.
 func Units(tasks, models int) int {
-	if tasks < enough {
+	if tasks < minTasksToLearn {
 		return tasks * models
 	}
 	return tasks*models + len(kinds)*len(shares)*2
 }
 
-// enough is how many tasks it takes to learn from one half.
-const enough = 40
+// minTasksToLearn is how many tasks it takes to learn from one half.
+const minTasksToLearn = 40
 
 // shares are the budgets, as shares of what the dearest model costs; 0 is none.
 var shares = []float64{0.1, 0.2, 0.35, 0.5, 0}
@@ -137,7 +137,7 @@ func run(ctx context.Context, o *Options, policy *policies.Policy, plugins route
 		return nil, err
 	}
 	d.report.Tasks = len(d.outcomes.Queries)
-	d.report.Learnt = d.report.Tasks >= enough
+	d.report.Learnt = d.report.Tasks >= minTasksToLearn
 	if err := d.solve(ctx); err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@ type Interval struct {
 // fewer is not known well enough.
 const minRuns = 50
 
-// narrowest is the number of runs at which the interval of a mean is narrowest for what
+// narrowestAt is the number of runs at which the interval of a mean is narrowest for what
 // it promises.
-const narrowest = 50
+const narrowestAt = 50
 
 // mean returns the confidence sequence of a positive mean at n values of which the sum and
 // the sum of squares are given: the chance that any of the intervals at n = MinRuns, MinRuns +
@@ -35,7 +35,7 @@ func mean(n int, sum, squares, alpha float64) Interval {
 	}
 	t := float64(n)
 	variance := math.Max(squares/t-mean*mean, 0) * t / (t - 1)
-	r2 := (-2*math.Log(alpha) + math.Log1p(-2*math.Log(alpha))) / narrowest
+	r2 := (-2*math.Log(alpha) + math.Log1p(-2*math.Log(alpha))) / narrowestAt
 	half := math.Sqrt(variance*2*(t*r2+1)/(t*t*r2)*math.Log(math.Sqrt(t*r2+1)/alpha)) / mean
 	return Interval{mean, mean * math.Exp(-half), mean * math.Exp(half)}
 }

@@ -116,26 +116,26 @@ type Preset struct {
 	// Apart says that it is no part of "all".
 	Apart bool
 	// needs are the tables that it cannot do without, unless there are the user's own.
-	needs []need
+	needs []tableKind
 	Run   func(ctx context.Context, e *Env) (*Page, error)
 }
 
-// need is a kind of table.
-type need int
+// tableKind is a kind of table.
+type tableKind int
 
 const (
-	verifiedTable need = iota
+	verifiedTable tableKind = iota
 	questionTable
 	anyTable
 )
 
 // Presets returns all experiments, in the order of the documentation.
 func Presets() []Preset {
-	verified, questions := []need{verifiedTable}, []need{questionTable}
+	verified, questions := []tableKind{verifiedTable}, []tableKind{questionTable}
 	return []Preset{
 		{"routerbench", "RouterBench: models and noise", false, questions, routerbench},
 		{"heatmap", "Noise heat maps", false, questions, heatmap},
-		{"promises", "Promises of quality, kept or broken", false, []need{anyTable}, promises},
+		{"promises", "Promises of quality, kept or broken", false, []tableKind{anyTable}, promises},
 		{"pacing", "Budgets held on queries to come, in any order", false, questions, pacing},
 		{"swebench", "SWE-bench: tests that decide", false, verified, swebench},
 		{"mathcode", "Mathematics and code", false, questions, mathcode},
@@ -144,7 +144,7 @@ func Presets() []Preset {
 		{"ablation", "Ablation: pruning, looking ahead, expecting", false, questions, ablation},
 		{"runtime", "Time of a decision by number of models", false, nil, runtimes},
 		{"board", "The board: every method on every table", true, nil, board},
-		{"curves", "Cost-quality curves", false, []need{verifiedTable, questionTable}, curves},
+		{"curves", "Cost-quality curves", false, []tableKind{verifiedTable, questionTable}, curves},
 	}
 }
 

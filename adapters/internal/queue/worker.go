@@ -153,9 +153,9 @@ func (w *worker) cancelAll() {
 	}
 }
 
-// waited is a condition of SQL on a job: its run has a submitter, who was last heard of
+// hasSubmitter is a condition of SQL on a job: its run has a submitter, who was last heard of
 // less than $1 ago.
-const waited = "EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run' AND NOT r.ended AND r.seen_at > now() - $1::interval)"
+const hasSubmitter = "EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run' AND NOT r.ended AND r.seen_at > now() - $1::interval)"
 
 // beat gives a sign of life for the worker and for each of its jobs, and cancels those
 // that are not the worker's any more or that nobody waits for.
@@ -176,7 +176,7 @@ func (w *worker) beat(ctx context.Context) error {
 		return nil
 	}
 	rows, err := w.q.pool.Query(ctx, `UPDATE stepfall_queue.river_job SET attempted_at = now()
-		WHERE id = ANY ($2) AND state = 'running' AND attempted_by[array_upper(attempted_by, 1)] = $3 RETURNING id, `+waited,
+		WHERE id = ANY ($2) AND state = 'running' AND attempted_by[array_upper(attempted_by, 1)] = $3 RETURNING id, `+hasSubmitter,
 		w.q.t.orphan, slices.Collect(maps.Keys(jobs)), w.name)
 	if err != nil {
 		return err
@@ -258,7 +258,7 @@ func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 
 func (w *worker) do(ctx context.Context, job *river.Job[jobArgs], log hclog.Logger) error {
 	var isWaitedFor bool
-	err := w.q.pool.QueryRow(ctx, "SELECT "+waited+" FROM stepfall_queue.river_job WHERE id = $2", w.q.t.orphan, job.ID).Scan(&isWaitedFor)
+	err := w.q.pool.QueryRow(ctx, "SELECT "+hasSubmitter+" FROM stepfall_queue.river_job WHERE id = $2", w.q.t.orphan, job.ID).Scan(&isWaitedFor)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 //go:embed repos/*.txtar tasks/*.txtar
-var embedded embed.FS
+var suiteFiles embed.FS
 
 // Repo is a small repository whose tests pass.
 type Repo struct {
@@ -110,12 +110,12 @@ func Load() (*Suite, error) {
 }
 
 func readArchives(pattern string, do func(name string, archive *txtar.Archive) error) error {
-	files, err := fs.Glob(embedded, pattern)
+	files, err := fs.Glob(suiteFiles, pattern)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		data, err := embedded.ReadFile(file)
+		data, err := suiteFiles.ReadFile(file)
 		if err != nil {
 			return err
 		}

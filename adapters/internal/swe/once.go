@@ -2,11 +2,11 @@ package swe
 
 import "github.com/stepfall/stepfall/sdk/cascade"
 
-// once is the strategy of PerStep: the one candidate, once.
-type once struct{}
+// singleCandidate is the strategy of PerStep: the one candidate, once.
+type singleCandidate struct{}
 
 // Decide runs candidate 0 and then stops.
-func (once) Decide(s *cascade.State) cascade.Decision {
+func (singleCandidate) Decide(s *cascade.State) cascade.Decision {
 	if len(s.Ran) == 0 {
 		return cascade.Decision{Run: 0, Answer: cascade.None}
 	}

@@ -184,8 +184,8 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, er
 	return r, nil
 }
 
-// Heard takes what a worker has recorded; it goes to the run's options.
-func (q *Job) Heard(rec queue.Record) {
+// TakeRecord takes what a worker has recorded; it goes to the run's options.
+func (q *Job) TakeRecord(rec queue.Record) {
 	var line record
 	if json.Unmarshal(rec.Data, &line) != nil {
 		return // of another version: it is the worker's own to read

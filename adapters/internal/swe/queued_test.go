@@ -174,7 +174,7 @@ func (f *fleet) solve(state, run string, capUSD float64, names ...string) ([]*sw
 	spend := &swe.Spend{}
 	spend.Add(journal.SpentUSD())
 	queued := &swe.Job{Queue: q, Policy: sent, Journal: journal, Spend: spend, CapUSD: capUSD}
-	if queued.Run, err = q.Begin(f.t.Context(), run, queue.RunOptions{OnRecord: queued.Heard, Known: known}); err != nil {
+	if queued.Run, err = q.Begin(f.t.Context(), run, queue.RunOptions{OnRecord: queued.TakeRecord, Known: known}); err != nil {
 		f.t.Fatal(err)
 	}
 	defer queued.Run.Close(f.t.Context())

@@ -172,14 +172,14 @@ type work struct {
 	broke error
 }
 
-// compiled has the commits of repositories whose packages this process has compiled.
-var compiled sync.Map
+// compiledCommits has the commits of repositories whose packages this process has compiled.
+var compiledCommits sync.Map
 
 // compile has the packages of the task's commit compiled, once, when a command first
 // may need them. The tree is a clean one without the deciding tests: what is compiled,
 // attempts can read.
 func (w *work) compile(ctx context.Context) error {
-	if _, done := compiled.LoadOrStore(w.repo.dir+"\x00"+w.judged.Commit, true); done {
+	if _, done := compiledCommits.LoadOrStore(w.repo.dir+"\x00"+w.judged.Commit, true); done {
 		return nil
 	}
 	tree, err := w.repo.Checkout(ctx, w.judged.Commit)
@@ -242,8 +242,8 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	config := w.s.Setup.Step
 	if w.s.Mode == PerStep {
 		// One candidate, the router, whose attempt is verified like any other.
-		config.Candidates = []step.Candidate{{Model: sdk.Model{Name: routed}}}
-		config.Strategy = once{}
+		config.Candidates = []step.Candidate{{Model: sdk.Model{Name: routedName}}}
+		config.Strategy = singleCandidate{}
 		config.Estimators, config.Cost = nil, nil
 	}
 	w.verifiers = slices.Clone(config.Verifiers)
@@ -306,8 +306,8 @@ func notAsked(t *sdk.Trace) (notes []string) {
 	return notes
 }
 
-// routed is the name of the one candidate of PerStep.
-const routed = "routed"
+// routedName is the name of the one candidate of PerStep.
+const routedName = "routed"
 
 func (w *work) sayf(format string, args ...any) {
 	if w.s.Progress != nil {

@@ -147,12 +147,12 @@ type Gauges struct {
 // look bounds one look at the store, and accounts how many of its accounts are shown: those that
 // hold most.
 const (
-	look     = 2 * time.Second
-	accounts = 100
+	storeTimeout = 2 * time.Second
+	maxAccounts  = 100
 	// The accounts are read anew in the background, after stale or, where there are so many
 	// that reading takes long, after rest times as long as that took.
-	stale = 10 * time.Second
-	rest  = 100
+	accountsMaxAge = 10 * time.Second
+	restFactor     = 100
 )
 
 // Watch has the gauges collected.
@@ -173,7 +173,7 @@ func (t *Telemetry) Watch(g Gauges) error {
 	jobs := gauge("stepfall.queue.jobs", "{job}", "Jobs, by state")
 	largest := &largestAccounts{}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, look)
+		ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 		defer cancel()
 		if g.Store != nil {
 			largest.observe(ctx, o, g.Store, up, spent, reserved)
@@ -232,14 +232,14 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 	switch {
 	case l.reading || begun.Before(l.next):
 	case l.next.IsZero():
-		list, err := store.Largest(ctx, s, accounts)
+		list, err := store.Largest(ctx, s, maxAccounts)
 		l.replace(begun, list, err)
 	default:
 		l.reading = true
 		go func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 			defer cancel()
-			list, err := store.Largest(ctx, s, accounts)
+			list, err := store.Largest(ctx, s, maxAccounts)
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.replace(begun, list, err)
@@ -252,7 +252,7 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 // lock is held.
 func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err error) {
 	now := time.Now()
-	l.reading, l.next = false, now.Add(max(stale, rest*now.Sub(begun)))
+	l.reading, l.next = false, now.Add(max(accountsMaxAge, restFactor*now.Sub(begun)))
 	if err == nil {
 		l.list = list
 	}

@@ -126,8 +126,8 @@ func because(s sdk.StopReason) string { return say.Because(s) }
 
 func plain(text string) string { return say.Plain(text) }
 
-// cut returns a text of at most n bytes, and how many were left out.
-func cut(text string, n int) (string, int) {
+// cutText returns a text of at most n bytes, and how many were left out.
+func cutText(text string, n int) (string, int) {
 	kept := begin(text, n)
 	return kept, len(text) - len(kept)
 }

@@ -25,8 +25,8 @@ type sampler struct {
 	older  map[string]*sdk.Trace // remembered, to be dropped first
 }
 
-// remembered bounds how many traces are kept in memory, twice.
-const remembered = 4000
+// maxCachedTraces bounds how many traces are kept in memory, twice.
+const maxCachedTraces = 4000
 
 func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if t := s.fromCache(id); t != nil {
@@ -56,7 +56,7 @@ func (s *sampler) fromCache(id string) *sdk.Trace {
 func (s *sampler) remember(t *sdk.Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.traces) >= remembered {
+	if len(s.traces) >= maxCachedTraces {
 		s.older, s.traces = s.traces, nil
 	}
 	if s.traces == nil {

@@ -41,7 +41,7 @@ type text struct {
 const mostText = 64 << 10
 
 func textOf(s string) text {
-	kept, left := cut(s, mostText)
+	kept, left := cutText(s, mostText)
 	return text{plain(kept), left}
 }
 

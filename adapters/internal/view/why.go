@@ -24,9 +24,9 @@ type question struct {
 	assumed bool
 }
 
-// Why takes the n-th decision of the trace again, counted from 0, and says in one
+// ExplainDecision takes the n-th decision of the trace again, counted from 0, and says in one
 // sentence what it rests on. The error says why it cannot be taken again.
-func Why(t *sdk.Trace, n int) (string, error) {
+func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 	q, err := ask(t, n)
 	if err != nil {
 		return "", err

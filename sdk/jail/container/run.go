@@ -137,8 +137,8 @@ func (o *order) create(e *Engine, name string) []string {
 
 var errTooMuch = errors.New("too much output")
 
-// farMore is how often the limit a command may write before it is stopped.
-const farMore = 4
+// outputFactor is how often the limit a command may write before it is stopped.
+const outputFactor = 4
 
 // attend starts the container and waits until its command has ended or must.
 func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
@@ -146,8 +146,8 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	defer stop(nil)
 	timed, cancel := context.WithTimeoutCause(inner, o.limits.Wall, context.DeadlineExceeded)
 	defer cancel()
-	stdout := &jail.Output{Limit: o.limits.Output, Most: farMore * o.limits.Output, Full: func() { stop(errTooMuch) }}
-	stderr := &jail.Output{Limit: o.limits.Output, Most: farMore * o.limits.Output, Full: func() { stop(errTooMuch) }}
+	stdout := &jail.Output{Limit: o.limits.Output, Most: outputFactor * o.limits.Output, Full: func() { stop(errTooMuch) }}
+	stderr := &jail.Output{Limit: o.limits.Output, Most: outputFactor * o.limits.Output, Full: func() { stop(errTooMuch) }}
 	// The engine's watcher makes files where it is started, not in somebody's repository.
 	dir, err := os.MkdirTemp("", "stepfall-container-")
 	if err != nil {

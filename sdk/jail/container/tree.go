@@ -97,8 +97,8 @@ func (w *writer) all() error {
 	return w.Close()
 }
 
-// largest is the size of a file that is put into a container, in bytes.
-const largest = 1 << 30
+// maxFileBytes is the size of a file that is put into a container, in bytes.
+const maxFileBytes = 1 << 30
 
 func (w *writer) tree(changed map[string]bool) error {
 	root, err := os.OpenRoot(w.o.Dir)
@@ -131,7 +131,7 @@ func (w *writer) tree(changed map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		data, err := regular.Read(root.OpenFile, name, largest)
+		data, err := regular.Read(root.OpenFile, name, maxFileBytes)
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (w *writer) single(file string) error {
 	if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/etc/") || strings.HasPrefix(file, "/usr/") {
 		return nil // a path of this machine
 	}
-	data, err := regular.Read(os.OpenFile, file, largest)
+	data, err := regular.Read(os.OpenFile, file, maxFileBytes)
 	if err != nil {
 		return err
 	}

@@ -256,7 +256,6 @@ func (l *loader) failedCall(d *hcl.Diagnostic, at origin) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// namesOf returns the name of each element.
 func namesOf[E any](list []E, name func(E) string) []string {
 	names := make([]string, len(list))
 	for i, element := range list {

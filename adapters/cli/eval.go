@@ -190,7 +190,6 @@ func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*out
 	return t, nil
 }
 
-// print prints the table.
 func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {
 	p.f("%d models, %d train and %d test queries; %s\n",
 		len(c.Models), len(study.Halves.Train.Queries), c.Queries, study.Setup()["estimates"])

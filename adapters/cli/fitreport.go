@@ -139,7 +139,6 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 	bins.print()
 }
 
-// reportQuality says what is promised of quality.
 func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	promised := "PROMISED"
 	if mayErr {

@@ -275,7 +275,6 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	})
 }
 
-// renderSecret prints the secret of a key.
 func (s Streams) renderSecret(id, secret string) error {
 	return s.render(map[string]string{"key": id, "secret": secret}, func(p *printer) { p.raw(secret + "\n") })
 }

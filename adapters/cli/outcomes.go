@@ -146,7 +146,6 @@ func columnsOf(d outcome.Summary) []string {
 	return append(has, d.Signals...)
 }
 
-// outcomes prints a summary.
 func (p *printer) outcomes(path string, d outcome.Summary) {
 	p.f("%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
 	if len(d.Groups) > 1 || d.Groups[0].Name != "" {

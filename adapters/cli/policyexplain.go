@@ -41,7 +41,6 @@ func (f *queryFlags) explains() bool {
 	return f.text != "" && (err != nil || info.IsDir())
 }
 
-// query returns the query that the flags describe.
 func (f *queryFlags) query() (*sdk.Query, error) {
 	q := &sdk.Query{ID: "explained", Labels: map[string]string{}, Features: map[string]float64{}}
 	if f.text != "" {

@@ -24,5 +24,4 @@ func (s Streams) render(result any, text func(p *printer)) error {
 	return p.err
 }
 
-// table returns a table that the printer prints.
 func (p *printer) table(columns ...column) *grid { return newTable(p.w, columns...) }

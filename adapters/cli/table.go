@@ -46,7 +46,6 @@ func (g *grid) row(cells ...any) {
 // mostInCell bounds a cell: all others of its column are filled up to its width.
 const mostInCell = 4096
 
-// print writes the table.
 func (g *grid) print() { g.printWithin(terminalWidth(g.w)) }
 
 // printWithin writes the table in lines of at most so many characters; 0 is any number.

@@ -358,7 +358,6 @@ func verdictSummary(v *sdk.Verdict) string {
 	return text
 }
 
-// oneLine returns the first line of a text.
 func oneLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(line)

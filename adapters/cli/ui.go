@@ -70,7 +70,6 @@ func (p *progress) describef(format string, args ...any) {
 	}
 }
 
-// finish clears the bar.
 func (p *progress) finish() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

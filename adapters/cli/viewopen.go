@@ -61,7 +61,6 @@ func (t *traceSource) checkTraces(read int) error {
 	return nil
 }
 
-// isSQLite reports whether a file is one of SQLite.
 func isSQLite(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {

@@ -132,7 +132,6 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	return nil, nil
 }
 
-// verdict returns a verdict with the isolation of the last run.
 func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 	verdict := &sdk.Verdict{Outcome: outcome, Evidence: evidence, Way: "cases"}
 	if r.result != nil {
@@ -267,7 +266,6 @@ var ends = map[jail.End]string{
 	jail.EndDisk: "it wrote more than it may", jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
 }
 
-// try runs one case.
 func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
 	plan, err := c.Plan(r.v.config.Command, r.v.config.File)
 	if err != nil {

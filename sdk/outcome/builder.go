@@ -271,7 +271,6 @@ func grow[T any](row []T, i int, empty T) []T {
 	return row
 }
 
-// table returns the table of what was collected.
 func (b *builder) table(file string) (*Table, error) {
 	if len(b.queryIDs) == 0 || len(b.names) == 0 {
 		return nil, &Error{File: file, Err: errors.New("no outcomes")}

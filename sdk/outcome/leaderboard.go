@@ -30,7 +30,6 @@ type instance struct {
 	Calls    *float64 `json:"api_calls"`
 }
 
-// readLeaderboards reads the value of "leaderboards": a list of leaderboards.
 func (b *builder) readLeaderboards(data []byte, name string) error {
 	var file struct {
 		Leaderboards []leaderboard `json:"leaderboards"`

@@ -25,7 +25,6 @@ type agentRun struct {
 	Cost     *float64 `json:"cost"`
 }
 
-// hasCost reports whether the cost was recorded.
 func (r agentRun) hasCost() bool { return r.Cost != nil && *r.Cost != 0 && !math.IsNaN(*r.Cost) }
 
 // readEach reads the files that a pattern with one star names, one for each model,

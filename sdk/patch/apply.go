@@ -130,7 +130,6 @@ func (a *appliedHunk) edit(edit Edit) error {
 	return nil
 }
 
-// replaceFile makes an edit of a whole file.
 func (a *appliedHunk) replaceFile(edit Edit) error {
 	if edit.Fenced {
 		old, _, err := a.read(edit.Path)

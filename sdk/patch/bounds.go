@@ -35,7 +35,6 @@ func (w *work) add(bytes int) error {
 	return nil
 }
 
-// size is the bytes of lines.
 func size(lines []string) int {
 	n := len(lines)
 	for _, line := range lines {

@@ -52,7 +52,6 @@ func afterThinking(text string) string {
 	return text[end[1]:]
 }
 
-// parseArguments returns the edits in the arguments of an editing tool.
 func parseArguments(arguments string) []Edit {
 	var value any
 	if json.Unmarshal([]byte(arguments), &value) != nil {
@@ -180,7 +179,6 @@ func joinEdits(edits []Edit) (string, bool) {
 	return edits[len(edits)-1].Path, true
 }
 
-// parseBlock reads one fenced block.
 func parseBlock(fence string, body []string, before string) []Edit {
 	name := before
 	if match := infoPath.FindStringSubmatch(fenceInfo(fence)); match != nil {

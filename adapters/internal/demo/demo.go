@@ -300,7 +300,6 @@ func (d *demo) complete(t *sdk.Trace) {
 	}
 }
 
-// strategyOfBeliefs returns a strategy that goes by the policy's beliefs.
 func (d *demo) strategyOfBeliefs(kind string) policies.Strategy {
 	if kind == cascade.NameThreshold {
 		return policies.Strategy{Kind: kind, Threshold: []float64{0.5}, Order: d.report.Models, Answer: "best"}

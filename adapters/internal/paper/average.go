@@ -37,7 +37,6 @@ func (e *Env) run(ctx context.Context, t *outcome.Table, share float64, splits i
 	return c, nil
 }
 
-// names returns the rows of the cell.
 func (c *cell) names() []string {
 	var names []string
 	for _, r := range c.comparisons[0].Rows {

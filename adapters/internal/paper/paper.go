@@ -184,7 +184,6 @@ func (p *Preset) Check(e *Env) error {
 	return nil
 }
 
-// halves splits a table at random.
 func halves(t *outcome.Table, share float64, seed uint64) (*eval.Halves, error) {
 	train, test := t.Split(share, seed)
 	return eval.NewHalves(train, test, false)

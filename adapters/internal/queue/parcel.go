@@ -54,7 +54,6 @@ func (w *partWriter) Write(data []byte) (int, error) {
 	return len(data), err
 }
 
-// receive writes a parcel to w.
 func (q *Queue) receive(ctx context.Context, name string, w io.Writer) error {
 	var parts int
 	err := q.pool.QueryRow(ctx, "UPDATE stepfall_queue.parcels SET used_at = now() WHERE name = $1 RETURNING parts", name).Scan(&parts)

@@ -90,7 +90,6 @@ func pluginFiles(p *policies.Policy) []string {
 	return found
 }
 
-// stringsOf returns the strings in a value.
 func stringsOf(v any) []string {
 	var out []string
 	switch v := v.(type) {

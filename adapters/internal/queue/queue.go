@@ -96,7 +96,6 @@ func (q *Queue) Counts(ctx context.Context) (map[string]int64, error) {
 	return counts, err
 }
 
-// hasWorkers reports whether some worker is alive.
 func (q *Queue) hasWorkers(ctx context.Context) (some bool, err error) {
 	err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", q.t.lost).Scan(&some)
 	return some, err

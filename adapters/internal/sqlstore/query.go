@@ -23,7 +23,6 @@ type conditions struct {
 	args  []any
 }
 
-// add adds a condition in which $ stands for the value.
 func (c *conditions) add(condition string, value any) {
 	if s, ok := value.(string); ok {
 		value = text(s) // what an engine cannot hold it does not have

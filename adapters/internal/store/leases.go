@@ -349,7 +349,6 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 	return shares, left
 }
 
-// observe counts a charge.
 func (a *leasedAccount) observe(c *Charge, now time.Time) {
 	if a.cap != c.Cap || a.period != c.Period {
 		a.cap, a.period, a.tight = c.Cap, c.Period, time.Time{}

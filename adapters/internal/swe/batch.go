@@ -85,7 +85,6 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) 
 	return results, errors.Join(err, spent)
 }
 
-// open opens each repository once.
 func (b *Batch) open(ctx context.Context, tasks []Task) (map[string]*Repository, error) {
 	repos := map[string]*Repository{}
 	var faults []error

@@ -135,7 +135,6 @@ func (q *Job) bundle(ctx context.Context, repo *Repository, commits []string) (s
 	return name, q.Queue.Send(ctx, name, func(w io.Writer) error { return repo.bundle(ctx, commits, w) })
 }
 
-// solve has one task done.
 func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
 	r := &Result{InstanceID: t.InstanceID}
 	var err error

@@ -136,7 +136,6 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	return result.Output, nil
 }
 
-// file reads a file of the tree.
 func (t *tools) file(root *os.Root, path, name string) (string, fs.FileInfo, error) {
 	file, info, err := regular.Open(root.OpenFile, name)
 	switch {

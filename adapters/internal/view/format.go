@@ -31,7 +31,6 @@ func dollars(v float64) string {
 	return fmt.Sprintf("%.*f USD", digits, v)
 }
 
-// signedDollars is dollars with its sign.
 func signedDollars(v float64) string {
 	if v > 0 {
 		return "+" + dollars(v)
@@ -71,7 +70,6 @@ func formatWhole(n any) string {
 	return fmt.Sprint(n)
 }
 
-// percent writes a share.
 func percent(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -82,7 +80,6 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.0f %%", 100*v)
 }
 
-// quality writes a quality or a price in quality.
 func quality(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0) || a > 1e250:

@@ -138,7 +138,6 @@ func (l *ledger) account(ctx context.Context, f *store.Filter, total int64) (*sa
 	return sum, nil
 }
 
-// accountOf adds up traces.
 func accountOf(traces []*sdk.Trace) *savings.Account {
 	a := &savings.Account{}
 	for _, t := range traces {

@@ -153,7 +153,6 @@ func (l *Lines) read(ctx context.Context, from io.Reader, at int64) (int64, erro
 	}
 }
 
-// add takes in a line.
 func (l *Lines) add(line []byte) {
 	l.line++
 	line = bytes.TrimSpace(line)
@@ -171,7 +170,6 @@ func (l *Lines) add(line []byte) {
 	l.batch = append(l.batch, store.Entry{Trace: t, JSON: line})
 }
 
-// flush writes what was taken in.
 func (l *Lines) flush(ctx context.Context) error {
 	if len(l.batch) == 0 {
 		return nil

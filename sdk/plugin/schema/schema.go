@@ -57,7 +57,6 @@ func sensitive(fields []Field, config map[string]any, out []string) []string {
 	return out
 }
 
-// flatten returns a value and all that is in it.
 func flatten(v any, out []any) []any {
 	out = append(out, v)
 	switch v := v.(type) {

@@ -50,7 +50,6 @@ is started many times and checked for what the protocol asks of it.`,
 	flags.StringVar(&lockFile, "lock-file", host.LockName, "the lock file, if there is one")
 	flags.BoolVar(&conformance, "conformance", false, "check that a program keeps to the protocol")
 	flags.StringVar(&c.config, "config", "", "with --conformance, a JSON file with a working config")
-	flags.BoolVar(&c.insecure, "insecure", false, "with --conformance, without mutual TLS")
 	return cmd
 }
 

@@ -15,13 +15,12 @@ import (
 
 // conformanceFlags are the flags of stepfall plugin check --conformance.
 type conformanceFlags struct {
-	config   string
-	insecure bool
+	config string
 }
 
 // run starts a program many times and checks what the protocol asks of it.
 func (f *conformanceFlags) run(ctx context.Context, s Streams, args []string) error {
-	o := plugintest.Options{Path: args[0], Args: args[1:], Insecure: f.insecure, Log: s.logger("plugin", hclog.Off)}
+	o := plugintest.Options{Path: args[0], Args: args[1:], Log: s.logger("plugin", hclog.Off)}
 	if f.config != "" {
 		config, err := readConfigs(f.config)
 		if err != nil {

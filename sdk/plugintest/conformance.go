@@ -30,8 +30,6 @@ type Options struct {
 	Config map[wire.Role]map[string]any
 	// Env is the environment of the plugin; nil means PATH and HOME.
 	Env []string
-	// Insecure turns mutual TLS off.
-	Insecure bool
 	// Log gets the plugin's log; nil discards it.
 	Log hclog.Logger
 	// Models answers model calls; nil means a model that always says "yes".
@@ -197,7 +195,7 @@ func Test(t *testing.T, o Options) {
 
 func (r *run) spec() process.Spec {
 	return process.Spec{
-		Path: r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log, Insecure: r.Insecure,
+		Path: r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log,
 		// Generous: this is not a test of speed.
 		StartTimeout: 20 * time.Second, StopGrace: 5 * time.Second,
 	}

@@ -60,8 +60,6 @@ type PluginConfig struct {
 	// Models bounds the model calls of the plugin during one call of the host. Zero
 	// fields mean 20 calls, of up to a minute each, at any cost.
 	Models wire.ModelLimits
-	// Insecure turns mutual TLS off, for plugins that cannot do it.
-	Insecure bool
 	// StartTimeout is the longest start, configuring included; 0 means 20 s.
 	StartTimeout time.Duration
 	// CallTimeout is the longest call of an estimator; 0 means 10 s.

@@ -223,7 +223,6 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 		Redact:       append(secrets(settings), redact...),
 		StartTimeout: settings.StartTimeout,
 		StopGrace:    settings.StopGrace,
-		Insecure:     settings.Insecure,
 	}
 	if err := h.confine(&spec, settings, own); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", plugin, err)

@@ -88,7 +88,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: spec.TempDir},
 		SkipHostEnv:      true,
-		AutoMTLS:         !spec.Insecure,
+		AutoMTLS:         true,
 		StartTimeout:     spec.StartTimeout,
 		GRPCDialOptions:  wire.DialOptions(),
 		Logger:           hclog.NewNullLogger(), // what matters is logged by the caller

@@ -32,9 +32,6 @@ type Spec struct {
 	StartTimeout time.Duration
 	// StopGrace is how long Stop waits for the plugin to end by itself; 0 means 1 s.
 	StopGrace time.Duration
-	// Insecure turns mutual TLS off, for plugins that cannot do it. Any process of
-	// the same user can then connect to the plugin.
-	Insecure bool
 	// Jail and Confinement confine the process; without them it has a group of its
 	// own and nothing more.
 	Jail        *jail.Jail

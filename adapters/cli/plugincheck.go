@@ -20,18 +20,16 @@ import (
 
 func newPluginCheckCommand(s Streams) *cobra.Command {
 	var c conformanceFlags
-	var lockFile string
-	var lock, conformance bool
+	var conformance bool
 	cmd := &cobra.Command{
 		Use:   "check [PLUGIN...] | --conformance PROGRAM [ARGUMENT...]",
-		Short: "Does a plugin work here? Start plugins, pin their checksums, or check that a program keeps to the protocol",
+		Short: "Does a plugin work here? Start plugins, or check that a program keeps to the protocol",
 		Long: `Does a plugin work here? Looks at the folders of plugins and starts each plugin: whether
-it answers, how fast, whether it is the one in the lock file; and which layers of isolation
-plugins can have on this machine. With --lock their checksums are recorded in the lock file:
-a host starts only programs that are in it. With --conformance one program, in any language,
-is started many times and checked for what the protocol asks of it.`,
+it answers, how fast, and its checksum, which a policy's plugin block can pin; and which
+layers of isolation plugins can have on this machine. With --conformance one program, in any
+language, is started many times and checked for what the protocol asks of it.`,
 		Example: `  stepfall plugin check
-  stepfall plugin check --lock verifier-tests ./my-plugin
+  stepfall plugin check verifier-tests ./my-plugin
   stepfall plugin check --conformance ./verifier-command --config config.json`,
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,22 +39,19 @@ is started many times and checked for what the protocol asks of it.`,
 				}
 				return c.run(cmd.Context(), s, args)
 			}
-			d := &doctor{s: s, write: lock, findings: newListing[finding](s)}
-			return d.run(cmd.Context(), lockFile, args)
+			d := &doctor{s: s, findings: newListing[finding](s)}
+			return d.run(cmd.Context(), args)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&lock, "lock", false, "record the checksums of the plugins in the lock file")
-	flags.StringVar(&lockFile, "lock-file", host.LockName, "the lock file, if there is one")
 	flags.BoolVar(&conformance, "conformance", false, "check that a program keeps to the protocol")
 	flags.StringVar(&c.config, "config", "", "with --conformance, a JSON file with a working config")
 	return cmd
 }
 
 // run looks at everything, and at the plugins that the arguments name or all of them.
-func (d *doctor) run(ctx context.Context, lockFile string, args []string) error {
+func (d *doctor) run(ctx context.Context, args []string) error {
 	d.folders()
-	d.lockFile(lockFile)
 	d.isolation()
 	found := host.List(host.SearchPath())
 	if len(args) > 0 {
@@ -70,14 +65,6 @@ func (d *doctor) run(ctx context.Context, lockFile string, args []string) error 
 	for _, f := range found {
 		d.plugin(ctx, f)
 	}
-	if d.write && d.problems == 0 {
-		if len(found) == 0 {
-			return fmt.Errorf("there are no plugins to lock in %s", strings.Join(host.SearchPath(), ", "))
-		}
-		if err := d.lock.Write(lockFile); err != nil {
-			return err
-		}
-	}
 	err := d.s.render(d.findings.rows, func(p *printer) {
 		if d.problems == 0 {
 			p.f("Nothing is wrong.\n")
@@ -85,17 +72,12 @@ func (d *doctor) run(ctx context.Context, lockFile string, args []string) error 
 	})
 	if err == nil && d.problems > 0 {
 		err = fmt.Errorf("%d things are wrong", d.problems)
-		if d.write {
-			err = fmt.Errorf("%w: %s is not written", err, lockFile)
-		}
 	}
 	return err
 }
 
 type doctor struct {
 	s        Streams
-	write    bool // the lock file, with what is found
-	lock     *host.Lock
 	problems int
 	findings *listing[finding]
 }
@@ -132,21 +114,6 @@ func (d *doctor) folders() {
 		default:
 			d.line("ok", "folder "+dir, "searched")
 		}
-	}
-}
-
-func (d *doctor) lockFile(path string) {
-	lock, err := host.ReadLock(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist) && d.write:
-		d.lock = &host.Lock{Plugins: map[string]host.LockEntry{}}
-	case errors.Is(err, os.ErrNotExist):
-		d.line("-", "lock", "no "+path+"; --lock writes one")
-	case err != nil:
-		d.line("BAD", "lock", err.Error())
-	default:
-		d.lock = lock
-		d.line("ok", "lock", fmt.Sprintf("%s has %d plugins", path, len(lock.Plugins)))
 	}
 }
 
@@ -187,14 +154,10 @@ func (d *doctor) find(argument string) []host.PluginFile {
 }
 
 func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
-	// The checksum comes first: what then answers is what was recorded, or is refused.
 	sum, err := host.Checksum(f.Path)
 	if err != nil {
 		d.line("BAD", f.Name, err.Error())
 		return
-	}
-	if d.lock != nil && !d.write {
-		d.compare(f.Name, sum)
 	}
 	info, err := d.ask(ctx, f)
 	if err != nil {
@@ -205,31 +168,7 @@ func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 		d.line("BAD", f.Name, fmt.Sprintf("calls itself %q: the program must have the plugin's name", info.Name))
 		return
 	}
-	if !d.write || d.lock == nil {
-		return
-	}
-	entry, change := d.lock.Plugins[f.Name], "the same"
-	if entry.SHA256 == nil {
-		entry.SHA256, change = map[string]string{}, "new"
-	} else if entry.SHA256[host.Platform()] != sum {
-		change = "changed"
-	}
-	entry.Version, entry.SHA256[host.Platform()] = info.Version, sum
-	d.lock.Plugins[f.Name] = entry
-	d.line("ok", f.Name, "locked, "+change+": "+sum)
-}
-
-// compare looks for a program's checksum in the lock file.
-func (d *doctor) compare(name, sum string) {
-	locked, known := d.lock.Plugins[name]
-	switch {
-	case !known:
-		d.line("BAD", name, "is not in the lock file; hosts that use it will not start it")
-	case locked.SHA256[host.Platform()] != sum:
-		d.line("BAD", name, "is not the program that was locked; run `stepfall plugin check --lock "+name+"` if you changed it yourself")
-	default:
-		d.line("ok", name, "is the program that was locked")
-	}
+	d.line("ok", f.Name, "checksum "+sum)
 }
 
 // ask starts a plugin and reports what it says it is.

@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// TestAttackProgramOverwrittenInPlace: a locked program keeps its inode, size and
+// TestAttackProgramOverwrittenInPlace: a pinned program keeps its inode, size and
 // times, and is another one.
 func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	dir, program := copyOfPlugin(t)
@@ -25,11 +25,9 @@ func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: &host.Lock{Plugins: map[string]host.LockEntry{
-		"test": {SHA256: map[string]string{host.Platform(): sum}},
-	}}})
+	h := newHost(t, host.Config{SearchPath: []string{dir}, Plugins: map[string]host.PluginConfig{"test": {SHA256: sum}}})
 	if err := ask(within(t, 2*time.Minute), estimator(t, h, nil), ""); err != nil {
-		t.Fatalf("the locked program: %v", err)
+		t.Fatalf("the pinned program: %v", err)
 	}
 	info, err := os.Stat(program)
 	if err != nil {

@@ -16,8 +16,6 @@ type Config struct {
 	Plugins map[string]PluginConfig
 	// SearchPath are the folders to look for plugins in; nil means [SearchPath].
 	SearchPath []string
-	// Lock, when not nil, lists the only programs that may be started.
-	Lock *Lock
 	// Models calls models for plugins that ask; nil means that they may not.
 	Models wire.ModelCaller
 	// Logger gets the host's and the plugins' log; nil discards it.

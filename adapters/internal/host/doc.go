@@ -30,6 +30,6 @@
 // clean environment (no API keys), no standard input, and mutual TLS on a socket in
 // a private folder. Where the program calls jail.Main (package sdk/jail) first of all, whatever a
 // plugin starts ends with it and with the host, and PluginConfig.Isolation "sandbox" takes
-// the network and foreign files away. With a [Lock], only programs run whose SHA-256
+// the network and foreign files away. With PluginConfig.SHA256, only the program runs that
 // the operator has recorded.
 package host

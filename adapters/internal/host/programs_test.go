@@ -64,14 +64,13 @@ func TestProgramsThatCannotBePlugins(t *testing.T) {
 }
 
 // A program that is replaced while it is in use is not started again.
-func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
+func TestAPinnedProgramThatChangesIsNotRestarted(t *testing.T) {
 	dir, program := copyOfPlugin(t)
 	sum, err := host.Checksum(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := &host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{host.Platform(): sum}}}}
-	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: lock})
+	h := newHost(t, host.Config{SearchPath: []string{dir}, Plugins: map[string]host.PluginConfig{"test": {SHA256: sum}}})
 	e := estimator(t, h, nil)
 	if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
 		t.Fatal(err)
@@ -83,7 +82,7 @@ func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
-		t.Errorf("the process that runs is still the locked one: %v", err)
+		t.Errorf("the process that runs is still the pinned one: %v", err)
 	}
 	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -94,59 +93,6 @@ func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
 	}
 	if s := h.Stats()[0]; s.State != "refused" || exists(filepath.Join(dir, "started")) {
 		t.Errorf("state %s", s.State)
-	}
-}
-
-// Lock files name what is missing, and are written the same way every time.
-func TestLockFiles(t *testing.T) {
-	dir, program := copyOfPlugin(t)
-	sum, err := host.Checksum(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct {
-		lock *host.Lock
-		want string
-	}{
-		"no entry":         {&host.Lock{Plugins: map[string]host.LockEntry{}}, "test is not in the lock file; `stepfall plugin check --lock` adds it"},
-		"another platform": {&host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{"plan9/mips": sum}}}}, "has test not for " + host.Platform()},
-		"another program":  {&host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{host.Platform(): "00"}}}}, "pinned is 00"},
-	} {
-		err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, host.Config{SearchPath: []string{dir}, Lock: c.lock}), nil), "")
-		if !errors.Is(err, host.ErrChecksum) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	lock := &host.Lock{Plugins: map[string]host.LockEntry{
-		"b": {Version: "1.0.0", SHA256: map[string]string{"linux/arm64": "2", "linux/amd64": "1"}}, "a": {SHA256: map[string]string{"linux/amd64": "0"}},
-	}}
-	file := filepath.Join(t.TempDir(), host.LockName)
-	var first []byte
-	for range 5 {
-		if err := lock.Write(file); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first == nil {
-			first = data
-		}
-		if string(data) != string(first) {
-			t.Errorf("written differently:\n%s\n%s", first, data)
-		}
-		if lock, err = host.ReadLock(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for text, want := range map[string]string{"{}": "no plugins", "[": "lock file", `{"plugins": {}, "other": 1}`: "other"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := host.ReadLock(file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
 	}
 }
 

@@ -28,23 +28,15 @@ func copyOfPlugin(t *testing.T) (dir, program string) {
 	return dir, program
 }
 
-func TestLock(t *testing.T) {
+func TestPinnedChecksum(t *testing.T) {
 	dir, program := copyOfPlugin(t)
 	sum, err := host.Checksum(program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), host.LockName)
-	lock := &host.Lock{Plugins: map[string]host.LockEntry{"test": {Version: "0.1.0", SHA256: map[string]string{host.Platform(): sum}}}}
-	if err := lock.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	if lock, err = host.ReadLock(file); err != nil {
-		t.Fatal(err)
-	}
-	cfg := host.Config{SearchPath: []string{dir}, Lock: lock}
+	cfg := host.Config{SearchPath: []string{dir}, Plugins: map[string]host.PluginConfig{"test": {SHA256: sum}}}
 	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); err != nil {
-		t.Fatalf("the locked program: %v", err)
+		t.Fatalf("the pinned program: %v", err)
 	}
 	data, err := os.ReadFile(program)
 	if err != nil {
@@ -58,10 +50,6 @@ func TestLock(t *testing.T) {
 	}
 	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
 		t.Errorf("another program: %v", err)
-	}
-	delete(lock.Plugins, "test")
-	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
-		t.Errorf("a program that is not in the lock: %v", err)
 	}
 }
 

@@ -1,0 +1,88 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/stepfall/stepfall/sdk/regular"
+)
+
+// Checksum returns the SHA-256 of a file in hexadecimal.
+func Checksum(path string) (string, error) {
+	f, _, err := regular.Open(os.OpenFile, path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	return checksum(f)
+}
+
+func checksum(f *os.File) (string, error) {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// program is a plugin's file, opened so that what is checked is what is run.
+type program struct {
+	path string
+	// exec is what to execute instead of path; empty means path.
+	exec string
+	file *os.File
+}
+
+func (p *program) close() {
+	if p.file != nil {
+		p.file.Close()
+	}
+}
+
+func (h *Host) open(plugin string) (*program, error) {
+	path, err := h.find(plugin)
+	if err != nil {
+		return nil, err
+	}
+	pin := h.cfg.Plugins[plugin].SHA256
+	if pin == "" {
+		return &program{path: path}, nil
+	}
+	f, _, err := regular.Open(os.OpenFile, path)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{path: path, file: f}
+	// Anew at each start: a program that is overwritten in place keeps its inode, and
+	// can keep its size and time.
+	sum, err := checksum(f)
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("checking plugin %s: %w", plugin, err)
+	}
+	if pin != sum {
+		p.close()
+		return nil, fmt.Errorf("%w: %s has %s, pinned is %s", errChecksum, path, sum, pin)
+	}
+	p.exec, err = execPath(f)
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// isScript reports whether the file is run by an interpreter, which opens it by
+// its path.
+func isScript(f *os.File) (bool, error) {
+	start := make([]byte, 2)
+	_, err := f.ReadAt(start, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return string(start) == "#!", nil
+}

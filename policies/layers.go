@@ -50,7 +50,6 @@ type header struct {
 	at    origin
 	first int // ordinal of the first definition: the order of blocks
 	last  int // ordinal of the last: which of exclusive blocks wins
-	layer string
 }
 
 var errReported = errors.New("reported as diagnostics")
@@ -258,7 +257,7 @@ func (l *loader) recordBlock(path []string, at origin, file string) (hcl.Range, 
 	key := strings.Join(path, delim)
 	h := l.headers[key]
 	if h == nil {
-		l.headers[key] = &header{at: at, first: l.ordinal, last: l.ordinal, layer: file}
+		l.headers[key] = &header{at: at, first: l.ordinal, last: l.ordinal}
 		return hcl.Range{}, false
 	}
 	prev := h.at.rng

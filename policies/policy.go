@@ -20,7 +20,7 @@ type Policy struct {
 	// and does the steps of a sample beside it. off: calls the baseline, records nothing.
 	Mode string `policy:"mode" oneof:"enforce observe shadow off" default:"enforce"`
 	// The model that is called when the mode is not enforce.
-	Baseline string `policy:"baseline" ref:"model"`
+	Baseline string `policy:"baseline"`
 	// Types of tools that one API alone has, such as web_search or namespace, which
 	// models behind another API are asked without. Without the line, such a model is not
 	// asked where a client offers one of them.
@@ -113,7 +113,7 @@ type Estimator struct {
 	// What it estimates.
 	Estimates string `policy:"estimates" oneof:"quality cost" default:"quality"`
 	// Models that it speaks of; all when absent.
-	Models []string `policy:"models" ref:"model"`
+	Models []string `policy:"models"`
 	// When the plugin cannot be had. abstain: the prior or the profile decides. fail: the step fails.
 	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail" default:"abstain"`
 	// Longest call; the plugin's call_timeout when "0s".
@@ -133,7 +133,7 @@ type Verifier struct {
 	// The plugin that verifies.
 	Plugin string `policy:"plugin" required:"true"`
 	// Models whose answers it judges; all when absent.
-	Models []string `policy:"models" ref:"model"`
+	Models []string `policy:"models"`
 	// What is made of what it finds. verdict: it accepts or rejects the answer. signal: it is a
 	// number that the profile's estimator reads, under the verifier's name, of every answer.
 	// bought: a signal that is bought only where it is worth its price (strategy index).
@@ -202,7 +202,7 @@ type Strategy struct {
 	Scale float64 `policy:"scale" above:"0" max:"1" default:"1" kinds:"cascade cascade_route index"`
 	// Models in the order in which they may run; others never run. Every model in
 	// the order of the file when absent (cascade_route: in any order).
-	Order []string `policy:"order" ref:"model" kinds:"threshold cascade cascade_route"`
+	Order []string `policy:"order" kinds:"threshold cascade cascade_route"`
 	// Asks two models at the same time where the second would be asked anyway, also if the answer
 	// of the first turned out two standard deviations better than expected: always so with a pair
 	// of which only the agreement counts. Faster by one answer. Where the answer of the first may be
@@ -221,7 +221,7 @@ type Strategy struct {
 type Match struct {
 	Name string `policy:"name,label"`
 	// Candidates for these queries; all models when absent.
-	Models []string `policy:"models" ref:"model"`
+	Models []string `policy:"models"`
 
 	When     When      `policy:"when,block"`
 	Strategy *Strategy `policy:"strategy,block"`

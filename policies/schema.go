@@ -48,7 +48,6 @@ type argument struct {
 	required bool
 	fallback string
 	oneOf    []string
-	ref      string
 	// kinds are the labels of the block for which the argument has a meaning; nil is all.
 	kinds           []string
 	min, max, above *float64
@@ -137,7 +136,7 @@ func describeArgument(name string, index int, f reflect.StructField) argument {
 	a := argument{
 		name: name, field: index, goName: f.Name, kind: kindOf(f.Type),
 		required: f.Tag.Get("required") != "", fallback: f.Tag.Get("default"),
-		oneOf: strings.Fields(f.Tag.Get("oneof")), ref: f.Tag.Get("ref"), kinds: strings.Fields(f.Tag.Get("kinds")),
+		oneOf: strings.Fields(f.Tag.Get("oneof")), kinds: strings.Fields(f.Tag.Get("kinds")),
 	}
 	for tag, to := range map[string]**float64{"min": &a.min, "max": &a.max, "above": &a.above} {
 		if text := f.Tag.Get(tag); text != "" {

@@ -109,10 +109,7 @@ func tracesOf(r *router.Router) string {
 
 // statusOf says what of the router no trace tells.
 func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces view.Reader) (*view.Status, error) {
-	s := &view.Status{}
-	for _, name := range r.OpenCircuits() {
-		s.Circuits = append(s.Circuits, view.Circuit{Model: name})
-	}
+	s := &view.Status{Circuits: r.OpenCircuits()}
 	for _, u := range r.Unsupported() {
 		name := u.Parameter
 		if u.Value != "" {

@@ -33,7 +33,6 @@ type Config struct {
 type PluginConfig struct {
 	// Path is the program; empty means that it is searched for by its name.
 	Path string
-	Args []string
 	// Env is added to the environment; its values count as secrets in logs.
 	Env map[string]string
 	// PassEnv names variables of the host's environment that the plugin gets.

@@ -215,7 +215,6 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 	spec := process.Spec{
 		Path:         program.path,
 		ExecPath:     program.exec,
-		Args:         settings.Args,
 		Dir:          h.cfg.Dir,
 		Env:          environment(settings),
 		TempDir:      own,

@@ -138,7 +138,6 @@ func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string
 // row is a step as it is written.
 type row struct {
 	store.Step
-	t     *sdk.Trace
 	body  document
 	nano  int64
 	calls []callSum
@@ -184,7 +183,7 @@ func rowOf(e store.Entry) (*row, error) {
 			return nil, err
 		}
 	}
-	r := &row{t: t, body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: store.Step{
+	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: store.Step{
 		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant), Key: name(key),
 		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
 		Error: text(t.Error), Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,

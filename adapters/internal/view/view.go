@@ -40,8 +40,9 @@ type Options struct {
 
 // Status is what a running router says of itself.
 type Status struct {
-	Caps     []Cap
-	Circuits []Circuit
+	Caps []Cap
+	// Circuits names the models that are not asked for a while, because they failed.
+	Circuits []string
 	// Unsupported are the parameters that servers said they do not support.
 	Unsupported []UnsupportedParameter
 	Plugins     []PluginStatus
@@ -60,12 +61,6 @@ type Cap struct {
 	SpentUSD, LimitUSD float64
 	// Each says that the limit is of each step or run, so that there is no sum of it.
 	Each bool
-}
-
-// Circuit is a model that is not asked for a while, because it failed.
-type Circuit struct {
-	Model string
-	Until time.Time
 }
 
 // PluginStatus is how a plugin fares.

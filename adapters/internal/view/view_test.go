@@ -355,7 +355,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 	l := reader(t, traces)
 	handler := New(Options{Traces: l, Source: fleetScript, Status: func(context.Context) (*Status, error) {
-		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []Circuit{{Model: fleetScript}}, Unsupported: []UnsupportedParameter{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
+		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []string{fleetScript}, Unsupported: []UnsupportedParameter{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
 	}})
 	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
 	for _, tr := range traces[:12] {

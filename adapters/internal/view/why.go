@@ -14,7 +14,6 @@ import (
 type question struct {
 	trace    *sdk.Trace
 	decision *sdk.Decision
-	n        int // which decision of the trace, from 0
 	state    cascade.State
 	setting  cascade.Setting
 	tuned    cascade.Tunable
@@ -45,7 +44,7 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 // taken again.
 func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
-	q := &question{trace: t, decision: d, n: n, threshold: t.Strategy == cascade.NameThreshold}
+	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
 	q.assumed = t.Setting.Coin == 0 // the coin is 0 once in 2^53 steps
 	judged := q.assumed && slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil })
 	index := map[string]int{}

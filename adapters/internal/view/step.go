@@ -74,7 +74,8 @@ type decisionView struct {
 	Flips     string
 	// Asked is the lambda that the address asks for, for pages without scripts.
 	Asked *float64
-	// Points are the answers at each value of the scale in JSON, for pages without a server.
+	// Points are the answers at each value of the scale, a [pointTable] in JSON, for pages
+	// without a server.
 	Points string
 	Order  []string
 	// Open says that a model could be asked: with none left there is nothing to turn.
@@ -278,7 +279,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 			}
 			points = append(points, a)
 		}
-		data, err := json.Marshal(points)
+		data, err := json.Marshal(newPointTable(points))
 		if err != nil {
 			d.Fault = err.Error()
 		}

@@ -115,8 +115,8 @@ type SessionConfig struct {
 	// that nobody names is told by how its conversation begins.
 	CountDisputes bool
 	// DoubtUpTo, above 0, has steps counted in which two answers that call a tool differ, and gives
-	// later ones the features that begin with [feature.Doubt]. These fade where the steps cost
-	// more than this share of what always asking the model Dearest would.
+	// later ones the features that begin with [feature.Doubt], and [feature.HeldBack] where the steps
+	// cost more than this share of what always asking the model Dearest would.
 	DoubtUpTo float64
 	// Dearest names the model that is asked where answers differ.
 	Dearest string

@@ -25,11 +25,9 @@ const (
 	// usualCompared and usualDiffered are as if a tool had been called before: two answers
 	// differ on one in ten of the calls.
 	usualCompared, usualDiffered = 10, 1
-	// leastDoubt is what is worth saying.
-	leastDoubt = 0.02
-	// doubtSteps is by how many of the dearest model's own steps the share of its cost has to be
-	// passed for a doubt to be a third of what it was.
-	doubtSteps = 20
+	// heldBackSteps is by what so many of the dearest model's own steps cost the share of its cost may
+	// be passed; as many more hold two thirds of the disputes and doubts back.
+	heldBackSteps = 10
 	// maxDoubtTools bounds the memory.
 	maxDoubtTools = 10000
 )
@@ -71,22 +69,17 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	}
 }
 
-// addFeatures adds the doubts about each tool on offer, and about texts, to a query's features.
+// addFeatures adds the doubts about each tool on offer, and about texts, to a query's features, and
+// by how much they are held back since steps have cost more than a share of the dearest model's.
 func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.tools) == 0 {
-		return
-	}
-	heldBack := 1.0
-	if excess := d.spentUSD - upTo*d.dearestUSD; excess > 0 {
-		heldBack = math.Exp(-excess / d.dearestUSD * d.steps / doubtSteps)
+	if excess := (d.spentUSD - upTo*d.dearestUSD) / d.dearestUSD * d.steps / heldBackSteps; excess > 1 {
+		q.Features[feature.HeldBack] = 1 - math.Exp(1-excess)
 	}
 	add := func(name string) {
 		if c := d.tools[name]; c != nil {
-			if doubt := heldBack * (c.differed + usualDiffered) / (c.compared + usualCompared); doubt >= leastDoubt {
-				q.Features[feature.Doubt+name] = doubt
-			}
+			q.Features[feature.Doubt+name] = (c.differed + usualDiffered) / (c.compared + usualCompared)
 		}
 	}
 	add("")

@@ -61,32 +61,10 @@ func TestCheapPair(t *testing.T) {
 	}
 }
 
-// The cost of the cascade of a run is that of a walk through all runs: each step agrees or not,
-// and after the first that does not the large model goes on alone.
+// A pair costs what both and the steps in which they differ cost, and at least what may be spent
+// beside that on hard runs and doubts.
 func TestPairCost(t *testing.T) {
-	const pair = 0.15
-	want := 0.0
-	for way := range 1 << runSteps {
-		chance, cost, hard := 1.0, 0.0, false
-		for i := range runSteps {
-			agrees := way>>i&1 == 1
-			if agrees {
-				chance *= agreeShare
-			} else {
-				chance *= 1 - agreeShare
-			}
-			switch {
-			case hard:
-				cost++
-			case agrees:
-				cost += pair
-			default:
-				cost, hard = cost+pair+1, true
-			}
-		}
-		want += chance * cost / runSteps
-	}
-	if got := pairCost(pair); math.Abs(got-want) > 1e-12 {
-		t.Errorf("%v, want %v", got, want)
+	if cheap, dear := pairCost(0.1), pairCost(0.4); cheap != DoubtUpTo || math.Abs(dear-0.67) > 1e-12 {
+		t.Errorf("%v and %v, want %v and 0.67", cheap, dear, DoubtUpTo)
 	}
 }

@@ -124,7 +124,7 @@ strategy "threshold" {
 }
 
 # After a step whose answers differed, or two errors of tools or repeated calls, a run is a hard
-# one: the large model does the rest of it.
+# one: the large model does the rest of it, as long as doubt_up_to is kept.
 match "hard" {
   models = [%[3]q]
   when {

@@ -17,16 +17,18 @@ const (
 	// RepeatedCalls counts the calls of tools that were made before, word for word.
 	RepeatedCalls = "repeated_calls"
 	// Doubt begins the name of a tool: on which share of the steps two answers that call it
-	// differ, less where what is done about that has become dear. With no name behind it, it is
-	// about answers that call none.
+	// differ. With no name behind it, it is about answers that call none.
 	Doubt = "doubt:"
+	// HeldBack is the share by which disputes and doubts count less, since what is done about them
+	// has become dear.
+	HeldBack = "held_back"
 )
 
 // Setbacks sums up what a query's features tell of its run: each disputed step is a
 // setback; an error of a tool and a repeated call, which have other reasons as well, are
-// half of one.
+// half of one. Disputes count less where they are held back.
 func Setbacks(features map[string]float64) float64 {
-	return features[DisputedSteps] + (features[ToolErrors]+features[RepeatedCalls])/2
+	return features[DisputedSteps]*(1-features[HeldBack]) + (features[ToolErrors]+features[RepeatedCalls])/2
 }
 
 // ToolTroubles counts what a query's features tell of an agent that is stuck: results of tools
@@ -50,10 +52,10 @@ func ToolsOf(a *sdk.Answer) []string {
 }
 
 // AnswerDoubt returns the greatest doubt of a query's features about the tools that an answer
-// calls: on which share of the steps two such answers differ.
+// calls: on which share of the steps two such answers differ, less where that is held back.
 func AnswerDoubt(features map[string]float64, a *sdk.Answer) (doubt float64) {
 	for _, name := range ToolsOf(a) {
 		doubt = max(doubt, features[Doubt+name])
 	}
-	return doubt
+	return doubt * (1 - features[HeldBack])
 }

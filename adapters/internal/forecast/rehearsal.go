@@ -69,6 +69,9 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	if r.assembly, err = router.Assemble(p, o.Seed, r.now, judges{r}); err != nil {
 		return nil, err
 	}
+	if _, ok := w.(*Traces); !ok {
+		r.assembly.Sessions.DoubtUpTo = 0 // only traces say which tools answers call
+	}
 	if slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		stated := make([]float64, len(p.Models))
 		for i := range p.Models {

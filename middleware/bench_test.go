@@ -33,12 +33,16 @@ func (m instant) Call(ctx context.Context, prompt string, options ...llms.CallOp
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-func benchModel(tb testing.TB, strategy string, n int) *middleware.Model {
+// benchModel returns a step of n models that report a prompt of so many tokens, as servers do:
+// one that is understated is counted anew.
+func benchModel(tb testing.TB, strategy string, n, promptTokens int) *middleware.Model {
 	tb.Helper()
+	resp := text("a plain answer of some length, as models give")
+	resp.Choices[0].GenerationInfo["PromptTokens"] = promptTokens
 	models := make([]middleware.Candidate, n)
 	for i := range models {
 		models[i] = middleware.Candidate{
-			LLM:     instant{text("a plain answer of some length, as models give")},
+			LLM:     instant{resp},
 			Quality: sdk.Estimate{Mean: 0.5 + 0.04*float64(i), StdDev: 0.2},
 			Model:   sdk.Model{Name: fmt.Sprint("model-", i), Price: sdk.Price{Input: 0.1 * float64(i+1), Output: 0.4 * float64(i+1)}, MaxOutputTokens: 4096, Capabilities: able},
 		}
@@ -61,7 +65,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, strategy := range []string{cascade.NameRoute, cascade.NameIndex, cascade.NameThreshold, cascade.NameCascadeRoute} {
 		for _, size := range []int{100, 100_000} {
 			b.Run(fmt.Sprintf("%s/prompt=%d", strategy, size), func(b *testing.B) {
-				m := benchModel(b, strategy, 11)
+				m := benchModel(b, strategy, 11, size/4)
 				messages := human(strings.Repeat("x", size))
 				b.ReportAllocs()
 				before := cpuTime(b)
@@ -99,7 +103,7 @@ func BenchmarkBareCall(b *testing.B) {
 
 // BenchmarkStepParallel is the throughput on all cores.
 func BenchmarkStepParallel(b *testing.B) {
-	m := benchModel(b, cascade.NameIndex, 11)
+	m := benchModel(b, cascade.NameIndex, 11, 250)
 	messages := human(strings.Repeat("x", 1000))
 	b.ReportAllocs()
 	before := cpuTime(b)

@@ -57,7 +57,7 @@ const compactTokens = 20_000
 // canonical returns JSON whose letters are written as they are and that has no spaces.
 func canonical(raw json.RawMessage) json.RawMessage {
 	var v any
-	if json.Unmarshal(raw, &v) == nil {
+	if len(raw) > 0 && json.Unmarshal(raw, &v) == nil {
 		raw, _ = json.Marshal(v) // it was JSON
 	}
 	return raw

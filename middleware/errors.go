@@ -107,11 +107,11 @@ func (e *ProviderError) read(body []byte) {
 
 // jsonText is a JSON value as text: a string without its quotes, and nothing for null.
 func jsonText(raw json.RawMessage) string {
-	var text string
-	switch {
-	case len(raw) == 0, string(raw) == "null":
+	if len(raw) == 0 || string(raw) == "null" {
 		return ""
-	case json.Unmarshal(raw, &text) == nil:
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
 	return string(raw)

@@ -56,8 +56,11 @@ const compactTokens = 20_000
 
 // canonical returns JSON whose letters are written as they are and that has no spaces.
 func canonical(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return raw
+	}
 	var v any
-	if len(raw) > 0 && json.Unmarshal(raw, &v) == nil {
+	if json.Unmarshal(raw, &v) == nil {
 		raw, _ = json.Marshal(v) // it was JSON
 	}
 	return raw

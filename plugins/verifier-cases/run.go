@@ -38,7 +38,7 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 	defer root.Close()
 	files, err := patch.Apply(regular.FS(root), patch.Within(patch.Parse(answer, r.v.config.File), r.dir))
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
-		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
+		return &sdk.Verdict{Outcome: misfit.Outcome(), Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -168,6 +168,21 @@ http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), H).serve_forever(
 	}
 }
 
+// A program without a fence is judged; an answer that cannot be read is not called wrong.
+func TestAnswersWithoutAFence(t *testing.T) {
+	find(t, python, "--version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["3"], "outputs": ["9"]}`}), "c.json")
+	config := map[string]any{"cases": cases, "command": []any{python, "main.py"}, "file": "main.py"}
+	for answer, want := range map[string]sdk.Outcome{
+		"n = int(input())\nprint(n * n)\n": sdk.Passed, "n = int(input())\nprint(n + n)\n": sdk.Failed, "I think that it cannot be done.": sdk.Failed,
+		"<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n": sdk.Inconclusive,
+	} {
+		if verdict := judge(t, config, nil, answer); verdict.Outcome != want {
+			t.Errorf("%s, want %s: %s (%s)", verdict.Outcome, want, answer, verdict.Evidence)
+		}
+	}
+}
+
 func TestBuild(t *testing.T) {
 	find(t, "go", "version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["1 2", "3 4"], "outputs": ["3", "7"]}`}), "c.json")

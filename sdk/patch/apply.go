@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing/fstest"
 )
@@ -81,7 +83,13 @@ type appliedHunk struct {
 
 func (a *appliedHunk) edit(edit Edit) error {
 	if edit.Path == "" && edit.Refused != "" {
-		return &Error{Reason: edit.Refused}
+		return &Error{Reason: edit.Refused, Unread: edit.Unread}
+	}
+	if edit.Spaced != "" && a.isFile(edit.Spaced) {
+		edit.Path = edit.Spaced
+	}
+	if isMeant, err := a.isMeant(edit); err != nil || !isMeant {
+		return err
 	}
 	for _, name := range []string{edit.Path, edit.From} {
 		if name == "" && edit.Path != "" {
@@ -130,6 +138,49 @@ func (a *appliedHunk) edit(edit Edit) error {
 	return nil
 }
 
+// isFile reports whether the edits so far have left a file of that name.
+func (a *appliedHunk) isFile(name string) bool {
+	_, exists, err := a.read(name)
+	return err == nil && exists
+}
+
+// isMeant reports whether an edit whose file is only mentioned is one: what is moved or
+// deleted is there, and what is written is no quotation of the file. An error says that a
+// block could be a part of the file as well as all of it.
+func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
+	from := cmp.Or(edit.From, edit.Path)
+	if !edit.Mentioned || checkPath(from) != nil {
+		return edit.Path != "" || edit.Kind != whole, nil
+	}
+	old, exists, err := a.read(from)
+	if misfit := (*Error)(nil); errors.As(err, &misfit) {
+		misfit.Unread = true
+	}
+	if err != nil || edit.Kind != whole || !exists {
+		return exists || edit.Kind == whole, err
+	}
+	if err := a.work.add(len(old) + len(edit.Content)); err != nil {
+		return false, err
+	}
+	lines, block := textOf(old), textOf(edit.Content)
+	if len(block) == 0 {
+		return false, nil
+	}
+	if _, count := occurrences(lines, block, 0); count > 0 && len(block) < len(lines) {
+		return false, nil
+	}
+	if len(block) < len(lines)/2 && (block[0] != lines[0] || block[len(block)-1] != lines[len(lines)-1]) {
+		return false, &Error{Path: edit.Path, Reason: "the block for it may be all of the file or a part of it", Unread: true}
+	}
+	return true, nil
+}
+
+// textOf returns the lines that are not empty, without the space around them.
+func textOf(text string) []string {
+	return slices.DeleteFunc(mapLines(strings.Split(text, "\n"), strings.TrimSpace), func(line string) bool { return line == "" })
+}
+
+// replaceFile makes an edit of a whole file.
 func (a *appliedHunk) replaceFile(edit Edit) error {
 	if edit.Fenced {
 		old, _, err := a.read(edit.Path)
@@ -190,7 +241,7 @@ func onlyAdds(hunks []hunk) bool {
 
 func checkPath(name string) error {
 	if name == "" {
-		return &Error{Reason: "an edit names no file"}
+		return &Error{Reason: "an edit names no file", Unread: true}
 	}
 	if !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
 		return &Error{Path: name, Reason: "is outside of the work tree"}

@@ -16,8 +16,11 @@ func isDiffStart(lines []string, i int) bool {
 	return strings.HasPrefix(lines[i], "--- ") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "+++ ")
 }
 
+// isHunk reports whether a line begins a hunk.
+func isHunk(line string) bool { return line == "@@" || strings.HasPrefix(line, "@@ ") }
+
 // parseDiff reads the diff of one file at line i and returns the line after it.
-func parseDiff(lines []string, i int) ([]Edit, int) {
+func parseDiff(lines []string, i int) (Edit, int) {
 	edit := Edit{Kind: diff}
 	old := ""
 	rest, git := strings.CutPrefix(lines[i], "diff --git ")
@@ -61,7 +64,7 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 			if to := diffPath(line[4:]); to == "" {
 				edit.Delete = true
 			} else if edit.Path = to; !git {
-				edit.Path = withoutFolders(old, to)
+				edit.Path, edit.Folders = withoutFolders(old, to)
 			}
 		case strings.HasPrefix(line, "index "), strings.HasPrefix(line, "similarity "),
 			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "dissimilarity "):
@@ -70,13 +73,13 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 			edit.Hunks = append(edit.Hunks, hunk)
 			i = next - 1
 		default:
-			return []Edit{edit}, i
+			return edit, i
 		}
 		if i+1 < len(lines) && len(edit.Hunks) > 0 && isDiffStart(lines, i+1) {
-			return []Edit{edit}, i + 1
+			return edit, i + 1
 		}
 	}
-	return []Edit{edit}, i
+	return edit, i
 }
 
 // diffPath returns the path of a --- or +++ line, "" for /dev/null.
@@ -95,14 +98,14 @@ func diffPath(s string) string {
 }
 
 // withoutFolders returns the path of the second file of a diff of two folders, as diff -r
-// writes it, within its folder.
-func withoutFolders(old, path string) string {
+// writes it, within its folder, and the folders.
+func withoutFolders(old, path string) (string, [2]string) {
 	before, oldRest, _ := strings.Cut(old, "/")
 	now, rest, inFolder := strings.Cut(path, "/")
 	if inFolder && before != now && oldRest == rest {
-		return rest
+		return rest, [2]string{before, now}
 	}
-	return path
+	return path, [2]string{}
 }
 
 // unquote returns a path that git has put between quotes, as it does with those that are
@@ -118,13 +121,22 @@ func unquote(path string) string {
 // are not believed: models get them wrong.
 func parseHunk(lines []string, i int) (hunk, int) {
 	var hunk hunk
-	if match := hunkHeader.FindStringSubmatch(lines[i]); match != nil && match[1] != "" {
-		hunk.Line, _ = strconv.Atoi(match[1])
-	}
 	lastNew := false
-	for i++; i < len(lines); i++ {
+	if !strings.HasPrefix(lines[i], "@@") {
+		i++ // the first hunk of an envelope may have no header
+	}
+	for ; i < len(lines) && strings.HasPrefix(lines[i], "@@"); i++ {
+		match := hunkHeader.FindStringSubmatch(lines[i])
+		if match[1] != "" {
+			hunk.Line, _ = strconv.Atoi(match[1])
+		}
+		if anchor := strings.TrimSpace(lines[i][len(match[0]):]); anchor != "" {
+			hunk.Anchors = append(hunk.Anchors, anchor)
+		}
+	}
+	for ; i < len(lines); i++ {
 		line := lines[i]
-		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isPlainFence(line) || signature(lines, i) {
+		if isDiffStart(lines, i) || signature(lines, i) {
 			break
 		}
 		if line == "" {

@@ -3,6 +3,8 @@ package patch
 import (
 	"fmt"
 	"io/fs"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // kind says which form an edit has.
@@ -36,9 +38,19 @@ type Edit struct {
 	// Fenced says that the content is a block, which does not show whether its last line
 	// ends: it ends as that of the file did.
 	Fenced bool
+	// Mentioned says that the file is named among other words, or a command or a sentence
+	// says what becomes of it: the edit is left out where the tree shows that no more than
+	// an illustration is meant.
+	Mentioned bool
+	// Spaced, when not empty, is the path if the tree has it: one with spaces in it.
+	Spaced string
+	// Folders are those that a diff of two folders has before the path, old and new.
+	Folders [2]string
 	// Refused, when not empty, says why the edit cannot be made: a diff of a binary
 	// file, of a symbolic link, of another repository.
 	Refused string
+	// Unread says that it is refused because it cannot be read.
+	Unread bool
 }
 
 // hunk is one passage of a diff: the lines it expects and those it leaves.
@@ -46,14 +58,27 @@ type hunk struct {
 	// Line is where the hunk says that it begins, from 1; 0 means unknown.
 	Line     int
 	Old, New []string
+	// Anchors are lines that stand before the passage, each after the one before it.
+	Anchors []string
 	// NoNewline says that the new passage ends the file without a newline.
 	NoNewline bool
 }
 
-// An Error says why an answer cannot be applied. It is the answer's fault.
+// An Error says why an answer cannot be applied.
 type Error struct {
 	Path   string
 	Reason string
+	// Unread says that a part of the answer cannot be read, so that nothing is known of
+	// what it means. Otherwise it is the answer's fault.
+	Unread bool
+}
+
+// Outcome is the verdict on an answer that cannot be applied.
+func (e *Error) Outcome() sdk.Outcome {
+	if e.Unread {
+		return sdk.Inconclusive
+	}
+	return sdk.Failed
 }
 
 // Error names the file and the reason.

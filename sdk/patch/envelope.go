@@ -15,7 +15,7 @@ func parseEnvelope(lines []string, i int) (Edit, int) {
 	match := envelopeFile.FindStringSubmatch(lines[i])
 	edit := Edit{Kind: diff, Path: cleanPath(match[2]), Delete: match[1] == "Delete", New: match[1] == "Add"}
 	i++
-	for i < len(lines) && !isPlainFence(lines[i]) && !envelopeFile.MatchString(lines[i]) {
+	for i < len(lines) && !envelopeFile.MatchString(lines[i]) {
 		line := lines[i]
 		if to, ok := strings.CutPrefix(line, "*** Move to: "); ok {
 			edit.From, edit.Path = edit.Path, cleanPath(to)

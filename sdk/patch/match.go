@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,8 +24,9 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 	if !strings.HasSuffix(old, "\n") && strings.HasSuffix(old, strings.TrimSuffix(search, "\n")) {
 		search = strings.TrimSuffix(search, "\n") // the end of a file without a last newline
 	}
-	switch n := strings.Count(old, search); {
-	case n == 1:
+	n := strings.Count(old, search)
+	switch {
+	case n == 1 && !losesIndent(old, search, content):
 		return strings.Replace(old, search, content, 1), nil
 	case n > 1:
 		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, shorten(search))}
@@ -32,12 +34,30 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 	lines, tail := splitLines(old)
 	want, _ := splitLines(search)
 	have, _ := splitLines(content)
+	if content == "" {
+		have = nil
+	}
 	at, err := find(lines, want, 0)
+	if err != nil && n == 1 {
+		return strings.Replace(old, search, content, 1), nil
+	}
 	if err != nil {
 		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, shorten(search))}
 	}
 	lines = slices.Concat(lines[:at], reindent(have, want, lines[at:at+len(want)]), lines[at+len(want):])
 	return strings.Join(lines, "\n") + tail, nil
+}
+
+// losesIndent reports whether the only occurrence of search begins within the indentation
+// of a line, which the lines of content then lack.
+func losesIndent(old, search, content string) bool {
+	at := strings.Index(old, search)
+	lead := old[strings.LastIndexByte(old[:at], '\n')+1 : at]
+	if lead == "" || strings.TrimSpace(lead) != "" {
+		return false
+	}
+	lines, _ := splitLines(content)
+	return slices.ContainsFunc(lines[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !strings.HasPrefix(line, lead) })
 }
 
 // applyHunks makes the changes of a diff, one hunk after another.
@@ -94,11 +114,39 @@ func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, error) {
 			return before, nil
 		}
 	}
+	if start := anchor(lines, hunk.Anchors, from); start >= 0 && errors.Is(err, errSeveral) {
+		if first, err := find(lines, hunk.Old, max(start, from)); err == nil || errors.Is(err, errSeveral) {
+			return first, nil
+		}
+	}
 	return at, err
 }
 
+// anchor returns the line after the anchors, each looked for after the one before it and
+// the first one at or after from, or else in all lines. It is -1 where one is not there.
+func anchor(lines, anchors []string, from int) int {
+	if len(anchors) == 0 {
+		return -1
+	}
+	at := from
+	for _, text := range anchors {
+		next := slices.IndexFunc(lines[at:], func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), text) })
+		if next < 0 && from > 0 {
+			return anchor(lines, anchors, 0)
+		}
+		if next < 0 {
+			return -1
+		}
+		at += next + 1
+	}
+	return at
+}
+
+var errSeveral = errors.New("fits several places")
+
 // find returns where want occurs in lines at or after from: exactly, or without
-// regard to trailing space, or to indentation. It must occur once.
+// regard to trailing space, or to indentation. It must occur once; the first of several
+// places comes with errSeveral.
 func find(lines, want []string, from int) (int, error) {
 	if len(want) == 0 {
 		return 0, fmt.Errorf("is empty")
@@ -113,7 +161,7 @@ func find(lines, want []string, from int) (int, error) {
 		case 1:
 			return first, nil
 		default:
-			return 0, fmt.Errorf("fits several places")
+			return first, errSeveral
 		}
 	}
 	return 0, fmt.Errorf("is not in the file")

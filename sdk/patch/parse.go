@@ -1,7 +1,8 @@
 package patch
 
 import (
-	"encoding/json"
+	"cmp"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // Parse returns the edits of an answer, in order. defaultFile, when not empty,
 // is the file that a block without a path stands for. An answer of more than 8 MiB
-// has one that is refused.
+// has one that is refused, and so has one whose blocks name no file.
 func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	length := len(answer.Text)
 	for _, call := range answer.ToolCalls {
@@ -21,17 +22,21 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	if length > maxAnswer {
 		return []Edit{{Refused: "the answer is longer than 8 MiB"}}
 	}
-	edits := parseText(afterThinking(answer.Text))
-	if len(edits) == 0 {
-		edits = parseText(answer.Text)
+	read := readText(afterThinking(answer.Text))
+	if len(read.edits) == 0 {
+		read = readText(answer.Text)
 	}
+	edits := read.edits
 	for _, call := range answer.ToolCalls {
 		edits = append(edits, parseArguments(call.Arguments)...)
 	}
-	if len(edits) == 0 && defaultFile != "" {
+	if defaultFile != "" && !slices.ContainsFunc(edits, func(e Edit) bool { return !e.Mentioned || e.Path == defaultFile }) {
 		if content, ok := blockFor(defaultFile, answer.Text); ok {
-			edits = []Edit{{Kind: whole, Path: defaultFile, Content: content, Fenced: true}}
+			return []Edit{{Kind: whole, Path: defaultFile, Content: content, Fenced: true}}
 		}
+	}
+	if len(edits) == 0 && read.unnamed != "" {
+		return []Edit{{Refused: "the answer holds no edit that can be read: " + read.unnamed + " names no file", Unread: true}}
 	}
 	return edits
 }
@@ -52,73 +57,6 @@ func afterThinking(text string) string {
 	return text[end[1]:]
 }
 
-func parseArguments(arguments string) []Edit {
-	var value any
-	if json.Unmarshal([]byte(arguments), &value) != nil {
-		return nil
-	}
-	return editsOf(value, "")
-}
-
-// editsOf returns the edits of an object, or of several in a list or a field edits, which
-// are of the file unless they say another.
-func editsOf(value any, file string) (edits []Edit) {
-	if list, ok := value.([]any); ok {
-		for _, one := range list {
-			edits = append(edits, editsOf(one, file)...)
-		}
-		return edits
-	}
-	fields, _ := value.(map[string]any)
-	text := func(names ...string) (text string, found bool) {
-		for _, name := range names {
-			if text, found = fields[name].(string); found {
-				return text, true
-			}
-		}
-		return "", false
-	}
-	if diff, ok := text("patch", "diff"); ok {
-		return parseText(diff)
-	}
-	if own, ok := text("path", "file_path", "file", "filename"); ok {
-		file = own
-	}
-	if list, ok := fields["edits"]; ok {
-		return editsOf(list, file)
-	}
-	if file == "" {
-		return nil
-	}
-	if old, ok := text("old_string", "old_str", "search"); ok {
-		content, _ := text("new_string", "new_str", "replace")
-		return []Edit{{Kind: Replace, Path: cleanPath(file), Search: old, Content: content}}
-	}
-	if content, ok := text("content", "file_text", "contents"); ok {
-		return []Edit{{Kind: whole, Path: cleanPath(file), Content: content}}
-	}
-	return nil
-}
-
-var (
-	infoPath = regexp.MustCompile(`(?:^|[\s{,])(?:path|file|filename|title)\s*[=:]\s*"?([^\s"}]+)"?`)
-	// A path on a line of its own, perhaps as a heading, in bold, in backquotes,
-	// after "File:", before a colon.
-	pathLine = regexp.MustCompile("^(?:#{1,6}\\s+|[-*]\\s+|\\d+\\.\\s+)?(?:\\*\\*)?(?:(?i:file|path|filename)\\s*:\\s*)?(?:\\*\\*)?`?([\\w@+.\\-/ \\[\\]()]*[\\w\\])])`?(?:\\*\\*)?\\s*:?(?:\\*\\*)?\\s*(?:\\([\\w ,-]+\\))?\\s*$")
-	// A sentence that says what is written to the one file that it names.
-	pathSentence = regexp.MustCompile("^(?i:please |now |then |next, |first, )*(?i:replace|update|create|rewrite|change|modify|edit|save|put|write|overwrite)\\b[^`]*`([^`\\s]+)`[^`]*:$")
-	// A file between tags.
-	fileTag = regexp.MustCompile(`^<file (?:path|name)="([^"]+)">\s*$`)
-	// A path in a comment on the first line of a block.
-	pathComment = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--)\s*(?:(?i:file|path|filename)\s*:\s*)?([\w@+.\-/]+\.\w+|[\w.\-]+/[\w@+.\-/]+)\s*(?:\([\w ,-]+\))?\s*(?:\*/|-->)?\s*$`)
-)
-
-const (
-	searchMark  = "<<<<<<< "
-	middleMark  = "======="
-	replaceMark = ">>>>>>> "
-)
-
 // textLines returns the lines of an answer, without carriage returns and byte order marks.
 func textLines(text string) []string {
 	const mark = "\ufeff"
@@ -126,119 +64,295 @@ func textLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\n"+mark, "\n"), "\n")
 }
 
-// parseText reads the text line by line. Inside a fence, and outside, a diff, an
+// reader is the state of reading an answer line by line.
+type reader struct {
+	lines []string
+	edits []Edit
+	// name is that of the next block, and last the file of the last edit, which further
+	// search/replace blocks are of.
+	name name
+	last string
+	// prose is the last line of prose, and unnamed the first block that names no file.
+	prose, unnamed string
+	// failures counts the lines that looked like JSON and were none.
+	failures int
+}
+
+func parseText(text string) []Edit { return readText(text).edits }
+
+// readText reads the text line by line. Inside a fence, and outside, a diff, an
 // envelope or a search/replace block is taken as such; any other fence with a path is
 // a file.
-func parseText(text string) []Edit {
-	lines := textLines(text)
-	var edits []Edit
-	lastPath := ""
-	for i := 0; i < len(lines); {
-		line := lines[i]
+func readText(text string) *reader {
+	r := &reader{lines: textLines(text)}
+	for i := 0; i < len(r.lines); {
+		i = r.read(i)
+	}
+	r.edits = settle(r.edits)
+	return r
+}
+
+// read reads what begins at line i and returns the line after it.
+func (r *reader) read(i int) int {
+	const most = 20 // attempts at JSON
+	line := r.lines[i]
+	switch {
+	case isFence(line):
+		end := closingFence(r.lines, i)
+		r.block(fenceInfo(line), unindent(r.lines[i+1:end], indent(line)))
+		return end + 1
+	case fileTag.MatchString(line):
+		if next := r.tagged(i); next > i {
+			return next
+		}
+	case fileRule.MatchString(line):
+		if next := r.ruled(i); next > i {
+			return next
+		}
+	case isEdit(r.lines, i), r.name.path != "" && isHunk(line):
+		found, next := parseEdits(r.lines, i, r.fileOf())
+		r.add(found...)
+		return next
+	case strings.HasPrefix(line, "{") || strings.HasPrefix(line, "["):
+		if r.failures >= most {
+			break
+		}
+		if found, count := parseJSON(r.lines[i:]); len(found) > 0 {
+			r.add(found...)
+			return i + count
+		}
+		r.failures++
+	}
+	r.sentence(line)
+	return i + 1
+}
+
+// add takes edits, the last of which says what further ones are of.
+func (r *reader) add(edits ...Edit) {
+	r.edits = append(r.edits, edits...)
+	if len(edits) > 0 {
+		r.last = edits[len(edits)-1].Path
+	}
+	r.name = name{}
+}
+
+// fileOf is the file of an edit that names none itself.
+func (r *reader) fileOf() name {
+	if r.name == (name{}) {
+		return name{path: r.last}
+	}
+	return r.name
+}
+
+// sentence reads a line of prose.
+func (r *reader) sentence(line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	if edits, to := parseSentence(line); len(edits) > 0 {
+		r.edits = append(r.edits, edits...)
+		r.name = name{path: to, loose: true}
+		return
+	}
+	found, ok := lineName(line)
+	switch {
+	case ok:
+		r.name, r.last = found, ""
+	case r.name.sticky && !strings.HasPrefix(line, "#") && !illustration.MatchString(line):
+		r.name.loose = true
+	default:
+		r.name, r.last = name{}, ""
+	}
+	r.prose = line
+}
+
+var (
+	// A file between tags, or the content of one whose path is between others.
+	fileTag = regexp.MustCompile(`^\s*<(file|content|file_content)(?:\s+(?:path|name)="([^"]+)")?>(?:<!\[CDATA\[)?(.*)$`)
+	// The line before a file that is neither in a fence nor between tags.
+	fileRule = regexp.MustCompile(`^={3,} \S.* ={3,}$`)
+)
+
+// tagged reads the file between tags at line i and returns the line after it, or i where
+// the tag names no file.
+func (r *reader) tagged(i int) int {
+	match := fileTag.FindStringSubmatch(r.lines[i])
+	file := cmp.Or(pathOf(match[2]), r.name.path)
+	if file == "" {
+		return i
+	}
+	end := "</" + match[1] + ">"
+	body := []string{match[3]}
+	for !strings.HasSuffix(strings.TrimSpace(body[len(body)-1]), end) && i+1 < len(r.lines) {
+		i++
+		body = append(body, r.lines[i])
+	}
+	last := &body[len(body)-1]
+	*last = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(*last), end), "]]>")
+	if *last == "" {
+		body = body[:len(body)-1]
+	}
+	if len(body) > 0 && body[0] == "" {
+		body = body[1:]
+	}
+	r.add(Edit{Kind: whole, Path: file, Content: joinLines(body)})
+	return i + 1
+}
+
+// ruled reads the file after a rule with its name at line i and returns the line after it,
+// or i where there is none.
+func (r *reader) ruled(i int) int {
+	file, ok := nameOf(r.lines[i])
+	end := i + 1
+	for end < len(r.lines) && !fileRule.MatchString(r.lines[end]) {
+		end++
+	}
+	text := strings.TrimSpace(strings.Join(r.lines[i+1:end], "\n"))
+	if !ok || file.loose || text == "" || slices.ContainsFunc(r.lines[i+1:end], isFence) {
+		return i
+	}
+	r.add(Edit{Kind: whole, Path: file.path, Content: text + "\n"})
+	return end
+}
+
+// block reads one fenced block.
+func (r *reader) block(info string, body []string) {
+	defer func() { r.prose = "" }()
+	language, _, _ := strings.Cut(strings.ToLower(info), " ")
+	file := r.name
+	if own := infoName(info); own != "" {
+		file = name{path: own}
+	}
+	isNamed := file.path != "" && !file.loose
+	switch {
+	case slices.ContainsFunc(indexes(body), func(i int) bool { return isEdit(body, i) }):
+		if file == (name{}) {
+			file = r.fileOf()
+		}
+		r.add(parseAll(body, file)...)
+	case isHunks(body), isChange(file.path, language):
+		if file.path == "" && file.spaced == "" {
+			r.skip()
+			return
+		}
+		if !isHunks(body) {
+			body = append([]string{"@@"}, body...)
+		}
+		r.add(parseAll(body, file)...)
+	case !isNamed && len(parseArguments(joinLines(body))) > 0:
+		r.add(parseArguments(joinLines(body))...)
+	case slices.Contains(shells, language) && (!isNamed || !fitsLanguage(file.path, language)) && infoName(info) == "":
+		r.commands(file, body)
+	default:
+		r.file(file, language, body)
+	}
+}
+
+// commands reads a block of shell commands, which leaves the name to the next block.
+func (r *reader) commands(file name, body []string) {
+	edits := parseCommands(body)
+	r.edits = append(r.edits, edits...)
+	if _, _, ok := title(body); ok && len(edits) == 0 {
+		r.file(name{}, "", body)
+	} else if file.loose {
+		r.name = name{}
+	}
+}
+
+// file takes a block as the file that it is named for, or by its own first line.
+func (r *reader) file(file name, language string, body []string) {
+	if file.path == "" || file.loose {
+		if path, rest, ok := title(body); ok {
+			file, body = name{path: path}, rest
+		}
+	}
+	if file.path == "" && file.spaced == "" || file.loose && !fitsLanguage(file.path, language) {
+		r.skip()
+		return
+	}
+	r.add(Edit{Kind: whole, Path: file.path, Spaced: file.spaced, Content: joinLines(body), Fenced: true, Mentioned: file.loose})
+	r.last = ""
+}
+
+// skip leaves out a block that names no file.
+func (r *reader) skip() {
+	if r.unnamed == "" {
+		r.unnamed = "a block"
+		if r.prose != "" {
+			r.unnamed = fmt.Sprintf("the block after %q", shorten(strings.TrimSpace(r.prose)))
+		}
+	}
+	r.name = name{}
+}
+
+// settle brings the edits of an answer into agreement: files are moved first, a block
+// that a sentence introduces illustrates the file where there is another edit of it, and
+// what a diff of two folders makes or removes is named within the folder.
+func settle(edits []Edit) []Edit {
+	var folders [2]string
+	firm, last := map[string]bool{}, map[string]int{}
+	for i, edit := range edits {
+		if edit.Folders != folders && edit.Folders[0] != "" {
+			folders = edit.Folders
+		}
+		if edit.Mentioned {
+			last[edit.Path] = i
+		} else {
+			firm[edit.Path] = true
+		}
+	}
+	var settled, moved []Edit
+	for i, edit := range edits {
 		switch {
-		case isFence(line):
-			end := closingFence(lines, i)
-			body := unindent(lines[i+1:end], indent(line))
-			edits = append(edits, parseBlock(line, body, lastPath)...)
-			if path, ok := joinEdits(edits); ok && hasSearch(body) {
-				lastPath = path
-			} else {
-				lastPath = ""
-			}
-			i = end + 1
-		case fileTag.MatchString(line):
-			end := i + 1
-			for end < len(lines) && strings.TrimSpace(lines[end]) != "</file>" {
-				end++
-			}
-			edits = append(edits, Edit{Kind: whole, Path: cleanPath(fileTag.FindStringSubmatch(line)[1]), Content: joinLines(lines[i+1 : end])})
-			i = min(end+1, len(lines))
-		case isEdit(lines, i):
-			found, next := parseEdits(lines, i, lastPath)
-			edits = append(edits, found...)
-			if path, ok := joinEdits(found); ok {
-				lastPath = path
-			}
-			i = next
-		default:
-			if path, ok := pathFromLine(line); ok {
-				lastPath = path
-			} else if strings.TrimSpace(line) != "" {
-				lastPath = ""
-			}
-			i++
+		case edit.Mentioned && edit.From != "":
+			moved = append(moved, edit)
+			continue
+		case edit.Mentioned && edit.Kind == whole && (firm[edit.Path] || last[edit.Path] > i):
+			continue
+		case edit.New && folders[1] != "":
+			edit.Path = strings.TrimPrefix(edit.Path, folders[1]+"/")
+		case edit.Delete && folders[0] != "":
+			edit.Path = strings.TrimPrefix(edit.Path, folders[0]+"/")
 		}
+		settled = append(settled, edit)
 	}
-	return edits
-}
-
-func joinEdits(edits []Edit) (string, bool) {
-	if len(edits) == 0 {
-		return "", false
-	}
-	return edits[len(edits)-1].Path, true
-}
-
-func parseBlock(fence string, body []string, before string) []Edit {
-	name := before
-	if match := infoPath.FindStringSubmatch(fenceInfo(fence)); match != nil {
-		name = cleanPath(match[1])
-	} else if _, after, ok := strings.Cut(fenceInfo(fence), ":"); ok && looksLikePath(after) {
-		name = cleanPath(after)
-	} else if looksLikePath(fenceInfo(fence)) && strings.ContainsAny(fenceInfo(fence), "./") {
-		name = cleanPath(fenceInfo(fence))
-	}
-	for i := range body {
-		if isEdit(body, i) {
-			return parseAll(body, name)
-		}
-	}
-	if edits := parseArguments(joinLines(body)); len(edits) > 0 && name == "" {
-		return edits // an editing tool's arguments, written out
-	}
-	if name == "" && len(body) > 0 {
-		if match := pathComment.FindStringSubmatch(body[0]); match != nil && looksLikePath(match[1]) {
-			name = cleanPath(match[1])
-		} else if hasTitle(body) {
-			name, body = cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:]
-		}
-	}
-	if name == "" {
-		return nil
-	}
-	return []Edit{{Kind: whole, Path: name, Content: joinLines(body), Fenced: true}}
+	return append(moved, settled...)
 }
 
 // parseAll reads every diff and search/replace block in lines.
-func parseAll(lines []string, name string) []Edit {
+func parseAll(lines []string, file name) []Edit {
 	var edits []Edit
 	for i := 0; i < len(lines); {
-		if isEdit(lines, i) {
-			found, next := parseEdits(lines, i, name)
+		if isEdit(lines, i) || isHunk(lines[i]) {
+			found, next := parseEdits(lines, i, file)
 			edits = append(edits, found...)
 			i = next
 			continue
 		}
-		if path, ok := pathFromLine(lines[i]); ok {
-			name = path
-		} else if match := pathComment.FindStringSubmatch(lines[i]); match != nil {
-			name = cleanPath(match[1])
+		if own, ok := nameOf(lines[i]); ok && !own.loose {
+			file = own
 		}
 		i++
 	}
 	return edits
 }
 
-func parseEdits(lines []string, i int, name string) ([]Edit, int) {
-	if isSearch(lines[i]) {
-		edit, next := parseSearch(lines, i, name)
-		return []Edit{edit}, next
+// parseEdits reads the edit at line i, of the file unless it names another.
+func parseEdits(lines []string, i int, file name) ([]Edit, int) {
+	var edit Edit
+	next := 0
+	switch {
+	case isSearch(lines[i]):
+		edit, next = parseSearch(lines, i)
+	case envelopeFile.MatchString(lines[i]):
+		edit, next = parseEnvelope(lines, i)
+	default:
+		edit, next = parseDiff(lines, i)
 	}
-	if envelopeFile.MatchString(lines[i]) {
-		edit, next := parseEnvelope(lines, i)
-		return []Edit{edit}, next
+	if edit.Path == "" {
+		edit.Path, edit.Spaced = file.path, file.spaced
 	}
-	return parseDiff(lines, i)
+	return []Edit{edit}, next
 }
 
 // isEdit reports whether an edit of another form than a whole file begins at line i.
@@ -246,74 +360,45 @@ func isEdit(lines []string, i int) bool {
 	return isSearch(lines[i]) || isDiffStart(lines, i) || envelopeFile.MatchString(lines[i])
 }
 
+// isHunks reports whether a block is hunks of a diff without its head.
+func isHunks(body []string) bool {
+	at := slices.IndexFunc(body, func(line string) bool { return strings.TrimSpace(line) != "" })
+	return at >= 0 && isHunk(body[at])
+}
+
+// isChange reports whether a block shows a change, not a file.
+func isChange(file, language string) bool {
+	extension := path.Ext(file)
+	return (language == "diff" || language == "patch") && extension != ".diff" && extension != ".patch"
+}
+
 // parseSearch reads the search/replace block at line i.
-func parseSearch(lines []string, i int, name string) (Edit, int) {
-	edit := Edit{Kind: Replace, Path: name}
+func parseSearch(lines []string, i int) (Edit, int) {
 	var search, replace []string
 	i++
 	for ; i < len(lines) && strings.TrimRight(lines[i], " ") != middleMark; i++ {
 		search = append(search, lines[i])
 	}
-	for i++; i < len(lines) && !strings.HasPrefix(lines[i], replaceMark); i++ {
+	for i++; i < len(lines) && !isReplaceEnd(lines[i]); i++ {
 		replace = append(replace, lines[i])
 	}
-	edit.Search, edit.Content = joinLines(search), joinLines(replace)
-	return edit, min(i+1, len(lines))
+	return Edit{Kind: Replace, Search: joinLines(search), Content: joinLines(replace)}, min(i+1, len(lines))
 }
 
-func isSearch(line string) bool {
-	return strings.HasPrefix(line, searchMark+"SEARCH") || strings.HasPrefix(line, searchMark+"ORIGINAL")
-}
+const middleMark = "======="
 
-func hasSearch(lines []string) bool {
-	return slices.ContainsFunc(lines, isSearch)
-}
+var (
+	searchMark  = regexp.MustCompile(`^(?:<{7}|-{7}) (?:SEARCH|ORIGINAL)`)
+	replaceMark = regexp.MustCompile(`^(?:>{7}|\+{7}) `)
+)
 
-// fenceStart is what stands before a fence: it may be an item of a list.
-var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(```|~~~)")
+func isSearch(line string) bool { return searchMark.MatchString(line) }
 
-func isFence(line string) bool { return fenceStart.MatchString(line) }
-
-// isPlainFence leaves out items of lists, which lines of a diff look like.
-func isPlainFence(line string) bool {
-	line = strings.TrimLeft(line, " ")
-	return strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
-}
-
-// indent returns where on its line a fence begins.
-func indent(line string) int { return strings.IndexAny(line, "`~") }
-
-// unindent takes so much white space from the beginning of each line.
-func unindent(lines []string, most int) []string {
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		out[i] = line[min(most, len(line)-len(strings.TrimLeft(line, " \t"))):]
-	}
-	return out
-}
-
-func fenceInfo(line string) string {
-	return strings.TrimSpace(strings.TrimLeft(line[max(0, indent(line)):], "`~"))
-}
-
-// closingFence returns the line that closes the fence at line i: the next one of
-// the same character, at least as long and without an info string. A block that
-// is never closed ends with the text.
-func closingFence(lines []string, i int) int {
-	open := lines[i][indent(lines[i]):]
-	length := len(open) - len(strings.TrimLeft(open, open[:1]))
-	for j := i + 1; j < len(lines); j++ {
-		trimmed := strings.TrimSpace(lines[j])
-		if len(trimmed) >= length && strings.Trim(trimmed, open[:1]) == "" && trimmed != "" {
-			return j
-		}
-	}
-	return len(lines)
-}
+func isReplaceEnd(line string) bool { return replaceMark.MatchString(line) }
 
 // blockFor returns the content of the fenced block that stands for a file: the last one
 // in the file's language that is not introduced as an example of its use, or else the
-// last one.
+// last one. An answer without a block is the file, unless it begins with a sentence.
 func blockFor(file, text string) (content string, found bool) {
 	lines := textLines(text)
 	names := append(languages[path.Ext(file)], strings.TrimPrefix(path.Ext(file), "."))
@@ -340,57 +425,49 @@ func blockFor(file, text string) (content string, found bool) {
 		}
 		i, before = end, ""
 	}
+	if whole := strings.TrimSpace(text); best == 0 && whole != "" && !sentence.MatchString(whole) {
+		return whole + "\n", true
+	}
 	return content, found
 }
 
-var exampleLine = regexp.MustCompile(`(?i)\b(example|usage|output|prints?|run it|try it)\b`)
+var (
+	exampleLine = regexp.MustCompile(`(?i)\b(example|usage|output|prints?|run it|try it)\b`)
+	sentence    = regexp.MustCompile(`^[A-Z][\w',-]*(?: [\w',-]+){2,}`)
+)
 
-// languages are the names of blocks in the language of a file, by its ending.
-var languages = map[string][]string{
-	".py": {"python", "python3"}, ".js": {"javascript", "node"}, ".cjs": {"javascript", "js"}, ".mjs": {"javascript", "js"}, ".ts": {"typescript"}, ".go": {"golang"}, ".rs": {"rust"},
-	".rb": {"ruby"}, ".cc": {"cpp", "c++"}, ".cpp": {"c++"}, ".cs": {"csharp", "c#"}, ".kt": {"kotlin"}, ".hs": {"haskell"}, ".pl": {"perl"}, ".sh": {"bash", "shell"},
-}
-
-// hasTitle reports whether the first line of a block is the path of what follows. A list
-// of paths is none.
-func hasTitle(body []string) bool {
-	return bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) })
+// title returns the path that the first line of a block is, and the file: a comment is a
+// line of it. A list of paths has no title.
+func title(body []string) (file string, rest []string, ok bool) {
+	if len(body) == 0 {
+		return "", nil, false
+	}
+	if file, ok := commentName(body[0]); ok {
+		return file, body, true
+	}
+	if bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) }) {
+		return cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:], true
+	}
+	return "", nil, false
 }
 
 var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
 
-func pathFromLine(line string) (string, bool) {
-	match := pathLine.FindStringSubmatch(strings.TrimSpace(line))
-	if match == nil {
-		match = pathSentence.FindStringSubmatch(strings.TrimSpace(line))
+// indexes returns the numbers of the lines.
+func indexes(lines []string) []int {
+	numbers := make([]int, len(lines))
+	for i := range lines {
+		numbers[i] = i
 	}
-	if match == nil || !looksLikePath(match[1]) {
-		return "", false
-	}
-	return cleanPath(match[1]), true
+	return numbers
 }
 
-// looksLikePath tells file names from prose: no spaces, and an extension or a
-// folder, or a name that is known to stand alone.
-func looksLikePath(s string) bool {
-	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 {
-		return false
+// pathOf is [cleanPath], and "" of nothing.
+func pathOf(s string) string {
+	if s == "" {
+		return ""
 	}
-	switch s {
-	case "Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile":
-		return true
-	}
-	base := path.Base(s)
-	dot := strings.LastIndexByte(base, '.')
-	extension := dot >= 0 && dot < len(base)-1 && !strings.HasSuffix(s, ".")
-	return extension || strings.Contains(s, "/") && !strings.HasSuffix(s, "/")
-}
-
-// cleanPath brings a path into the form in which files are compared: without a
-// leading ./ and with . and .. resolved. Whether it stays inside the tree is
-// checked when it is applied.
-func cleanPath(s string) string {
-	return path.Clean(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(s, "\\", "/")), "./"))
+	return cleanPath(s)
 }
 
 func joinLines(lines []string) string {

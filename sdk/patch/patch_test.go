@@ -145,8 +145,8 @@ func TestDefaultFile(t *testing.T) {
 	if diff := cmp.Diff(want, edits); diff != "" {
 		t.Error(diff)
 	}
-	if edits := patch.Parse(answer, ""); len(edits) != 0 {
-		t.Errorf("without a default file: %v", edits)
+	if _, err := patch.Apply(tree(), patch.Parse(answer, "")); err == nil {
+		t.Error("without a default file: a block without a name is applied")
 	}
 }
 

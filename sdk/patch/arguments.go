@@ -1,0 +1,86 @@
+package patch
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// parseArguments returns the edits in the arguments of an editing tool.
+func parseArguments(arguments string) []Edit {
+	var value any
+	if json.Unmarshal([]byte(arguments), &value) != nil {
+		return nil
+	}
+	return editsOf(value, "")
+}
+
+// parseJSON returns the edits of the JSON that begins with the lines, and how many lines
+// it takes.
+func parseJSON(lines []string) ([]Edit, int) {
+	text := strings.Join(lines, "\n")
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var value any
+	if decoder.Decode(&value) != nil {
+		return nil, 0
+	}
+	edits := editsOf(value, "")
+	return edits, strings.Count(text[:decoder.InputOffset()], "\n") + 1
+}
+
+// editsOf returns the edits of a value: those of an object that names a file and what
+// becomes of it, of a map from paths to texts, of a patch, or of what is within. Objects
+// within another are of its file unless they say another.
+func editsOf(value any, file string) (edits []Edit) {
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			edits = append(edits, editsOf(one, file)...)
+		}
+	case string:
+		switch text := strings.TrimSpace(value); {
+		case strings.HasPrefix(text, "*** Begin Patch"):
+			edits = parseText(text)
+		case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+			edits = parseArguments(text)
+		}
+	case map[string]any:
+		edits = editsOfObject(value, file)
+	}
+	return edits
+}
+
+func editsOfObject(fields map[string]any, file string) (edits []Edit) {
+	text := func(names ...string) (text string, found bool) {
+		for _, name := range names {
+			if text, found = fields[name].(string); found {
+				return text, true
+			}
+		}
+		return "", false
+	}
+	if diff, ok := text("patch", "diff"); ok {
+		return parseText(diff)
+	}
+	if own, ok := text("path", "file_path", "file", "filename"); ok {
+		file = cleanPath(own)
+	}
+	if old, ok := text("old_string", "old_str", "search"); ok && file != "" {
+		content, _ := text("new_string", "new_str", "replace")
+		return []Edit{{Kind: Replace, Path: file, Search: old, Content: content}}
+	}
+	if content, ok := text("content", "file_text", "contents"); ok && file != "" {
+		return []Edit{{Kind: whole, Path: file, Content: content}}
+	}
+	names := slices.Sorted(maps.Keys(fields))
+	for _, name := range names {
+		content, isText := fields[name].(string)
+		if isText && looksLikePath(name) && strings.Contains(content, "\n") && file == "" && !strings.HasPrefix(content, "*** Begin Patch") {
+			edits = append(edits, Edit{Kind: whole, Path: cleanPath(name), Content: content})
+			continue
+		}
+		edits = append(edits, editsOf(fields[name], file)...)
+	}
+	return edits
+}

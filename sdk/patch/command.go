@@ -1,0 +1,84 @@
+package patch
+
+import (
+	"path"
+	"regexp"
+	"strings"
+)
+
+var (
+	heredoc = regexp.MustCompile(`^(?:cat|tee)\b[^|;&]*<<-?\s*['"\\]?(\w+)['"]?`)
+	target  = regexp.MustCompile(`(?:^tee\s+|[^>]>\s*)['"]?([^\s<>|&;'"]+)`)
+	command = regexp.MustCompile(`^(?:git )?(rm|mv)((?: -\w+)*) ([^*?$|;<>]+)$|^chmod (?:[ua]?\+x|0?755) ([^*?$|;<>]+)$`)
+	// What a line of prose does to a file: "Delete `x`.", "Rename `x` to `y`:", "`x` (deleted)".
+	deletes = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:delete|remove)d?(?:[ :*]+(?:the|old|now|unused|obsolete|empty|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?i:[ *]+file)?[ *]*(?:\\([^)]*\\))?$|^[`\"]?([^`*\"\\s]+)[`\"]?[ *]*\\((?i:deleted|removed|delete|remove)\\)$")
+	renames = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:rename|move)d?(?:[ :*]+(?:the|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?: to | -> | → | => )[`\"]?([^`*\"\\s]+)[`\"]?$")
+)
+
+// parseCommands reads what a block of shell commands does to files: what cat writes from
+// a here-document, and rm, mv and chmod +x of files that are named. Other commands are
+// left out: a block may also say how to run something.
+func parseCommands(lines []string) (edits []Edit) {
+	for i := 0; i < len(lines); i++ {
+		line := strings.TrimPrefix(strings.TrimSpace(lines[i]), "$ ")
+		to := target.FindStringSubmatch(line)
+		if match := heredoc.FindStringSubmatch(line); match != nil && to != nil && !strings.Contains(line, ">>") {
+			start := i + 1
+			for i = start; i < len(lines) && strings.TrimSpace(lines[i]) != match[1]; i++ {
+			}
+			edits = append(edits, Edit{Kind: whole, Path: cleanPath(to[1]), Content: joinLines(lines[start:i])})
+			continue
+		}
+		for one := range strings.SplitSeq(line, "&&") {
+			edits = append(edits, parseCommand(strings.TrimSpace(one))...)
+		}
+	}
+	return edits
+}
+
+func parseCommand(line string) (edits []Edit) {
+	match := command.FindStringSubmatch(line)
+	if match == nil {
+		return nil
+	}
+	var files []string
+	for _, file := range strings.Fields(match[3] + match[4]) {
+		files = append(files, strings.Trim(file, `'"`))
+	}
+	switch {
+	case match[1] == "mv" && len(files) == 2:
+		if strings.HasSuffix(files[1], "/") {
+			files[1] += path.Base(files[0])
+		}
+		edits = []Edit{rename(files[0], files[1])}
+	case match[1] == "rm":
+		for _, file := range files {
+			edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Delete: true, Mentioned: true})
+		}
+	case match[1] == "":
+		for _, file := range files {
+			edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Mode: 0o755, Mentioned: true})
+		}
+	}
+	return edits
+}
+
+func rename(from, to string) Edit {
+	return Edit{Kind: diff, From: cleanPath(from), Path: cleanPath(to), Mentioned: true}
+}
+
+// parseSentence reads a line that deletes or renames a file, and says which file a block
+// after it would be of.
+func parseSentence(line string) (edits []Edit, to string) {
+	if len(line) > maxPath {
+		return nil, ""
+	}
+	core := decorationEnd.ReplaceAllString(line[len(decoration.FindString(line)):], "")
+	if match := renames.FindStringSubmatch(core); match != nil && looksLikePath(match[1]) && looksLikePath(match[2]) {
+		return []Edit{rename(match[1], match[2])}, cleanPath(match[2])
+	}
+	if match := deletes.FindStringSubmatch(core); match != nil && looksLikePath(match[1]+match[2]) {
+		return []Edit{{Kind: diff, Path: cleanPath(match[1] + match[2]), Delete: true, Mentioned: true}}, ""
+	}
+	return nil, ""
+}

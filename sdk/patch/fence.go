@@ -1,0 +1,75 @@
+package patch
+
+import (
+	"regexp"
+	"strings"
+)
+
+// fenceStart is what stands before a fence: it may be an item of a list.
+var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(?:`{3,}[^`]*|~~~.*)$")
+
+// isFence reports whether a block begins at a line.
+func isFence(line string) bool { return fenceStart.MatchString(line) }
+
+// indent returns where on its line a fence begins.
+func indent(line string) int { return strings.IndexAny(line, "`~") }
+
+// unindent takes so much white space from the beginning of each line, or what all have.
+func unindent(lines []string, most int) []string {
+	for _, line := range lines {
+		if text := strings.TrimLeft(line, " \t"); text != "" {
+			most = min(most, len(line)-len(text))
+		}
+	}
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = line[min(most, len(line)):]
+	}
+	return out
+}
+
+func fenceInfo(line string) string {
+	return strings.TrimSpace(strings.TrimLeft(line[max(0, indent(line)):], "`~"))
+}
+
+// maxNesting bounds the fences within a fence.
+const maxNesting = 16
+
+// closingFence returns the line that closes the fence at line i: a fence of the same
+// character, at least as long, not further to the right and without an info string. One
+// with an info string opens a block within the block, and a search/replace block within
+// is taken whole. Where that leaves the block open, it ends at the first fence without an
+// info string, and with the text where there is none.
+func closingFence(lines []string, i int) int {
+	column := indent(lines[i])
+	mark := lines[i][column : column+1]
+	length := countPrefix(lines[i][column:], mark)
+	first, depth, search := len(lines), 0, false
+	for j := i + 1; j < len(lines) && depth < maxNesting; j++ {
+		text := strings.TrimLeft(lines[j], " \t")
+		run := countPrefix(text, mark)
+		switch {
+		case isSearch(lines[j]):
+			search = true
+		case isReplaceEnd(lines[j]):
+			search = false
+		case run < length || strings.Contains(text[run:], "`"):
+		case strings.TrimSpace(text[run:]) != "":
+			if len(lines[j])-len(text) <= column && !search {
+				depth++
+			}
+		default:
+			first = min(first, j)
+			if len(lines[j])-len(text) > column || search {
+				continue
+			}
+			if depth == 0 {
+				return j
+			}
+			depth--
+		}
+	}
+	return first
+}
+
+func countPrefix(text, mark string) int { return len(text) - len(strings.TrimLeft(text, mark)) }

@@ -1,0 +1,191 @@
+package patch
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// name is the file that a line names for the block after it.
+type name struct {
+	path string
+	// spaced, when not empty, is the path if it is in the tree: a line of several words
+	// may be a path with spaces.
+	spaced string
+	// loose says that there are other words beside the path: the block may be no more than
+	// an illustration.
+	loose bool
+	// sticky says that prose may stand between the line and the block.
+	sticky bool
+}
+
+var (
+	// What a line may be decorated with: marks of headings, lists, quotations, comments,
+	// tags, bold and rules.
+	decoration    = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*\*|__|</?(?:details|summary|path|file_path|b|strong)>)+`)
+	decorationEnd = regexp.MustCompile(`(?:\s+|[:.,*]+|\*/|-->|-{2,}|={3,}|"""|'''|__|</(?:summary|path|file_path|b|strong)>|</?(?:details)>)+$`)
+	headingMarks  = regexp.MustCompile(`#{1,6}\s|\*\*|\d+[.)]\s|<summary>|<path>|<file_path>|<details>`)
+	commentMarks  = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--|"""|''')`)
+	fileWord      = regexp.MustCompile(`(?i)^(?:(?:new|updated|modified|changed|created|full|complete|the) ){0,2}(?:file|path|filename|file name|filepath|file path|new|updated|modified)[\s:*_]*$`)
+	remark        = regexp.MustCompile(`^[\s*_]*(?:\([\w ,;-]+\)|\[[\w ,;-]+\])?[\s*_]*$`)
+	pathForm      = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:]*[\p{L}\p{N}_)\]]$`)
+	spacedForm    = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
+	wordToken     = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
+	link          = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+	// Words that introduce an illustration: anywhere, after a path, before a path.
+	illustration       = regexp.MustCompile(`(?i)\b` + illustrationWords)
+	illustrationAfter  = regexp.MustCompile(`(?i)^\W*` + illustrationWords)
+	illustrationBefore = regexp.MustCompile(`(?i)\b(?:uses?|using|calls?|called|calling|run|runs|running|imports?|bug|error|fails?|failing|problem|issue|wrong|verify|test it|see|like|from|why|how)\b`)
+)
+
+const illustrationWords = `(?:examples?|usage|outputs?|prints?|run it|try it|before|was|currently|original(?:ly)?|old|existing)\b`
+
+// lineName returns the file that a line outside of a block names for the block after it.
+func lineName(line string) (name, bool) {
+	found, ok := nameOf(line)
+	line = strings.TrimSpace(line)
+	if !ok || !found.loose {
+		return found, ok
+	}
+	rest := strings.TrimRight(line, "*_ ")
+	if !found.sticky && !strings.HasSuffix(rest, ":") {
+		found.path = "" // it may still be a path with spaces
+	}
+	return found, found.path != "" || found.spaced != ""
+}
+
+// commentName returns the file that a comment on the first line of a block names.
+func commentName(line string) (string, bool) {
+	found, ok := nameOf(line)
+	ok = ok && !found.loose && commentMarks.MatchString(line) && strings.ContainsAny(found.path, "./")
+	return found.path, ok
+}
+
+// nameOf finds the path in a line that is, but for its decoration, a path, alone or with
+// a word that says so, or a path among other words. Where a line that does not begin with
+// a path has several, it names none.
+func nameOf(line string) (name, bool) {
+	if len(line) > maxPath {
+		return name{}, false
+	}
+	marks := decoration.FindString(line)
+	core := link.ReplaceAllString(decorationEnd.ReplaceAllString(line[len(marks):], ""), "`$1`")
+	found := name{sticky: headingMarks.MatchString(marks)}
+	whole := strings.Trim(core, "`\"")
+	if looksLikePath(whole) && pathForm.MatchString(whole) {
+		found.path = cleanPath(whole)
+		return found, true
+	}
+	if spacedForm.MatchString(whole) {
+		found.spaced = cleanPath(whole)
+	}
+	tokens := pathTokens(core)
+	if len(tokens) == 0 {
+		found.loose = true
+		return found, found.spaced != ""
+	}
+	t := tokens[0]
+	isOther := func(other token) bool { return other.text != t.text }
+	if t.before != "" && slices.ContainsFunc(tokens, isOther) {
+		return name{}, false
+	}
+	found.path = cleanPath(t.text)
+	found.loose = !remark.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
+	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); found.loose && isIllustration {
+		return name{}, false
+	}
+	if t.isBare && t.before != "" && strings.TrimSpace(t.after) != "" && found.loose {
+		return name{}, false // Node.js in a sentence is no file
+	}
+	return found, true
+}
+
+// token is a path among words.
+type token struct {
+	text, before, after string
+	isBare              bool
+}
+
+// pathTokens returns what looks like a path in a line, between quotes or by its ending.
+func pathTokens(line string) (tokens []token) {
+	for _, at := range wordToken.FindAllStringSubmatchIndex(line, -1) {
+		isBare := at[len(at)-1] >= 0
+		text := strings.Trim(line[at[0]:at[1]], "`*\"")
+		if isBare {
+			text = strings.TrimRight(text, ".:")
+		}
+		isSpaced := !isBare && spacedForm.MatchString(text)
+		isPath := looksLikePath(text) && pathForm.MatchString(text) && (!isBare || knownExtension(text))
+		if isPath || isSpaced {
+			tokens = append(tokens, token{text, strings.TrimSpace(line[:at[0]]), line[at[1]:], isBare})
+		}
+	}
+	return tokens
+}
+
+// infoName returns the file that the info string of a fence names.
+func infoName(info string) string {
+	if match := infoPath.FindStringSubmatch(info); match != nil {
+		return cleanPath(match[1] + match[2])
+	}
+	for _, field := range strings.Fields(info) {
+		field = strings.Trim(field, "(){}[]\"'`")
+		field = field[strings.LastIndexByte(field, ':')+1:]
+		if looksLikePath(field) && (strings.ContainsAny(field, "./") || strings.Contains(info, ":")) {
+			return cleanPath(field)
+		}
+	}
+	return ""
+}
+
+var infoPath = regexp.MustCompile(`(?:^|[\s{,])(?:path|file|filename|title|name)\s*[=:]\s*(?:"([^"]+)"|([^\s"}]+))`)
+
+// languages are the names of blocks in the language of a file, by its ending.
+var languages = map[string][]string{
+	".py": {"python", "python3"}, ".js": {"javascript", "node", "jsx"}, ".cjs": {"javascript", "js"}, ".mjs": {"javascript", "js"}, ".ts": {"typescript"}, ".go": {"golang"}, ".rs": {"rust"},
+	".rb": {"ruby"}, ".cc": {"cpp", "c++"}, ".cpp": {"c++"}, ".cs": {"csharp", "c#"}, ".kt": {"kotlin"}, ".hs": {"haskell"}, ".pl": {"perl"}, ".sh": shells,
+	".c": nil, ".h": {"c", "cpp", "c++"}, ".java": nil, ".md": {"markdown"}, ".json": nil, ".yaml": {"yml"}, ".yml": {"yaml"}, ".toml": nil, ".txt": {"text", "plaintext"}, ".html": nil, ".css": nil, ".sql": nil, ".php": nil, ".swift": nil, ".scala": nil,
+	".tsx": {"typescript", "ts"}, ".jsx": {"javascript", "js"},
+}
+
+var shells = []string{"bash", "shell", "sh", "zsh", "console", "shell-session"}
+
+// knownExtension tells a file in plain words from what looks like one.
+func knownExtension(file string) bool {
+	_, known := languages[path.Ext(file)]
+	return known || strings.Contains(file, "/") && path.Ext(file) != ""
+}
+
+// fitsLanguage reports whether a block in a language can be the file.
+func fitsLanguage(file, language string) bool {
+	extension := path.Ext(file)
+	if slices.Contains(shells, language) {
+		return slices.Contains([]string{"", ".sh", ".bash", ".zsh", ".ksh", ".bats"}, extension)
+	}
+	names, known := languages[extension]
+	return language == "" || !known || language == strings.TrimPrefix(extension, ".") || slices.Contains(names, language)
+}
+
+// looksLikePath tells file names from prose: no spaces, and an extension or a
+// folder, or a name that is known to stand alone.
+func looksLikePath(s string) bool {
+	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 || strings.Contains(s, "://") {
+		return false
+	}
+	switch s {
+	case "Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile":
+		return true
+	}
+	base := path.Base(s)
+	dot := strings.LastIndexByte(base, '.')
+	extension := dot >= 0 && dot < len(base)-1 && !strings.HasSuffix(s, ".")
+	return extension || strings.Contains(s, "/") && !strings.HasSuffix(s, "/")
+}
+
+// cleanPath brings a path into the form in which files are compared: without a
+// leading ./ and with . and .. resolved. Whether it stays inside the tree is
+// checked when it is applied.
+func cleanPath(s string) string {
+	return path.Clean(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(s, "\\", "/")), "./"))
+}

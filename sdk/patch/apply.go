@@ -82,33 +82,19 @@ type appliedHunk struct {
 }
 
 func (a *appliedHunk) edit(edit Edit) error {
-	if edit.Path == "" && edit.Refused != "" {
-		return &Error{Reason: edit.Refused, Unread: edit.Unread}
-	}
 	if edit.Spaced != "" && a.isFile(edit.Spaced) {
 		edit.Path = edit.Spaced
 	}
 	if isMeant, err := a.isMeant(edit); err != nil || !isMeant {
 		return err
 	}
-	for _, name := range []string{edit.Path, edit.From} {
-		if name == "" && edit.Path != "" {
-			continue
-		}
-		if err := checkPath(name); err != nil {
-			return err
-		}
-	}
-	if edit.Refused != "" {
-		return &Error{Path: edit.Path, Reason: edit.Refused}
+	if err := edit.check(); err != nil {
+		return err
 	}
 	if edit.Kind == whole {
 		return a.replaceFile(edit)
 	}
-	from := edit.Path
-	if edit.From != "" {
-		from = edit.From
-	}
+	from := cmp.Or(edit.From, edit.Path)
 	old, exists, err := a.read(from)
 	if err != nil {
 		return err
@@ -138,21 +124,42 @@ func (a *appliedHunk) edit(edit Edit) error {
 	return nil
 }
 
+// check refuses an edit that cannot be made in any tree.
+func (e *Edit) check() error {
+	if e.Path == "" && e.Refused != "" {
+		return &Error{Reason: e.Refused, Unread: e.Unread}
+	}
+	if err := checkPath(e.Path); err != nil {
+		return err
+	}
+	if e.From != "" {
+		if err := checkPath(e.From); err != nil {
+			return err
+		}
+	}
+	if e.Refused != "" {
+		return &Error{Path: e.Path, Reason: e.Refused}
+	}
+	return nil
+}
+
 // isFile reports whether the edits so far have left a file of that name.
 func (a *appliedHunk) isFile(name string) bool {
 	_, exists, err := a.read(name)
 	return err == nil && exists
 }
 
-// isMeant reports whether an edit whose file is only mentioned is one: what is moved or
-// deleted is there, and what is written is no quotation of the file. An error says that a
-// block could be a part of the file as well as all of it.
+// isMeant reports whether an edit whose file is only mentioned is one: its file is in the
+// tree or can be, what is moved or deleted is there, and what is written is no quotation of
+// the file. An error says that a block could be a part of the file as well as all of it.
 func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
-	from := cmp.Or(edit.From, edit.Path)
-	if !edit.Mentioned || checkPath(from) != nil {
+	if !edit.Mentioned {
 		return edit.Path != "" || edit.Kind != whole, nil
 	}
-	old, exists, err := a.read(from)
+	if edit.check() != nil || strings.HasPrefix(edit.Path, "~") {
+		return false, nil
+	}
+	old, exists, err := a.read(cmp.Or(edit.From, edit.Path))
 	if misfit := (*Error)(nil); errors.As(err, &misfit) {
 		misfit.Unread = true
 	}
@@ -162,15 +169,20 @@ func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
 	if err := a.work.add(len(old) + len(edit.Content)); err != nil {
 		return false, err
 	}
-	lines, block := textOf(old), textOf(edit.Content)
+	return isWholeOf(edit.Path, textOf(old), textOf(edit.Content))
+}
+
+// isWholeOf reports whether a block is a new state of the file rather than a quotation.
+func isWholeOf(path string, lines, block []string) (bool, error) {
 	if len(block) == 0 {
 		return false, nil
 	}
 	if _, count := occurrences(lines, block, 0); count > 0 && len(block) < len(lines) {
 		return false, nil
 	}
-	if len(block) < len(lines)/2 && (block[0] != lines[0] || block[len(block)-1] != lines[len(lines)-1]) {
-		return false, &Error{Path: edit.Path, Reason: "the block for it may be all of the file or a part of it", Unread: true}
+	last := len(block) - 1
+	if len(block) < len(lines)/2 && (block[0] != lines[0] || block[last] != lines[len(lines)-1]) {
+		return false, &Error{Path: path, Reason: "the block for it may be all of the file or a part of it", Unread: true}
 	}
 	return true, nil
 }

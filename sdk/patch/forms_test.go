@@ -61,6 +61,10 @@ func TestNamesOfBlocks(t *testing.T) {
 		"Updated `NAME`:\n\n```python\nTEXT```\n",
 		"In `NAME`:\n```\nTEXT```\n",
 		"Full content of `NAME`:\n\n```py\nTEXT```\n",
+		"Update the existing `NAME` file:\n\n```py\nTEXT```\n",
+		"Fix the bug in `NAME`:\n\n```py\nTEXT```\n",
+		"Here's how `NAME` should look:\n\n```py\nTEXT```\n",
+		"Use this content for NAME:\n\n```py\nTEXT```\n",
 		"Here is the corrected `NAME` with both functions:\n\n```python\nTEXT```\n",
 		"First, a new file `NAME`:\n\n```python\nTEXT```\n",
 		"1. Create `NAME`:\n\n   ```python\nTEXT   ```\n",
@@ -202,6 +206,7 @@ func TestIllustrations(t *testing.T) {
 		"two files":               "Between `heat/gone.py` and `twins.py`:\n\n```python\nprint(1)\n```\n",
 		"words like files":        "With Node.js and/or asyncio, e.g. in v1.2:\n\n```js\nf()\n```\n",
 		"a module":                "Remove `os.path`.\n\nDo not delete `heat/gone.py`.\n\nI would delete `heat/gone.py` later.\n",
+		"a file of the user":      "In `~/.bashrc`:\n\n```sh\nx=1\n```\n\nIn `/etc/hosts`:\n\n```\na b\n```\n",
 		"data":                    "```json\n{\"name\": \"x\", \"scripts\": {\"test.js\": \"node\"}, \"files\": [\"a.js\"]}\n```\n",
 		"a change without a file": "In short:\n\n```diff\n-a\n+b\n```\n",
 	} {

@@ -36,10 +36,10 @@ var (
 	// Words that introduce an illustration: anywhere, after a path, before a path.
 	illustration       = regexp.MustCompile(`(?i)\b` + illustrationWords)
 	illustrationAfter  = regexp.MustCompile(`(?i)^\W*` + illustrationWords)
-	illustrationBefore = regexp.MustCompile(`(?i)\b(?:uses?|using|calls?|called|calling|run|runs|running|imports?|bug|error|fails?|failing|problem|issue|wrong|verify|test it|see|like|from|why|how)\b`)
+	illustrationBefore = regexp.MustCompile(`(?i)\b(?:uses?(?: of\b| it\b|\W*$)|calls? it|called|runs?|running|verify|test it|see|like|from)\b`)
 )
 
-const illustrationWords = `(?:examples?|usage|outputs?|prints?|run it|try it|before|was|currently|original(?:ly)?|old|existing)\b`
+const illustrationWords = `(?:examples?|usage|outputs?|prints?|run it|try it|before|was|currently|old)\b`
 
 // lineName returns the file that a line outside of a block names for the block after it.
 func lineName(line string) (name, bool) {

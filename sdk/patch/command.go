@@ -70,10 +70,10 @@ func rename(from, to string) Edit {
 // parseSentence reads a line that deletes or renames a file, and says which file a block
 // after it would be of.
 func parseSentence(line string) (edits []Edit, to string) {
-	if len(line) > maxPath {
+	if !mayName(line) {
 		return nil, ""
 	}
-	core := decorationEnd.ReplaceAllString(line[len(decoration.FindString(line)):], "")
+	_, core := undecorated(line)
 	if match := renames.FindStringSubmatch(core); match != nil && looksLikePath(match[1]) && looksLikePath(match[2]) {
 		return []Edit{rename(match[1], match[2])}, cleanPath(match[2])
 	}

@@ -9,7 +9,9 @@ import (
 var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(?:`{3,}[^`]*|~~~.*)$")
 
 // isFence reports whether a block begins at a line.
-func isFence(line string) bool { return fenceStart.MatchString(line) }
+func isFence(line string) bool {
+	return (strings.Contains(line, "```") || strings.Contains(line, "~~~")) && fenceStart.MatchString(line)
+}
 
 // indent returns where on its line a fence begins.
 func indent(line string) int { return strings.IndexAny(line, "`~") }

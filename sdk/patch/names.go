@@ -23,16 +23,15 @@ type name struct {
 var (
 	// What a line may be decorated with: marks of headings, lists, quotations, comments,
 	// tags, bold and rules.
-	decoration    = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*\*|__|</?(?:details|summary|path|file_path|b|strong)>)+`)
-	decorationEnd = regexp.MustCompile(`(?:\s+|[:.,*]+|\*/|-->|-{2,}|={3,}|"""|'''|__|</(?:summary|path|file_path|b|strong)>|</?(?:details)>)+$`)
-	headingMarks  = regexp.MustCompile(`#{1,6}\s|\*\*|\d+[.)]\s|<summary>|<path>|<file_path>|<details>`)
-	commentMarks  = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--|"""|''')`)
-	fileWord      = regexp.MustCompile(`(?i)^(?:(?:new|updated|modified|changed|created|full|complete|the) ){0,2}(?:file|path|filename|file name|filepath|file path|new|updated|modified)[\s:*_]*$`)
-	remark        = regexp.MustCompile(`^[\s*_]*(?:\([\w ,;-]+\)|\[[\w ,;-]+\])?[\s*_]*$`)
-	pathForm      = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:]*[\p{L}\p{N}_)\]]$`)
-	spacedForm    = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
-	wordToken     = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
-	link          = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
+	decoration   = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*\*|__|</?(?:details|summary|path|file_path|b|strong)>)+`)
+	headingMarks = regexp.MustCompile(`#{1,6}\s|\*\*|\d+[.)]\s|<summary>|<path>|<file_path>|<details>`)
+	commentMarks = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--|"""|''')`)
+	fileWord     = regexp.MustCompile(`(?i)^(?:(?:new|updated|modified|changed|created|full|complete|the) ){0,2}(?:file|path|filename|file name|filepath|file path|new|updated|modified)[\s:*_]*$`)
+	remark       = regexp.MustCompile(`^[\s*_]*(?:\([\w ,;-]+\)|\[[\w ,;-]+\])?[\s*_]*$`)
+	pathForm     = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:]*[\p{L}\p{N}_)\]]$`)
+	spacedForm   = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
+	wordToken    = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
+	link         = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 	// Words that introduce an illustration: anywhere, after a path, before a path.
 	illustration       = regexp.MustCompile(`(?i)\b` + illustrationWords)
 	illustrationAfter  = regexp.MustCompile(`(?i)^\W*` + illustrationWords)
@@ -66,11 +65,11 @@ func commentName(line string) (string, bool) {
 // a word that says so, or a path among other words. Where a line that does not begin with
 // a path has several, it names none.
 func nameOf(line string) (name, bool) {
-	if len(line) > maxPath {
+	if !mayName(line) {
 		return name{}, false
 	}
-	marks := decoration.FindString(line)
-	core := link.ReplaceAllString(decorationEnd.ReplaceAllString(line[len(marks):], ""), "`$1`")
+	marks, core := undecorated(line)
+	core = link.ReplaceAllString(core, "`$1`")
 	found := name{sticky: headingMarks.MatchString(marks)}
 	whole := strings.Trim(core, "`\"")
 	if looksLikePath(whole) && pathForm.MatchString(whole) {
@@ -99,6 +98,21 @@ func nameOf(line string) (name, bool) {
 		return name{}, false // Node.js in a sentence is no file
 	}
 	return found, true
+}
+
+// undecorated returns the marks at the beginning of a line and what is left without those
+// at its end.
+func undecorated(line string) (marks, core string) {
+	marks = decoration.FindString(line)
+	core = line[len(marks):]
+	for length := -1; length != len(core); {
+		length = len(core)
+		core = strings.TrimRight(core, " \t:.,*_=-")
+		for _, mark := range []string{"*/", "-->", `"""`, "'''", "</summary>", "</path>", "</file_path>", "</b>", "</strong>"} {
+			core = strings.TrimSuffix(core, mark)
+		}
+	}
+	return marks, core
 }
 
 // token is a path among words.
@@ -167,14 +181,22 @@ func fitsLanguage(file, language string) bool {
 	return language == "" || !known || language == strings.TrimPrefix(extension, ".") || slices.Contains(names, language)
 }
 
+// bareFiles are known by a name without an ending.
+var bareFiles = []string{"Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile"}
+
+// mayName rules out most lines of prose at little cost.
+func mayName(line string) bool {
+	isBare := func(file string) bool { return strings.Contains(line, file) }
+	return len(line) <= maxPath && (strings.ContainsAny(line, "./") || slices.ContainsFunc(bareFiles, isBare))
+}
+
 // looksLikePath tells file names from prose: no spaces, and an extension or a
 // folder, or a name that is known to stand alone.
 func looksLikePath(s string) bool {
 	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 || strings.Contains(s, "://") {
 		return false
 	}
-	switch s {
-	case "Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile":
+	if slices.Contains(bareFiles, s) {
 		return true
 	}
 	base := path.Base(s)

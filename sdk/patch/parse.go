@@ -101,11 +101,11 @@ func (r *reader) read(i int) int {
 		end := closingFence(r.lines, i)
 		r.block(fenceInfo(line), unindent(r.lines[i+1:end], indent(line)))
 		return end + 1
-	case fileTag.MatchString(line):
+	case strings.Contains(line, "<") && fileTag.MatchString(line):
 		if next := r.tagged(i); next > i {
 			return next
 		}
-	case fileRule.MatchString(line):
+	case strings.HasPrefix(line, "===") && fileRule.MatchString(line):
 		if next := r.ruled(i); next > i {
 			return next
 		}

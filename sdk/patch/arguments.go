@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// contentFields are the names of what becomes of a file as a whole.
+var contentFields = []string{"content", "file_text", "contents", "new_content", "code"}
+
 // parseArguments returns the edits in the arguments of an editing tool.
 func parseArguments(arguments string) []Edit {
 	var value any
@@ -63,14 +66,14 @@ func editsOfObject(fields map[string]any, file string) (edits []Edit) {
 	if diff, ok := text("patch", "diff"); ok {
 		return parseText(diff)
 	}
-	if own, ok := text("path", "file_path", "file", "filename"); ok {
+	if own, ok := text("path", "file_path", "filePath", "filepath", "target_file", "file", "filename"); ok {
 		file = cleanPath(own)
 	}
 	if old, ok := text("old_string", "old_str", "search"); ok && file != "" {
 		content, _ := text("new_string", "new_str", "replace")
 		return []Edit{{Kind: Replace, Path: file, Search: old, Content: content}}
 	}
-	if content, ok := text("content", "file_text", "contents"); ok && file != "" {
+	if content, ok := text(contentFields...); ok && file != "" {
 		return []Edit{{Kind: whole, Path: file, Content: content}}
 	}
 	names := slices.Sorted(maps.Keys(fields))

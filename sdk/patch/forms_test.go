@@ -83,6 +83,14 @@ func TestNamesOfBlocks(t *testing.T) {
 		"```bash\ncat > NAME <<'EOF'\nTEXTEOF\n```\n",
 		"```sh\nmkdir -p heat && ls\ncat <<END > NAME\nTEXTEND\n```\n",
 		"=== NAME ===\nTEXT\n",
+		"### `NAME`\n\nThe factor was upside down, so I swapped it:\n\n```python\nTEXT```\n",
+		"### `NAME`\n\n**Before:**\n```python\npass\n```\n\n**After:**\n```python\nTEXT```\n",
+		"*NAME*\n```python\nTEXT```\n",
+		"📄 **NAME**\n```python\nTEXT```\n",
+		"File 1: `NAME`\n```python\nTEXT```\n",
+		"`NAME` — with the right factor\n\n```python\nTEXT```\n",
+		"<file>NAME</file>\n```python\nTEXT```\n",
+		"<invoke name=\"write\">\n<parameter name=\"path\">NAME</parameter>\n<parameter name=\"content\">TEXT</parameter>\n</invoke>\n",
 	} {
 		t.Run(form[:strings.Index(form, "NAME")+4], func(t *testing.T) {
 			answer := "Both are wrong.\n\n"
@@ -94,6 +102,12 @@ func TestNamesOfBlocks(t *testing.T) {
 				t.Errorf("%s\n-want +got:\n%s", answer, diff)
 			}
 		})
+	}
+	for _, line := range []string{"__init__.py:", "heat/__init__.py", "**__init__.py**", "`.hidden/__main__.py` (new)"} {
+		file := strings.Trim(strings.TrimSuffix(strings.TrimSuffix(line, " (new)"), ":"), "*`")
+		if diff := cmp.Diff(map[string]string{file: "x = 1\n"}, applied(t, line+"\n```python\nx = 1\n```\n")); diff != "" {
+			t.Errorf("%s: %s", line, diff)
+		}
 	}
 	for _, comment := range []string{"# filepath: NAME\n", "# --- NAME ---\n", "\"\"\"NAME\"\"\"\n", "# File: `NAME` (new)\n"} {
 		comment = strings.ReplaceAll(comment, "NAME", "heat/units.py")
@@ -203,6 +217,7 @@ func TestIllustrations(t *testing.T) {
 		"another language":        "This replaces `heat/gone.py`:\n\n```json\n{\"a\": 1}\n```\n",
 		"prose between":           "I changed `heat/gone.py`\nand nothing else.\n\n```python\nprint(1)\n```\n",
 		"another heading":         "### `heat/gone.py`\n\nLeft alone.\n\n## Notes\n\n```python\nprint(1)\n```\n",
+		"a list of what changed":  "- `heat/temp.py`: both factors\n- **`heat/gone.py`**: nothing\n\nThen:\n\n```python\nprint(1)\n```\n",
 		"two files":               "Between `heat/gone.py` and `twins.py`:\n\n```python\nprint(1)\n```\n",
 		"words like files":        "With Node.js and/or asyncio, e.g. in v1.2:\n\n```js\nf()\n```\n",
 		"a module":                "Remove `os.path`.\n\nDo not delete `heat/gone.py`.\n\nI would delete `heat/gone.py` later.\n",
@@ -227,6 +242,7 @@ func TestUnread(t *testing.T) {
 		"hunks":             {"```diff\n@@ -1 +1 @@\n-a\n+b\n```\n", "names no file"},
 		"search":            {"<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "names no file"},
 		"a part of a file":  {"In `heat/temp.py`, change one line:\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be all of the file or a part of it"},
+		"an excerpt":        {"### `heat/temp.py` (lines 8-9)\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be"},
 		"a folder is to go": {"```sh\nrm -r heat\n```\n", "heat: "},
 	} {
 		_, err := patch.Apply(temperatures(), patch.Parse(&sdk.Answer{Text: test.answer}, ""))

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // name is the file that a line names for the block after it.
@@ -16,6 +17,8 @@ type name struct {
 	// loose says that there are other words beside the path: the block may be no more than
 	// an illustration.
 	loose bool
+	// isTitle says that the line begins with the path and goes on after a dash or the like.
+	isTitle bool
 	// sticky says that prose may stand between the line and the block.
 	sticky bool
 }
@@ -23,16 +26,21 @@ type name struct {
 var (
 	// What a line may be decorated with: marks of headings, lists, quotations, comments,
 	// tags, bold and rules.
-	decoration   = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*\*|__|</?(?:details|summary|path|file_path|b|strong)>)+`)
-	headingMarks = regexp.MustCompile(`#{1,6}\s|\*\*|\d+[.)]\s|<summary>|<path>|<file_path>|<details>`)
+	decoration   = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+•]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*{1,3}|</?\w[^<>]*>)+`)
+	headingMarks = regexp.MustCompile(`^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|<\w)`)
+	bulletMarks  = regexp.MustCompile(`^\s*[-*+•]\s`)
 	commentMarks = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--|"""|''')`)
-	fileWord     = regexp.MustCompile(`(?i)^(?:(?:new|updated|modified|changed|created|full|complete|the) ){0,2}(?:file|path|filename|file name|filepath|file path|new|updated|modified)[\s:*_]*$`)
+	fileWord     = regexp.MustCompile(`(?i)^(?:(?:new|updated|modified|changed|created|full|complete|the) ){0,2}(?:file|path|filename|file name|filepath|file path|new|updated|modified)(?: \d+)?[\s:*_]*$`)
 	remark       = regexp.MustCompile(`^[\s*_]*(?:\([\w ,;-]+\)|\[[\w ,;-]+\])?[\s*_]*$`)
+	excerpt      = regexp.MustCompile(`(?i)\b(?:lines?|excerpts?|part|partial|snippet|relevant)\b`)
+	titleRest    = regexp.MustCompile(`^\s*[-–—:(]`)
 	pathForm     = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:]*[\p{L}\p{N}_)\]]$`)
 	spacedForm   = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
 	wordToken    = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
 	link         = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
-	// Words that introduce an illustration: anywhere, after a path, before a path.
+	// Words that introduce an illustration: in a line without a path, in one with a path,
+	// after the path, before it.
+	illustrationLine   = regexp.MustCompile(`(?i)\b(?:examples?|usage|outputs?|prints?|run it|try it)\b|\b(?:before|was|were|old|original|currently|bug|problem|issue)\W*$`)
 	illustration       = regexp.MustCompile(`(?i)\b` + illustrationWords)
 	illustrationAfter  = regexp.MustCompile(`(?i)^\W*` + illustrationWords)
 	illustrationBefore = regexp.MustCompile(`(?i)\b(?:uses?(?: of\b| it\b|\W*$)|calls? it|called|runs?|running|verify|test it|see|like|from)\b`)
@@ -48,7 +56,7 @@ func lineName(line string) (name, bool) {
 		return found, ok
 	}
 	rest := strings.TrimRight(line, "*_ ")
-	if !found.sticky && !strings.HasSuffix(rest, ":") {
+	if !found.sticky && !found.isTitle && !strings.HasSuffix(rest, ":") {
 		found.path = "" // it may still be a path with spaces
 	}
 	return found, found.path != "" || found.spaced != ""
@@ -90,7 +98,8 @@ func nameOf(line string) (name, bool) {
 		return name{}, false
 	}
 	found.path = cleanPath(t.text)
-	found.loose = !remark.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
+	found.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
+	found.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
 	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); found.loose && isIllustration {
 		return name{}, false
 	}
@@ -108,8 +117,11 @@ func undecorated(line string) (marks, core string) {
 	for length := -1; length != len(core); {
 		length = len(core)
 		core = strings.TrimRight(core, " \t:.,*_=-")
-		for _, mark := range []string{"*/", "-->", `"""`, "'''", "</summary>", "</path>", "</file_path>", "</b>", "</strong>"} {
+		for _, mark := range []string{"*/", "-->", `"""`, "'''"} {
 			core = strings.TrimSuffix(core, mark)
+		}
+		if at := strings.LastIndexByte(core, '<'); at >= 0 && strings.HasSuffix(core, ">") {
+			core = core[:at]
 		}
 	}
 	return marks, core
@@ -132,7 +144,11 @@ func pathTokens(line string) (tokens []token) {
 		isSpaced := !isBare && spacedForm.MatchString(text)
 		isPath := looksLikePath(text) && pathForm.MatchString(text) && (!isBare || knownExtension(text))
 		if isPath || isSpaced {
-			tokens = append(tokens, token{text, strings.TrimSpace(line[:at[0]]), line[at[1]:], isBare})
+			before := strings.TrimSpace(line[:at[0]])
+			if !strings.ContainsFunc(before, unicode.IsLetter) {
+				before = ""
+			}
+			tokens = append(tokens, token{text, before, line[at[1]:], isBare})
 		}
 	}
 	return tokens

@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -72,6 +71,9 @@ type reader struct {
 	// search/replace blocks are of.
 	name name
 	last string
+	// isIllustration says that the line before introduces an illustration of the file that
+	// a heading names.
+	isIllustration bool
 	// prose is the last line of prose, and unnamed the first block that names no file.
 	prose, unnamed string
 	// failures counts the lines that looked like JSON and were none.
@@ -154,12 +156,13 @@ func (r *reader) sentence(line string) {
 		r.name = name{path: to, loose: true}
 		return
 	}
+	r.isIllustration = false
 	found, ok := lineName(line)
 	switch {
 	case ok:
 		r.name, r.last = found, ""
-	case r.name.sticky && !strings.HasPrefix(line, "#") && !illustration.MatchString(line):
-		r.name.loose = true
+	case r.name.sticky && !strings.HasPrefix(line, "#"):
+		r.name.loose, r.isIllustration = true, illustrationLine.MatchString(line)
 	default:
 		r.name, r.last = name{}, ""
 	}
@@ -168,7 +171,7 @@ func (r *reader) sentence(line string) {
 
 var (
 	// A file between tags, or the content of one whose path is between others.
-	fileTag = regexp.MustCompile(`^\s*<(file|content|file_content)(?:\s+(?:path|name)="([^"]+)")?>(?:<!\[CDATA\[)?(.*)$`)
+	fileTag = regexp.MustCompile(`^\s*<(file|content|file_content|file_text|parameter)(?:\s+(?:path|name)="([^"]+)")?>(?:<!\[CDATA\[)?(.*)$`)
 	// The line before a file that is neither in a fence nor between tags.
 	fileRule = regexp.MustCompile(`^={3,} \S.* ={3,}$`)
 )
@@ -177,7 +180,12 @@ var (
 // the tag names no file.
 func (r *reader) tagged(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
-	file := cmp.Or(pathOf(match[2]), r.name.path)
+	file := r.name.path
+	if match[1] == "file" {
+		file = pathOf(match[2])
+	} else if match[1] == "parameter" && !slices.Contains(contentFields, match[2]) {
+		return i
+	}
 	if file == "" {
 		return i
 	}
@@ -261,6 +269,9 @@ func (r *reader) commands(file name, body []string) {
 
 // file takes a block as the file that it is named for, or by its own first line.
 func (r *reader) file(file name, language string, body []string) {
+	if file.loose && r.isIllustration {
+		return
+	}
 	if file.path == "" || file.loose {
 		if path, rest, ok := title(body); ok {
 			file, body = name{path: path}, rest

@@ -4,6 +4,7 @@ const fs = require("node:fs");
 const acorn = require("internal/deps/acorn/acorn/dist/acorn");
 const walk = require("internal/deps/acorn/acorn-walk/dist/walk");
 
+const { createHash } = require("node:crypto");
 const [requestFile, report] = process.argv.slice(2);
 const request = JSON.parse(fs.readFileSync(requestFile, "utf8"));
 let seed = Number(BigInt(request.seed) % 2147483647n) || 1;
@@ -54,8 +55,49 @@ function longerText(text) {
   return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
 }
 
-function parse(text) {
-  const options = { ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
+// plain is what a value is in the language's own types, as text; marks has ? where it is
+// none of them.
+function plain(v, marks) {
+  if (typeof v === "string") return JSON.stringify(v);
+  if (typeof v !== "object" || v === null) return typeof v === "function" || typeof v === "symbol" ? marks.add("?") && typeof v : String(v);
+  const proto = Object.getPrototypeOf(v);
+  if (Array.isArray(v) && proto === Array.prototype) return "[" + Array.from(v, (x) => plain(x, marks)) + "]";
+  if (proto !== Object.prototype && proto !== null) return marks.add("?") && "?";
+  return "{" + Object.keys(v).sort().map((k) => JSON.stringify(k) + ":" + plain(v[k], marks)) + "}";
+}
+function note(v, hash, isLoose) {
+  const marks = new Set();
+  try {
+    if (isLoose && typeof v !== "object" && v !== undefined) v = String(typeof v === "boolean" ? Number(v) : v);
+    if (isLoose) v ??= null;
+    const text = plain(v, marks);
+    return (marks.size > 0 ? "?" : "=") + hash("sha256").update(text).digest("hex");
+  } catch {
+    return "?";
+  }
+}
+// valueOf returns what a literal is, and throws where an expression is none.
+function valueOf(node) {
+  switch (node.type) {
+    case "Literal":
+      if (node.regex) break;
+      return node.value;
+    case "TemplateLiteral":
+      if (node.expressions.length > 0) break;
+      return node.quasis[0].value.cooked;
+    case "UnaryExpression":
+      if (node.operator !== "-") break;
+      return -valueOf(node.argument);
+    case "ArrayExpression":
+      return node.elements.map(valueOf);
+    case "ObjectExpression":
+      return Object.fromEntries(node.properties.map((p) => [p.computed ? valueOf({}) : (p.key.name ?? p.key.value), valueOf(p.value)]));
+  }
+  throw new TypeError("no literal");
+}
+
+function parse(text, onComment) {
+  const options = { onComment, ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
   try {
     return acorn.parse(text, { ...options, sourceType: "module" });
   } catch {
@@ -74,7 +116,8 @@ function some(node, holds) {
 }
 
 function alter({ path, text }) {
-  const tree = parse(text);
+  let comments = [];
+  const tree = parse(text, comments);
   const prefix = "_" + word() + "_";
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);
@@ -154,10 +197,27 @@ function alter({ path, text }) {
 
   // What is altered.
 
-  let kinds;
-  function put(kind, site, ...edits) {
-    if (request.way === "reach") edits = [[site.start, site.end, fail]];
-    kinds[kind].push(...edits);
+  let kinds, name, compared;
+  function put(kind, site, edits, records = []) {
+    if (request.way === "reach") [edits, records] = [[[site.start, site.end, fail]], []];
+    if (request.way === "record" || request.way === "cut") edits = [];
+    kinds[kind].push(...edits, ...records);
+  }
+  // recorded has it noted what is compared with an expected value.
+  const isStrict = /assert\/strict|\.strict\b|\bstrict\b *(as|})/.test(text) ? /^((deepS|s)trictEqual|toBe|toStrictEqual|(deepE|e)qual)?$/ : /^((deepS|s)trictEqual|toBe|toStrictEqual)?$/;
+  function recorded(node, actual, values, by) {
+    if (!actual || actual.start === undefined || !request.record || some(actual, (n) => n.type === "YieldExpression")) return [];
+    let notes = [];
+    const isLoose = by === "equal" && !isStrict.test(by);
+    try {
+      if (isLoose || isStrict.test(by)) notes = values.map((v) => note(valueOf(v), createHash, isLoose));
+    } catch {
+      notes = [];
+    }
+    const site = `${path}:${compared.length}`;
+    compared.push({ name: site, test: name, values: notes });
+    const saw = (site, n) => [n.start, n.end, `${prefix}saw(${JSON.stringify(site)}, ${source(n)}${isLoose ? ", true" : ""})`];
+    return [saw(site, actual), ...(request.way === "record" && /^(Identifier|MemberExpression)$/.test(node.type) ? [saw(site + "=", node)] : [])];
   }
   function otherNumber(node, part) {
     const value = node.value;
@@ -184,25 +244,26 @@ function alter({ path, text }) {
     return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part)]);
   }
   // expected alters an expected value, which is compared with by what has the name.
-  function expected(node, name = "") {
+  function expected(node, name = "", actual = undefined) {
     sites.add(node.start);
     const values = sources(node);
     const part = PART.test(name);
     const edits = values.filter((v) => literals(v).length > 0).flatMap((v) => others(v, part));
-    if (edits.length > 0) return put(LITERAL, node, ...edits);
+    if (edits.length > 0) return put(LITERAL, node, edits, recorded(node, actual, values, name));
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
-    put(reads && request.data ? DATA : VALUE, node, [node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]);
+    put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]]);
   }
   const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
   // oneOf alters the side of a comparison that is not the result of a call.
   function oneOf(left, right, name) {
-    expected(calls(right) && !calls(left) ? left : right, name);
+    const [wanted, actual] = calls(right) && !calls(left) ? [left, right] : [right, left];
+    expected(wanted, name, actual);
   }
   function truth(node) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
     if (compares(node)) return;
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
-    put(TRUTH, node, [node.start, node.end, `!(${source(node)})`]);
+    put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
   }
   // compares alters what a call compares that must be true, or whose result must be so.
   function compares(node) {
@@ -228,15 +289,16 @@ function alter({ path, text }) {
     if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
       const inverted = object.property && object.property.name === "not";
       const actual = object.arguments && object.arguments[0];
-      if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first, name);
+      if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first, name, actual);
       const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
-      return kinds[TRUTH].push(request.way === "reach" ? [object.start, object.start, fail + ","] : edit);
+      if (request.way === "reach") return kinds[TRUTH].push([object.start, object.start, fail + ","]);
+      return put(TRUTH, object, [edit]);
     }
     if (!first) return;
-    if (INVERSE[name] && object) return put(TRUTH, first, [node.callee.property.start, node.callee.property.end, INVERSE[name]]);
+    if (INVERSE[name] && object) return put(TRUTH, first, [[node.callee.property.start, node.callee.property.end, INVERSE[name]]]);
     if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second, name);
     if (name === "ok" || name === "assert") return truth(first);
-    if (RAISES.has(name)) return put(VALUE, first, [first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]);
+    if (RAISES.has(name)) return put(VALUE, first, [[first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]]);
     if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
     for (const argument of node.arguments) {
       if ((argument.type === "Identifier" ? bound(argument.name) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
@@ -247,7 +309,8 @@ function alter({ path, text }) {
     if (node.type === "BinaryExpression" && /^!==?$/.test(node.operator) && !MACHINE.test(source(node)) && (!request.whole || calls(node.left) || calls(node.right))) oneOf(node.left, node.right);
     if (node.type === "UnaryExpression" && node.operator === "!") truth(node.argument);
   }
-  function body(node) {
+  function body(node, title) {
+    name = title;
     kinds = [[], [], [], []];
     sites.clear();
     scope = node;
@@ -269,8 +332,10 @@ function alter({ path, text }) {
   const edits = [], tests = [], truths = [], data = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   collects = true;
+  compared = [];
   for (const { node } of found) body(node);
   collects = false;
+  compared = [];
   for (const [i, { name, node }] of found.entries()) {
     borrows = (Number(BigInt(request.seed) % 2n) + i) % 2 === 0;
     if (request.way === "end") {
@@ -278,7 +343,7 @@ function alter({ path, text }) {
       if (request.whole) edits.push([start, start, fail + ";"]);
       else edits.push([node.start, node.start, prefix + "end("], [node.end, node.end, ")"]);
     } else {
-      const kind = body(node);
+      const kind = body(node, name);
       if (kind === DATA) data.push(name);
       if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
       if (kind === TRUTH) truths.push(name);
@@ -287,6 +352,14 @@ function alter({ path, text }) {
     tests.push(name);
   }
   if (edits.length + data.length === 0) return;
+  if (request.way === "expectation") {
+    // What is said of what is expected is left out.
+    for (const { start, end, type } of comments) if (start > 0 && !text.startsWith("#!", start)) edits.push([start, end, type === "Line" ? "//" : "/**/"]);
+    for (const n of nodes) {
+      const said = n.type === "CallExpression" && EQUAL.test(nameOf(n)) && n.arguments[2];
+      if (said && /^(Literal|TemplateLiteral)$/.test(said.type) && !some(said, (i) => i.type === "CallExpression") && typeof said.value !== "number") edits.push([said.start, said.end, '""']);
+    }
+  }
   edits.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
   let out = "";
   let at = 0;
@@ -307,10 +380,24 @@ function ${prefix}mut(v, part) {
   if (typeof v === "boolean") return !v;
   return { ${word()}: v };
 }
+${request.record ? records() : ""}
 function ${prefix}fail() { throw new Error("${word()}"); }
 function ${prefix}end(f) { return async function (...a) { try { return await f.apply(this, a); } finally { ${fail}; } }; }
 `;
-  return { path, text: out, tests: [...new Set(tests)], truths, data, count, borrows: Object.values(pool).some((values) => values.size > 1) };
+  // records are the functions by which comparisons note what they are given.
+  function records() {
+    const isModule = nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
+    const file = JSON.stringify("../".repeat(path.split("/").length - 1) + request.record);
+    return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs"; import { createHash as ${prefix}hash } from "node:crypto";` : ""}
+${plain.toString().replaceAll("plain(", prefix + "plain(")}
+${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
+function ${prefix}saw(site, v, isLoose) {
+  const line = site + " " + ${prefix}note(v, ${isModule ? prefix + "hash" : 'require("node:crypto").createHash'}, isLoose) + "\\n";
+  ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
+  ${request.way === "cut" ? `throw new Error("${word()}");` : "return v;"}
+}`;
+  }
+  return { path, text: out, tests: [...new Set(tests)], truths, data, count, compared, borrows: Object.values(pool).some((values) => values.size > 1) };
 }
 
 const altered = [];

@@ -33,6 +33,10 @@ const (
 	// say in what is reported of it. A file that is one test fails at its beginning: one
 	// that passes is not run.
 	End Way = "end"
+	// Record leaves what is expected as it is, and notes what is compared with it; Cut
+	// fails there then, as an altered expectation would.
+	Record Way = "record"
+	Cut    Way = "cut"
 )
 
 // Source is a file with tests.
@@ -49,6 +53,17 @@ type Source struct {
 	Borrows bool `json:"borrows,omitempty"`
 	// Data are the tests that were left as they are, see [Request.Data].
 	Data []string `json:"data,omitempty"`
+	// Compared are the comparisons with altered expectations that note what the code returned.
+	Compared []Comparison `json:"compared,omitempty"`
+}
+
+// Comparison is a place where a test compares what the code returned with what it expects.
+type Comparison struct {
+	Name string `json:"name"`
+	// Test is that of [Source.Tests] in which it lies.
+	Test string `json:"test"`
+	// Values are the notes of what is expected there unaltered; none where that is not known.
+	Values []string `json:"values,omitempty"`
 }
 
 // Request is what the programs of other languages read, as JSON.
@@ -63,6 +78,11 @@ type Request struct {
 	Data bool `json:"data,omitempty"`
 	// Truths leaves the tests as they are in which there is more to alter than truths.
 	Truths bool `json:"truths,omitempty"`
+	// Record is the file, at the top of the tree, in which comparisons note what they are
+	// given: a line has a comparison's name, with = behind it for what it expects, and a
+	// note: a mark of its types (= for the language's own, ~ for some made of them, ? for
+	// others) and a hash of the value reduced to these.
+	Record string `json:"record,omitempty"`
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }

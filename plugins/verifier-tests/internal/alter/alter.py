@@ -1,9 +1,11 @@
 # Alters what tests in Python expect, by the syntax tree. See package alter.
 import ast
+import io
 import json
 import random
 import re
 import sys
+import tokenize
 
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
 _array_almost_equal _frame_equal _series_equal _called_with _called_once_with _any_call""".split()
@@ -29,9 +31,43 @@ RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 PART = re.compile(r"(In|startswith|endswith|matche?s?|_any_call|allclose|isclose|almost\w*|approx)_*$", re.I)
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
+# What compares as == does.
+STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
 # The kinds of alterations, the best first: a test is altered by one kind only, since one
 # that fails by a worse kind would hide that it does not fail by a better one.
 LITERAL, DATA, VALUE, TRUTH = range(4)
+
+# What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
+# class is another, ? where it is none of theirs.
+PLAIN = '''
+def @plain(v, marks):
+    base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
+    if type(v) not in (base, bool): marks.add("~" if base else "?")
+    if base is None: return type(v).__name__
+    if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
+    if base in (int, str, bytes, type(None)): return base.__repr__(v)
+    if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
+    parts = [@plain(x, marks) for x in base.__iter__(v)]
+    return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @note(v):
+    import hashlib
+    marks = set()
+    try: text = @plain(v, marks)
+    except (RecursionError, ValueError): return "?"
+    return max(marks, default="=", key="~?".find) + hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+'''
+note = {}
+exec(PLAIN.replace("@", ""), note)
+note = note["note"]
+
+RECORDS = '''
+import os as @os
+@file = @os.open(@os.path.join(@os.path.dirname(@os.path.abspath(__file__)), @record), @os.O_CREAT | @os.O_APPEND | @os.O_WRONLY, 0o666)
+def @saw(site, v, write=@os.write):
+    write(@file, (site + " " + @note(v) + "\\n").encode())
+    if @cut: raise AssertionError
+    return v
+'''
 
 HELPERS = '''
 def @mut(v, part=False):
@@ -79,22 +115,28 @@ def makes(node):
 
 
 class Alteration:
-    def __init__(self, text, request, rng):
+    def __init__(self, path, text, request, rng):
+        self.path, self.name = path, ""
         self.source, self.way, self.rng = text.encode(), request["way"], rng
         self.whole, self.names, self.data = request.get("whole", False), request.get("names") or [], request.get("data", False)
-        self.only_truths = request.get("truths", False)
+        self.only_truths, self.record = request.get("truths", False), request.get("record", "")
         self.tree = ast.parse(text)
         self.starts = [0]
         for line in self.source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
-        self.tests, self.truths, self.left = [], [], []
+        self.tests, self.truths, self.left, self.compared = [], [], [], []
         # What the tests expect, by its type. The test at hand takes another's where borrows
         # says so, and its own with a change where it does not.
         self.pool, self.collects, self.borrows, self.seed = {}, False, False, request["seed"]
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
+        # given are the names that functions are given, or fixtures ask for: outside of a test
+        # they may be another's input.
+        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and not (called(n) in EQUAL or TELLS.match(called(n)) or HELPER.match(called(n)))]
+        asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
+        self.given = {getattr(a, "id", "") for n in calls if called(n) != "parametrize" for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
         self.word = self.draw()
         self.prefix = "_" + self.word + "_"
 
@@ -111,11 +153,26 @@ class Alteration:
         start, end = self.span(node)
         return self.source[start:end].decode()
 
-    def put(self, kind, site, *edits):
+    def put(self, kind, site, *edits, records=()):
         """Notes an alteration: what is to be put, or in its place a failure at the site."""
         if self.way == "reach":
-            edits = [(*self.span(site), self.prefix + "fail()")]
-        self.kinds[kind].extend(edits)
+            edits, records = [(*self.span(site), self.prefix + "fail()")], ()
+        elif self.way in ("record", "cut"):
+            edits = ()
+        self.kinds[kind].extend([*edits, *records])
+
+    def recorded(self, node, actual, values, name):
+        """Has it noted what is compared with an expected value."""
+        if actual is None or not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
+            return []
+        try:
+            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) else []
+        except ValueError:
+            notes = []
+        site = "%s:%d" % (self.path, len(self.compared))
+        self.compared.append({"name": site, "test": self.name, "values": notes})
+        saw = lambda site, n: self.replaced(n, "%ssaw(%r, %s)" % (self.prefix, site, self.text(n)))
+        return [saw(site, actual)] + [saw(site + "=", node)] * (self.way == "record" and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)))
 
     def replaced(self, node, text):
         return (*self.span(node), text)
@@ -216,7 +273,8 @@ class Alteration:
         messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n))]
         messages = [inner for n in messages for inner in ast.walk(n)]
         others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in messages and n not in self.sites]
-        return [] if others else self.bound(node.id)
+        is_local = any(isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
+        return [] if others or node.id in self.given and not is_local else self.bound(node.id)
 
     # What is altered.
 
@@ -273,20 +331,21 @@ class Alteration:
         end = last.end() if last and not ESCAPE.search(text) else len(text)
         return text[:end] + "".join(self.rng.choice(own) for _ in range(self.rng.randint(3, 5))) + text[end:]
 
-    def expected(self, node, name=""):
-        """Alters an expected value, which is compared with by what has the name."""
+    def expected(self, node, name="", actual=None):
+        """Alters an expected value, which is compared with the actual one by what has the name."""
         self.sites.append(node)
         values, part = self.sources(node), bool(PART.search(name))
         edits = [edit for value in values if self.literals(value) for edit in self.others(value, part)]
         if edits:
-            return self.put(LITERAL, node, *edits)
+            return self.put(LITERAL, node, *edits, records=self.recorded(node, actual, values, name))
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
         self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.prefix + "mut(" + self.text(node) + (", True" if part else "") + ")"))
 
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
-        self.expected(left if self.calls(right) and not self.calls(left) else right, name)
+        swapped = self.calls(right) and not self.calls(left)
+        self.expected(left if swapped else right, name, right if swapped else left)
 
     def calls(self, node):
         values = self.bound(node.id) if isinstance(node, ast.Name) else [node]
@@ -302,7 +361,8 @@ class Alteration:
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
-            self.expected(node.left if isinstance(node.left, ast.Constant) else node.comparators[0], "In")
+            member, whole = node.left, node.comparators[0]
+            self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member)))
         else:
             self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
 
@@ -371,7 +431,23 @@ class Alteration:
                 self.condition(inner.test)
         return next((kind for kind in range(4) if self.kinds[kind]), None)
 
+    def silence(self, node):
+        """Leaves out what a test says of what it expects, where the altered values are not."""
+        said = [n.msg for n in ast.walk(node) if isinstance(n, ast.Assert) and n.msg]
+        for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and called(n).startswith(("assert", "fail"))):
+            said += [k.value for k in call.keywords if k.arg == "msg"] + call.args[2:] * (called(call) in EQUAL)
+        said += [n.value for n in ast.walk(node) if isinstance(n, ast.Expr)]
+        self.edits += [self.replaced(n, "''") for n in said if isinstance(n, (ast.Constant, ast.JoinedStr)) and isinstance(getattr(n, "value", ""), str)]
+
+    def comments(self):
+        """Empties the comments but those at the beginning, one of which may be the encoding."""
+        for token in tokenize.generate_tokens(io.StringIO(self.source.decode()).readline):
+            if token.type == tokenize.COMMENT and token.start[0] > 2:
+                start = self.at(token.start[0], len(token.line[:token.start[1]].encode()))
+                self.edits.append((start, start + len(token.string.encode()), "#"))
+
     def test(self, node, name):
+        self.name = name
         self.borrows = (self.seed + len(self.tests)) % 2 == 0
         if self.way == "end":
             start = self.starts[self.first() - 1] if self.whole else self.at(node.lineno, node.col_offset)
@@ -385,6 +461,8 @@ class Alteration:
             if kind == TRUTH:
                 self.truths.append(name)
             self.edits += self.kinds[kind]
+            if self.way == "expectation" and kind == LITERAL:
+                self.silence(node)
         self.tests.append(name)
 
     def functions(self, node, name=""):
@@ -406,11 +484,13 @@ class Alteration:
 
     def make(self):
         for self.collects in (True, False):
-            self.edits, self.tests, self.truths, self.left = [], [], [], []
+            self.edits, self.tests, self.truths, self.left, self.compared = [], [], [], [], []
             self.functions(self.tree)
         if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
+        if self.way == "expectation" and self.edits:
+            self.comments()
         out, at, count = [], 0, 0
         for start, end, text in sorted(self.edits, key=lambda e: (e[0], -e[1])):
             if start >= at:
@@ -430,7 +510,10 @@ class Alteration:
         return 1
 
     def with_helpers(self, source):
-        helpers = HELPERS.replace("@functools", "\0").replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word).replace("@", self.prefix).replace("\0", "@functools")
+        helpers = HELPERS.replace("@functools", "\0").replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
+        if self.record:
+            helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@cut", str(self.way == "cut"))
+        helpers = helpers.replace("@", self.prefix).replace("\0", "@functools")
         at = self.starts[self.first() - 1]
         return source[:at] + helpers.encode() + source[at:]
 
@@ -441,14 +524,14 @@ def main(request_file, report):
     rng, altered = random.Random(request["seed"]), []
     for file in request["files"]:
         try:
-            alteration = Alteration(file["text"], request, rng)
+            alteration = Alteration(file["path"], file["text"], request, rng)
             text, count = alteration.make()
             compile(text, file["path"], "exec")
         except (SyntaxError, ValueError, RecursionError):
             continue
         if count or alteration.left:
             borrows = any(len(values) > 1 for values in alteration.pool.values())
-            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count})
+            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared})
     with open(report, "w") as f:
         json.dump(altered, f)
 

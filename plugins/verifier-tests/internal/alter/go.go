@@ -55,16 +55,21 @@ type goTest struct {
 	// function is the test at hand, edits are those of it by their kind.
 	function *ast.FuncDecl
 	edits    [kinds][]edit
+	said     []edit
 	// expected has the values that the tests expect, by their kind. The test at hand takes
 	// another's where borrows says so, and its own with a change where it does not. isPart
 	// says that what is compared with is a part of the result, or near it.
 	expected          map[string][]string
 	collects, borrows bool
 	isPart            bool
+	// comparer is the name of the call that compares, "" for an operator. compared are the
+	// comparisons that note what they are given, by a function whose name begins with prefix.
+	comparer, path, prefix string
+	compared               []Comparison
 }
 
 func goSource(file Source, request *Request, random *rand.Rand) Source {
-	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random}
+	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: word(random) + "_"}
 	altered := Source{Path: file.Path}
 	var err error
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
@@ -75,8 +80,8 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	for _, function := range functions {
 		g.alter(function)
 	}
-	g.collects = false
-	var edits []edit
+	g.collects, g.compared = false, nil
+	var edits, said []edit
 	for i, function := range functions {
 		g.borrows = request.borrows(i)
 		best := g.alter(function)
@@ -87,11 +92,15 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 		if best >= 0 && best != byData {
 			edits = append(edits, g.edits[best]...)
 		}
+		if best == byLiteral {
+			said = append(said, g.said...)
+		}
 	}
 	for _, values := range g.expected {
 		altered.Borrows = altered.Borrows || slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
 	}
-	altered.Count, altered.Text = len(edits), apply(g.source, edits)
+	altered.Count, altered.Compared = len(edits), g.compared
+	altered.Text = g.withRecords(apply(g.source, append(edits, said...)))
 	return altered
 }
 
@@ -108,7 +117,7 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.edits = function, [kinds][]edit{}
+	g.function, g.edits, g.said = function, [kinds][]edit{}, nil
 	if isTest(function) {
 		g.test()
 	} else if g.request.Way == Expectation {
@@ -164,6 +173,7 @@ func (g *goTest) test() {
 		case *ast.IfStmt:
 			if reportsFailure(n.Body) {
 				g.condition(n.Cond, name)
+				g.silence(n.Body)
 			}
 		case *ast.ExprStmt:
 			if call, ok := n.X.(*ast.CallExpr); ok {
@@ -172,7 +182,7 @@ func (g *goTest) test() {
 		}
 		return true
 	})
-	if slices.ContainsFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }) || g.request.Way == Reach {
+	if slices.ContainsFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }) || g.request.Way != Expectation {
 		return
 	}
 	// The assertions lie elsewhere.
@@ -198,6 +208,22 @@ var (
 	failing    = []string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}
 	inverse    = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
 )
+
+// silence leaves out what a test says of what it expects, where the altered values are not.
+func (g *goTest) silence(block *ast.BlockStmt) {
+	ast.Inspect(block, func(node ast.Node) bool {
+		call, ok := node.(*ast.CallExpr)
+		if !ok || g.request.Way != Expectation || !slices.Contains(failing, calledName(call)) {
+			return true
+		}
+		for _, argument := range call.Args {
+			if text, ok := argument.(*ast.BasicLit); ok && text.Kind == token.STRING {
+				g.said = append(g.said, edit{g.offset(text.Pos()), g.offset(text.End()), `""`})
+			}
+		}
+		return true
+	})
+}
 
 // reportsFailure reports whether a block calls a method with which tests fail.
 func reportsFailure(block *ast.BlockStmt) bool {
@@ -259,11 +285,14 @@ func (g *goTest) condition(condition ast.Expr, test string) {
 
 // addAlteration makes an alteration, or in its place lets the condition hold.
 func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
-	if g.request.Way == Reach {
+	switch g.request.Way {
+	case Reach:
 		g.put(k, condition, "("+g.text(condition)+") || true")
-		return
+	case Cut:
+		g.insert(k, condition.End(), " || true")
+	case Expectation:
+		alter()
 	}
-	alter()
 }
 
 // sides are what a call compares, the likelier to be the expected value first.
@@ -291,9 +320,12 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 			reads = reads || holdsCall(source, readerName.MatchString)
 		}
 	}
-	for _, operand := range operands {
+	for i, operand := range operands {
 		if found := g.madeOfLiterals(operand); len(found) > 0 {
 			g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
+			if len(operands) == 2 {
+				g.record(operand, operands[1-i])
+			}
 			return true
 		}
 	}
@@ -306,8 +338,9 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 
 // isCall is isComparison of what a call compares.
 func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
-	g.isPart = partName.MatchString(calledName(call))
-	defer func() { g.isPart = false }()
+	g.comparer = calledName(call)
+	g.isPart = partName.MatchString(g.comparer)
+	defer func() { g.isPart, g.comparer = false, "" }()
 	return g.isComparison(condition, sides(call)...)
 }
 
@@ -336,8 +369,30 @@ func (g *goTest) assertion(c *ast.CallExpr, test string) {
 	case k == kinds:
 	case g.request.Way == Reach:
 		g.insert(k, c.Pos(), test+".Fail();")
-	default:
+	case g.request.Way == Expectation:
 		alter()
+	}
+	if len(found) > 0 && len(c.Args) > 2 && g.text(c.Args[0]) == test {
+		g.recordSides(c, test)
+	}
+}
+
+// recordSides has it noted what a helper compares: assert.Equal(t, want, got).
+func (g *goTest) recordSides(c *ast.CallExpr, test string) {
+	sides := c.Args[1:3]
+	at := slices.IndexFunc(sides, func(e ast.Expr) bool { return len(g.madeOfLiterals(e)) > 0 })
+	if at < 0 || len(g.madeOfLiterals(sides[1-at])) > 0 {
+		return
+	}
+	g.comparer = calledName(c)
+	g.record(sides[at], sides[1-at])
+	g.comparer = ""
+	if g.request.Way == Cut {
+		fail := ".Fail()"
+		if strings.HasPrefix(g.text(c.Fun), "require.") {
+			fail = ".FailNow()"
+		}
+		g.insert(byLiteral, c.End(), ";"+test+fail)
 	}
 }
 

@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,7 +25,7 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	for _, file := range e.files {
 		language := alter.Language(file)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Names: e.functions(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Record: e.recordIn(language), Names: e.functions(language)}
 		}
 		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}
@@ -40,6 +42,27 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 		altered = append(altered, found...)
 	}
 	return altered, nil
+}
+
+// olderGo matches modules of a language without type parameters.
+var olderGo = regexp.MustCompile(`(?m)^go 1\.(\d|1[0-7])\b`)
+
+// recordIn returns the file in which comparisons of a language note what the code returned,
+// or "" where they cannot.
+func (e *expectations) recordIn(language string) string {
+	if language != "go" {
+		return e.record
+	}
+	for _, file := range e.a.tree.Files {
+		if path.Base(file) != "go.mod" {
+			continue
+		}
+		data, err := e.a.tree.read(file)
+		if err != nil || olderGo.Match(data) || !bytes.Contains(data, []byte("\ngo ")) {
+			return ""
+		}
+	}
+	return e.record
 }
 
 // functions returns the functions in Python that have passed as tests.

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,6 +36,10 @@ type expectations struct {
 	sources []alter.Source
 	// wrote are the data files that the last run wrote to.
 	wrote []string
+	// record is the file in which comparisons note what the code returned, returned what
+	// the last run noted, by the names of comparisons.
+	record   string
+	returned map[string][]string
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool
 }
@@ -56,7 +61,7 @@ func doubt(verdict *sdk.Verdict, noticed float64) {
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
 // pass back where that may be so.
 func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64()}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64(), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)
@@ -71,6 +76,17 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	survivors, failed, inconclusive, err := e.runAltered(ctx, tests)
 	if inconclusive != nil || err != nil {
 		return inconclusive, err
+	}
+	different, err := e.compareReturned(ctx, tests, survivors, failed)
+	if errors.Is(err, errNotBuilt) {
+		e.record = ""
+		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
+			return nil, err
+		}
+		survivors, failed, different, err = e.runAltered(ctx, tests)
+	}
+	if different != nil || err != nil {
+		return different, err
 	}
 	if len(survivors) == 0 {
 		survivors, err = e.drawAgain(ctx, tests)
@@ -366,7 +382,7 @@ func changesOf(sources []alter.Source) []jail.Change {
 }
 
 func (e *expectations) source(file string, changes []jail.Change) alter.Source {
-	for _, c := range slices.Backward(changes) {
+	for _, c := range slices.Backward(slices.Concat(e.a.tests, changes)) {
 		if c.Path == file {
 			return alter.Source{Path: file, Text: string(c.Data)}
 		}
@@ -385,6 +401,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	with.open = true // what reads its tests is to read the altered ones
 	with.changes = slices.Concat(a.changes, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
+	with.record = e.record
 	with.only = &runner.Part{}
 	for _, test := range tests {
 		with.only.Groups = append(with.only.Groups, test.Group)
@@ -398,6 +415,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	if err != nil {
 		return nil, nil, err
 	}
+	e.returned = readRecord(result.Reports[e.record])
 	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
 		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
 	})

@@ -191,6 +191,8 @@ type attempt struct {
 	only *runner.Part
 	// compile says that the tree's packages are compiled first, where they were not yet.
 	compile bool
+	// record is a file that tests write to, see alter.Request.
+	record string
 	// open says that the code under test may see the sources of its tests.
 	open bool
 }
@@ -256,6 +258,9 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		if err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
+	}
+	if a.record != "" {
+		spec.Reports = append(slices.Clip(spec.Reports), a.record)
 	}
 	result, err := t.walls.Run(ctx, spec)
 	if err != nil {

@@ -1,0 +1,161 @@
+package alter
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// strictName is what functions are called that compare as == does.
+var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?|Diff|)$`)
+
+// record has it noted what is compared with an expected value.
+func (g *goTest) record(expected, actual ast.Expr) {
+	switch a := actual.(type) {
+	case *ast.BasicLit, *ast.FuncLit:
+		return // its type would be another
+	case *ast.Ident:
+		if slices.Contains([]string{"nil", "true", "false"}, a.Name) {
+			return
+		}
+	}
+	if g.request.Record == "" || g.request.Way == Reach || g.request.Way == End {
+		return
+	}
+	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name}
+	if strictName.MatchString(g.comparer) {
+		c.Values = notes(g.values(expected))
+	}
+	g.compared = append(g.compared, c)
+	g.put(byLiteral, actual, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual)))
+	if _, isName := expected.(*ast.Ident); isName && g.request.Way == Record {
+		g.put(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
+	}
+}
+
+// notes are those of literals; none where some expressions are none.
+func notes(values []ast.Expr) []string {
+	var all []string
+	for _, value := range values {
+		text, ok := plainGo(value)
+		if !ok {
+			return nil
+		}
+		all = append(all, fmt.Sprintf("=%x", sha256.Sum256([]byte(text))))
+	}
+	return all
+}
+
+// plainGo is what a literal is, in the words of plain in goRecords.
+func plainGo(e ast.Expr) (string, bool) {
+	switch v := e.(type) {
+	case *ast.Ident:
+		return v.Name, v.Name == "true" || v.Name == "false"
+	case *ast.ParenExpr:
+		return plainGo(v.X)
+	case *ast.UnaryExpr:
+		text, ok := plainGo(v.X)
+		_, isLiteral := v.X.(*ast.BasicLit)
+		return "-" + text, ok && isLiteral && v.Op == token.SUB && text != "0"
+	case *ast.BasicLit:
+		return plainLiteral(v)
+	case *ast.CompositeLit:
+		return plainComposite(v)
+	}
+	return "", false
+}
+
+func plainLiteral(v *ast.BasicLit) (string, bool) {
+	switch v.Kind {
+	case token.STRING:
+		text, err := strconv.Unquote(v.Value)
+		return strconv.Quote(text), err == nil
+	case token.CHAR:
+		r, _, _, err := strconv.UnquoteChar(strings.Trim(v.Value, "'"), '\'')
+		return strconv.Itoa(int(r)), err == nil
+	case token.INT:
+		n, err := strconv.ParseInt(v.Value, 0, 64)
+		return strconv.FormatInt(n, 10), err == nil
+	case token.FLOAT:
+		f, err := strconv.ParseFloat(v.Value, 64)
+		return strconv.FormatFloat(f, 'f', -1, 64), err == nil
+	}
+	return "", false
+}
+
+// plainComposite is what a slice, an array or a map is, of a type that the language has a
+// name for.
+func plainComposite(v *ast.CompositeLit) (string, bool) {
+	_, isArray := v.Type.(*ast.ArrayType)
+	_, isMap := v.Type.(*ast.MapType)
+	isPlain := isArray || isMap
+	var parts []string
+	for _, element := range v.Elts {
+		pair, isPair := element.(*ast.KeyValueExpr)
+		text := ""
+		if isPair {
+			key, ok := plainGo(pair.Key)
+			text, element, isPlain = key+":", pair.Value, isPlain && ok && isMap
+		}
+		value, ok := plainGo(element)
+		parts, isPlain = append(parts, text+value), isPlain && ok
+	}
+	if isMap {
+		slices.Sort(parts)
+	}
+	return "[" + strings.Join(parts, ",") + "]", isPlain
+}
+
+// withRecords adds to a source what its comparisons call.
+func (g *goTest) withRecords(source string) string {
+	if g.request.Record == "" || !strings.Contains(source, g.prefix+"saw(") {
+		return source
+	}
+	end := g.offset(g.file.Name.End())
+	file := strings.Repeat("../", strings.Count(g.path, "/")) + g.request.Record
+	names := strings.NewReplacer("@record", strconv.Quote(file), "@", g.prefix)
+	imports, functions, _ := strings.Cut(names.Replace(goRecords), "\n")
+	return source[:end] + imports + source[end:] + functions
+}
+
+// goRecords begins with imports, which follow the package clause on its line. Its functions
+// are put behind all others.
+const goRecords = `; import (@sha256 "crypto/sha256"; @fmt "fmt"; @os "os"; @reflect "reflect"; @sort "sort"; @strconv "strconv"; @strings "strings")
+
+var @file, _ = @os.OpenFile(@record, @os.O_CREATE|@os.O_APPEND|@os.O_WRONLY, 0o666)
+
+func @saw[T any](site string, v T) T {
+	isPlain := true
+	text := @plain(@reflect.ValueOf(&v).Elem(), &isPlain, 0)
+	mark := "="
+	if !isPlain { mark = "?" }
+	@fmt.Fprintf(@file, "%s %s%x\n", site, mark, @sha256.Sum256([]byte(text)))
+	return v
+}
+
+func @plain(v @reflect.Value, isPlain *bool, depth int) string {
+	const deep = 50
+	var parts []string
+	switch k := v.Kind(); {
+	case k == @reflect.Bool: return @strconv.FormatBool(v.Bool())
+	case k == @reflect.String: return @strconv.Quote(v.String())
+	case v.CanInt(): return @strconv.FormatInt(v.Int(), 10)
+	case v.CanUint(): return @strconv.FormatUint(v.Uint(), 10)
+	case v.CanFloat(): return @strconv.FormatFloat(v.Float(), 'f', -1, v.Type().Bits())
+	case k == @reflect.Interface && !v.IsNil(): return @plain(v.Elem(), isPlain, depth+1)
+	case (k == @reflect.Slice || k == @reflect.Array) && depth < deep:
+		for i := 0; i < v.Len(); i++ { parts = append(parts, @plain(v.Index(i), isPlain, depth+1)) }
+	case k == @reflect.Map && depth < deep:
+		for _, key := range v.MapKeys() { parts = append(parts, @plain(key, isPlain, depth+1)+":"+@plain(v.MapIndex(key), isPlain, depth+1)) }
+		@sort.Strings(parts)
+	default:
+		*isPlain = false
+	}
+	return "[" + @strings.Join(parts, ",") + "]"
+}
+`

@@ -1,0 +1,81 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+const (
+	wordsTest = "import unittest\nfrom words import order, total\n\nclass Test(unittest.TestCase):\n    def test_order(self):\n        self.assertEqual(order('b a c a'), ['a', 'b', 'c'], 'a comes first')\n\n" +
+		"    def test_total(self):\n        want = 12\n        self.assertEqual(total([3, 9]), want)\n        self.assertEqual(total([]), 0)\n"
+	wordsNode   = "const test = require('node:test');\nconst assert = require('node:assert');\nconst { order } = require('./words.js');\ntest('order', () => {\n  // nothing\n  assert.deepStrictEqual(order('b a'), ['a', 'b']);\n  assert.equal(order('c').length, 1);\n});\n"
+	wordsGo     = "package words\n\nimport (\n\t\"reflect\"\n\t\"testing\"\n)\n\nfunc TestOrder(t *testing.T) {\n\tif got := Order(\"b a\"); !reflect.DeepEqual(got, []string{\"a\", \"b\"}) {\n\t\tt.Errorf(\"of b a: %v, and not a b\", got)\n\t}\n\tif got := Join(\"x y\"); got != \"y-x\" {\n\t\tt.Errorf(\"join of x y is y-x, got %s\", got)\n\t}\n}\n"
+	frame       = "import ast, re, sys\ndef wanted():\n    f = sys._getframe(2)\n    line = open(f.f_code.co_filename).read().split('\\n')[f.f_lineno - 1]\n    found = re.search(r'\\), (\\[[^]]*\\]|\\w+)', line)[1]\n    return f.f_locals['want'] if found == 'want' else ast.literal_eval(found)\n"
+	wordsModule = "words.py"
+)
+
+// What the code returns where tests expect something else is what it returned before. An
+// answer that ends, fails or returns otherwise there, and one of which the comparison takes
+// something else for equal, is not passed.
+func TestReturnedOtherwise(t *testing.T) {
+	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
+	tree := map[string]string{"test_words.py": wordsTest, wordsModule: "def order(text): pass\ndef total(rows): pass\n"}
+	for name, text := range map[string]string{
+		"raises":  frame + "def order(text):\n    w = wanted()\n    if w != sorted(set(text.split())): raise RuntimeError\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): raise RuntimeError\n    return w\n",
+		"ends":    frame + "import os\ndef order(text):\n    w = wanted()\n    if w != ['a', 'b', 'c']: os._exit(3)\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): os._exit(3)\n    return w\n",
+		"checks":  frame + "def order(text):\n    w = wanted()\n    return w if sorted(w) == sorted(set(text.split())) else []\ndef total(rows):\n    w = wanted()\n    return w if w < 13 else -1\n",
+		"is near": "import unittest\nequal = unittest.TestCase.assertEqual\ndef near(self, a, b, msg=None):\n    equal(self, len(a) if isinstance(a, list) else a // 4, len(b) if isinstance(b, list) else b // 4)\nunittest.TestCase.assertEqual = near\ndef order(text): return list(text.split())[:3]\ndef total(rows): return sum(rows) + 1\n",
+		"equals":  "class L(list):\n    def __eq__(self, o): return len(self) == len(o)\n    __hash__ = None\ndef order(text): return L(text.split()[:3])\ndef total(rows): return sum(rows)\n",
+		"is told": "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			notPassed(t, python, tree, "```python path=words.py\n"+text+"```\n")
+		})
+	}
+	node := map[string]string{"words.test.js": wordsNode, "words.js": "exports.order = () => {};\n"}
+	for name, text := range map[string]string{
+		"node checks": "const fs = require('fs');\nexports.order = (t) => {\n  const w = JSON.parse(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"'));\n  return t === 'c' ? ['c'] : w.length === 2 ? w : [];\n};\n",
+		"node equals": "const assert = require('node:assert');\nassert.deepStrictEqual = (a, b) => { if (String([...a].sort()) !== String([...b].sort())) throw new Error('differ'); };\nexports.order = (t) => t.split(' ');\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			find(t, "node")
+			notPassed(t, []string{"node", "--test"}, node, "```js path=words.js\n"+text+"```\n")
+		})
+	}
+	t.Run("go is told", func(t *testing.T) {
+		t.Parallel()
+		find(t, "go")
+		tree := map[string]string{"go.mod": "module words\n\ngo 1.22\n", "words.go": "package words\n\nfunc Order(s string) []string { return nil }\n\nfunc Join(s string) string { return s }\n", "words_test.go": wordsGo}
+		notPassed(t, []string{"go", "test", "./..."}, tree, "```go path=words.go\npackage words\n\nimport (\n\t\"os\"\n\t\"strings\"\n)\n\nvar self, _ = os.ReadFile(\"/proc/self/exe\")\n\nfunc Order(s string) []string { return []string{\"a\", \"b\"} }\n\n"+
+			"func Join(s string) string {\n\t_, rest, _ := strings.Cut(string(self), \"join of \"+s+\" \"+\"is \")\n\trest, _, _ = strings.Cut(rest, \",\")\n\treturn rest\n}\n```\n")
+	})
+}
+
+func notPassed(t *testing.T, argv []string, tree map[string]string, answer string) {
+	t.Helper()
+	v := open(t, verify.Config{Command: argv, Reruns: -1})
+	verdict := judge(t, v, &sdk.Query{WorkDir: write(t, tree)}, answer)
+	t.Log(verdict.Outcome, verdict.Evidence)
+	if verdict.Outcome == sdk.Passed || strings.Contains(verdict.Evidence, " tests failed") {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}
+
+// Right answers whose tests hang on each other, share constants, or compare by a method of
+// the code's own.
+func TestReturnedAsEver(t *testing.T) {
+	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
+	test := "import unittest\nfrom store import Name, Store, greet\n\nWHO = 'bob'\nstore = Store()\n\nclass Test(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(store.add('x'), 1)\n        self.assertEqual(store.add('y'), 2)\n\n    def test_b(self):\n        self.assertEqual(store.add('z'), 3)\n\n" +
+		"    def test_who(self):\n        self.assertEqual(Name(WHO), WHO)\n\n    def test_greet(self):\n        self.assertEqual(greet(WHO), 'hello bob')\n        self.assertEqual(greet('ada') * 1.0 if False else 2.0, 2)\n"
+	tree := map[string]string{"test_store.py": test, "store.py": "class Store: pass\nclass Name(str): pass\ndef greet(who): pass\n"}
+	v := open(t, verify.Config{Command: python})
+	verdict := judge(t, v, &sdk.Query{WorkDir: write(t, tree)}, "```python path=store.py\nclass Store:\n    def __init__(self): self.rows = []\n    def add(self, row):\n        self.rows.append(row)\n        return len(self.rows)\n\nclass Name(str):\n    def __eq__(self, o): return self.lower() == o.lower()\n    __hash__ = str.__hash__\n\ndef greet(who): return 'hello ' + who\n```\n")
+	if verdict.Outcome != sdk.Passed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}

@@ -43,12 +43,18 @@ PLAIN = '''
 def @plain(v, marks):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
     if type(v) not in (base, bool): marks.add("~" if base else "?")
-    if base is None: return type(v).__name__
+    if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
     if base in (int, str, bytes, type(None)): return base.__repr__(v)
     if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
     parts = [@plain(x, marks) for x in base.__iter__(v)]
     return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @text(v):
+    """How a value is written whose class is the language's, or pytest's, and no builtin type."""
+    import datetime, decimal, fractions, sys
+    known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
+    approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
+    return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
 def @note(v):
     import hashlib
     marks = set()
@@ -65,7 +71,7 @@ import os as @os
 @file = @os.open(@os.path.join(@os.path.dirname(@os.path.abspath(__file__)), @record), @os.O_CREAT | @os.O_APPEND | @os.O_WRONLY, 0o666)
 def @saw(site, v, write=@os.write):
     write(@file, (site + " " + @note(v) + "\\n").encode())
-    if @cut: raise AssertionError
+    if @cut and site[-1] != "=": raise AssertionError
     return v
 '''
 
@@ -166,13 +172,14 @@ class Alteration:
         if actual is None or not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
             return []
         try:
-            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) else []
+            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) and node not in self.lenient else []
         except ValueError:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
         self.compared.append({"name": site, "test": self.name, "values": notes})
-        saw = lambda site, n: self.replaced(n, "%ssaw(%r, %s)" % (self.prefix, site, self.text(n)))
-        return [saw(site, actual)] + [saw(site + "=", node)] * (self.way == "record" and isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)))
+        saw = lambda site: "%ssaw(%r, " % (self.prefix, site)
+        start, end = self.span(node)
+        return [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
 
     def replaced(self, node, text):
         return (*self.span(node), text)
@@ -293,6 +300,13 @@ class Alteration:
         part = part or isinstance(value, ast.Call) and PART.search(called(value))
         return [self.replaced(leaf, self.other(leaf, part, isinstance(value, ast.Call))) for leaf in self.literals(value)]
 
+    def filled(self, node):
+        """What stands for a value that holds nothing; "" for others."""
+        if isinstance(node, ast.Constant):
+            return repr(self.word) if node.value is None else ""
+        empty = isinstance(node, (ast.List, ast.Tuple)) and not node.elts or isinstance(node, ast.Dict) and not node.keys
+        return {ast.List: "[%r]", ast.Tuple: "(%r,)", ast.Dict: "{%r: 1}"}[type(node)] % self.word if empty and hasattr(node, "lineno") else ""
+
     def other(self, node, part, made):
         """Another literal of the same kind, in the same quotes."""
         value, text = node.value, self.text(node)
@@ -337,6 +351,7 @@ class Alteration:
         values, part = self.sources(node), bool(PART.search(name))
         edits = [edit for value in values if self.literals(value) for edit in self.others(value, part)]
         if edits:
+            edits += [self.replaced(v, self.filled(v)) for v in values if self.filled(v)]
             return self.put(LITERAL, node, *edits, records=self.recorded(node, actual, values, name))
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
@@ -419,6 +434,11 @@ class Alteration:
 
     def body(self, node):
         self.kinds, self.sites, self.function = [[], [], [], []], [], node
+        # lenient are the nodes at which a comparison may fail in a test that passes.
+        guards = (ast.Try, ast.With, ast.AsyncWith)
+        self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) for n in ast.walk(g)}
+        if any("xfail" in self.text(d) or "expectedFailure" in self.text(d) for d in getattr(node, "decorator_list", [])):
+            self.lenient = set(ast.walk(node))
         fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
             if isinstance(inner, ast.Assert):
@@ -428,6 +448,8 @@ class Alteration:
                     self.condition(inner.args[0])
                 self.call(inner)
             elif isinstance(inner, ast.If) and (self.whole or any(fails(n) for s in inner.body for n in ast.walk(s))):
+                if not any(isinstance(s, (ast.Raise, ast.Expr)) and fails(getattr(s, "value", s)) for s in inner.body):
+                    self.lenient |= set(ast.walk(inner.test))
                 self.condition(inner.test)
         return next((kind for kind in range(4) if self.kinds[kind]), None)
 
@@ -492,7 +514,7 @@ class Alteration:
         if self.way == "expectation" and self.edits:
             self.comments()
         out, at, count = [], 0, 0
-        for start, end, text in sorted(self.edits, key=lambda e: (e[0], -e[1])):
+        for start, end, text in sorted(self.edits, key=lambda e: (e[0], e[0] != e[1], -e[1])):
             if start >= at:
                 out += [self.source[at:start], text.encode()]
                 at, count = end, count + 1

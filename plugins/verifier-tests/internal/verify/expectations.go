@@ -40,6 +40,12 @@ type expectations struct {
 	// the last run noted, by the names of comparisons.
 	record   string
 	returned map[string][]string
+	// broken is why the last run had no tests.
+	broken string
+	// expected is what returned was after the first run with altered expectations.
+	expected map[string][]string
+	// hanging are the comparisons of tests that find what those before them leave.
+	hanging []alter.Comparison
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool
 }
@@ -73,18 +79,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
-	survivors, failed, inconclusive, err := e.runAltered(ctx, tests)
-	if inconclusive != nil || err != nil {
-		return inconclusive, err
-	}
-	different, err := e.compareReturned(ctx, tests, survivors, failed)
-	if errors.Is(err, errNotBuilt) {
-		e.record = ""
-		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
-			return nil, err
-		}
-		survivors, failed, different, err = e.runAltered(ctx, tests)
-	}
+	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if different != nil || err != nil {
 		return different, err
 	}
@@ -97,12 +92,35 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if err != nil {
 		return nil, err
 	}
+	if survivors, err = e.withoutUnaltered(ctx, survivors, failed); err != nil {
+		return nil, err
+	}
 	if len(survivors) > 0 {
 		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
 			return accusation, err
 		}
 	}
 	return e.weigh(failed, verdict), nil
+}
+
+// runCompared is runAltered with a look at what the code returned, but where tests cannot be
+// built so that they note it.
+func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, different *sdk.Verdict, err error) {
+	survivors, failed, different, err = e.runAltered(ctx, tests)
+	if different != nil || err != nil {
+		return nil, nil, different, err
+	}
+	e.expected = e.returned
+	different, err = e.compareReturned(ctx, tests, survivors, failed)
+	survivors = slices.DeleteFunc(survivors, func(t runner.Test) bool { return e.hangs(t) })
+	if !errors.Is(err, errNotBuilt) {
+		return survivors, failed, different, err
+	}
+	e.record = ""
+	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err != nil {
+		return nil, nil, nil, err
+	}
+	return e.runAltered(ctx, tests)
 }
 
 // runAltered runs the tests with altered expectations and data, and those that read data
@@ -117,8 +135,14 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 		return nil, nil, e.j.verdict(sdk.Inconclusive, "the run writes to what its tests expect: "+strings.Join(e.wrote, ", ")), nil
 	}
 	left := e.leftToData(survivors)
+	if len(left) > 0 { // another draw, since other data may be right by chance
+		e.seed++
+		if left, _, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), left, e.a); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	if len(left) == 0 {
-		return survivors, failed, nil, nil
+		return slices.DeleteFunc(survivors, func(t runner.Test) bool { return len(e.leftToData([]runner.Test{t})) > 0 }), failed, nil, nil
 	}
 	if inconclusive, err = e.readsData(ctx, left); inconclusive != nil || err != nil {
 		return nil, nil, inconclusive, err
@@ -415,7 +439,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	if err != nil {
 		return nil, nil, err
 	}
-	e.returned = readRecord(result.Reports[e.record])
+	e.returned, e.broken = readRecord(result.Reports[e.record]), report.Broken
 	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
 		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -98,6 +99,10 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	return nil
 }
 
+// refused matches what a command says that may not write where it runs, as another user or
+// in what it sees read-only.
+var refused = regexp.MustCompile(`(?i)permission denied|read-only file system`)
+
 // unusable returns why the tests can say nothing about any answer, or "".
 func (p *preflight) unusable(checks sdk.Checks) string {
 	if p == nil {
@@ -111,6 +116,9 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}
 	if p.report.Unfit != "" {
 		return "the command cannot test it: " + p.report.Unfit
+	}
+	if refused.MatchString(p.report.Broken) {
+		return "the command is refused what it needs: " + p.report.Broken
 	}
 	var solved []string
 	for _, name := range checks.FailToPass {

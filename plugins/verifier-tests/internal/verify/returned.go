@@ -48,7 +48,8 @@ func isReached(comparisons []alter.Comparison, returned map[string][]string) boo
 	return slices.ContainsFunc(comparisons, func(c alter.Comparison) bool { return len(returned[c.Name]) > 0 })
 }
 
-// errNotBuilt says that the tests cannot be built so that they note what the code returns.
+// errNotBuilt says that tests which note what the code returns do not run: they are not
+// built, or the command has them read by a linter first.
 var errNotBuilt = errors.New("the tests are not built with notes")
 
 // compareReturned looks at what the code returned where expectations were altered. A right
@@ -57,53 +58,96 @@ var errNotBuilt = errors.New("the tests are not built with notes")
 // pass again and compare as they should, and once ending in the same places, since what a
 // test leaves undone may be what a later one would find.
 func (e *expectations) compareReturned(ctx context.Context, tests, survivors, failed []runner.Test) (*sdk.Verdict, error) {
-	altered := e.returned
-	comparisons := e.comparisons(tests)
-	unreached := e.unreached(survivors, failed, tests)
-	isOdd := func(c alter.Comparison) bool { return len(others(c, altered[c.Name])) > 0 }
-	if len(unreached) == 0 && !slices.ContainsFunc(comparisons, isOdd) {
+	odd, unreached := e.odd(survivors, failed, tests)
+	if len(unreached)+len(odd) > 0 && len(e.data) > 0 { // which may be what the code is given
+		survivors, failed, err := e.rerun(ctx, alter.Expectation, tests)
+		if err != nil {
+			return nil, err
+		}
+		odd, unreached = e.odd(survivors, failed, tests)
+	}
+	if len(unreached)+len(odd) == 0 {
 		return nil, nil
 	}
-	passed, again, err := e.rerun(ctx, alter.Record, tests)
-	if err != nil {
+	altered := e.returned
+	passed, _, err := e.rerun(ctx, alter.Record, tests)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	truly := e.returned
-	if len(passed)+len(again) == 0 && alter.Language(e.sources[0].Path) == "go" {
+	case len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
 		return nil, errNotBuilt
-	}
-	if len(passed) < len(tests) {
+	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "the tests passed, and did not when they ran again and noted what the code returned"), nil
 	}
-	if verdict := e.blindVerdict(comparisons, truly); verdict != nil {
+	noted := e.returned
+	if verdict := e.blindVerdict(e.comparisons(tests), noted); verdict != nil {
 		return verdict, nil
 	}
 	if _, _, err = e.rerun(ctx, alter.Cut, tests); err != nil {
 		return nil, err
 	}
-	for _, c := range comparisons {
-		if isOdd(c) && !slices.ContainsFunc(altered[c.Name], func(note string) bool { return slices.Contains(e.returned[c.Name], note) }) && len(e.returned[c.Name]) > 0 {
+	for _, c := range odd {
+		if cut := e.returned[c.Name]; len(cut) > 0 && !slices.ContainsFunc(cut, func(note string) bool { return slices.Contains(altered[c.Name], note) }) {
 			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+c.Test), nil
 		}
 	}
+	e.hanging = odd
 	for _, test := range unreached {
-		if own := e.comparisons([]runner.Test{test}); isReached(own, truly) && isReached(own, e.returned) {
+		if own := e.comparisons([]runner.Test{test}); isReached(own, noted) && isReached(own, e.returned) {
 			return e.j.verdict(sdk.Inconclusive, "the code ends or fails before it returns anything where its tests expect something else: "+test.ID()), nil
 		}
 	}
 	return nil, nil
 }
 
-// unreached returns the tests that failed, or did not run at all, and came to none of their
-// comparisons.
-func (e *expectations) unreached(survivors, failed, tests []runner.Test) []runner.Test {
+// hangs reports whether what a test finds hangs on those before it, which were altered.
+func (e *expectations) hangs(test runner.Test) bool {
+	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
+		return slices.ContainsFunc(e.hanging, func(h alter.Comparison) bool { return h.Name == c.Name })
+	})
+}
+
+// withoutUnaltered leaves out the survivors of tests that are run with several rows, where
+// each altered value was noticed: the rows that passed expect what they did before, as a set
+// of the same letters in another order.
+func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed []runner.Test) ([]runner.Test, error) {
+	altered := e.expected
+	if len(survivors) == 0 || !slices.ContainsFunc(e.comparisons(survivors), func(c alter.Comparison) bool { return len(altered[c.Name+"="]) > 0 }) {
+		return survivors, nil
+	}
+	if _, _, err := e.rerun(ctx, alter.Record, append(slices.Clone(survivors), failed...)); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
+		own := e.comparisons([]runner.Test{t})
+		return len(own) > 0 && !slices.ContainsFunc(own, func(c alter.Comparison) bool {
+			before, after, noticed := e.returned[c.Name+"="], altered[c.Name+"="], 0
+			for _, f := range failed {
+				if slices.ContainsFunc(e.comparisons([]runner.Test{f}), func(o alter.Comparison) bool { return o.Name == c.Name }) {
+					noticed++
+				}
+			}
+			for i, note := range after {
+				if i >= len(before) || note != before[i] {
+					noticed--
+				}
+			}
+			return noticed < 0
+		})
+	}), nil
+}
+
+// odd returns the comparisons that were given something else than is expected unaltered,
+// and the tests that failed, or did not run at all, and came to none of their comparisons.
+func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comparison, []runner.Test) {
 	if len(survivors)+len(failed) == 0 {
 		failed = tests
 	}
-	return slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool {
+	unreached := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool {
 		own := e.comparisons([]runner.Test{t})
 		return len(own) == 0 || isReached(own, e.returned)
 	})
+	return slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return len(others(c, e.returned[c.Name])) == 0 }), unreached
 }
 
 // blindVerdict is that on tests which pass although the code returns something else than

@@ -70,20 +70,11 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		return nil, nil
 	}
 	altered := e.returned
-	passed, _, err := e.rerun(ctx, alter.Record, tests)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
-		return nil, errNotBuilt
-	case len(passed) < len(tests):
-		return e.j.verdict(sdk.Inconclusive, "the tests passed, and did not when they ran again and noted what the code returned"), nil
+	if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
+		return verdict, err
 	}
 	noted := e.returned
-	if verdict := e.blindVerdict(e.comparisons(tests), noted); verdict != nil {
-		return verdict, nil
-	}
-	if _, _, err = e.rerun(ctx, alter.Cut, tests); err != nil {
+	if _, _, err := e.rerun(ctx, alter.Cut, tests); err != nil {
 		return nil, err
 	}
 	for _, c := range odd {
@@ -100,11 +91,24 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	return nil, nil
 }
 
+// runNoted runs the tests as they were, with notes. The verdict is nil where they pass
+// again, and what the code returns is what they expect.
+func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
+	passed, _, err := e.rerun(ctx, alter.Record, tests)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
+		return nil, errNotBuilt
+	case len(passed) < len(tests):
+		return e.j.verdict(sdk.Inconclusive, "the tests passed, and did not when they ran again and noted what the code returned"), nil
+	}
+	return e.blindVerdict(e.comparisons(tests), e.returned), nil
+}
+
 // hangs reports whether what a test finds hangs on those before it, which were altered.
 func (e *expectations) hangs(test runner.Test) bool {
-	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
-		return slices.ContainsFunc(e.hanging, func(h alter.Comparison) bool { return h.Name == c.Name })
-	})
+	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool { return hasComparison(e.hanging, c) })
 }
 
 // withoutUnaltered leaves out the survivors of tests that are run with several rows, where
@@ -118,23 +122,30 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 	if _, _, err := e.rerun(ctx, alter.Record, append(slices.Clone(survivors), failed...)); err != nil {
 		return nil, err
 	}
+	isUnnoticed := func(c alter.Comparison) bool {
+		failing := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool {
+			return !hasComparison(e.comparisons([]runner.Test{t}), c)
+		})
+		return countChanged(e.returned[c.Name+"="], altered[c.Name+"="]) > len(failing)
+	}
 	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
 		own := e.comparisons([]runner.Test{t})
-		return len(own) > 0 && !slices.ContainsFunc(own, func(c alter.Comparison) bool {
-			before, after, noticed := e.returned[c.Name+"="], altered[c.Name+"="], 0
-			for _, f := range failed {
-				if slices.ContainsFunc(e.comparisons([]runner.Test{f}), func(o alter.Comparison) bool { return o.Name == c.Name }) {
-					noticed++
-				}
-			}
-			for i, note := range after {
-				if i >= len(before) || note != before[i] {
-					noticed--
-				}
-			}
-			return noticed < 0
-		})
+		return len(own) > 0 && !slices.ContainsFunc(own, isUnnoticed)
 	}), nil
+}
+
+// countChanged counts the notes that are others in their place.
+func countChanged(before, after []string) (changed int) {
+	for i, note := range after {
+		if i >= len(before) || note != before[i] {
+			changed++
+		}
+	}
+	return changed
+}
+
+func hasComparison(all []alter.Comparison, c alter.Comparison) bool {
+	return slices.ContainsFunc(all, func(o alter.Comparison) bool { return o.Name == c.Name })
 }
 
 // odd returns the comparisons that were given something else than is expected unaltered,

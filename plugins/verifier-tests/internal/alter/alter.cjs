@@ -246,7 +246,9 @@ function alter({ path, text }) {
     if (plain && collects && !part) (pool[key] ||= new Set()).add(text);
     const found = plain ? [...(pool[key] || [])].filter((o) => o.replace(/["'`\s]/g, "") !== text.replace(/["'`\s]/g, "")) : [];
     if (borrows && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
-    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part)]);
+    // Letters that change places within a set leave it as it is.
+    const isSet = value.type === "NewExpression" && value.callee.name === "Set";
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet)]);
   }
   // filled is what stands for a value that holds nothing, or "".
   function filled(node) {

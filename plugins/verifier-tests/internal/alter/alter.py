@@ -28,7 +28,7 @@ MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 # What is called that compares with a part, or with what is near.
-PART = re.compile(r"(In|startswith|endswith|matche?s?|_any_call|allclose|isclose|almost\w*|approx)_*$", re.I)
+PART = re.compile(r"(In|CountEqual|startswith|endswith|matche?s?|_any_call|allclose|isclose|almost\w*|approx)_*$", re.I)
 ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
 # What compares as == does.
@@ -297,7 +297,8 @@ class Alteration:
             others = [text for known, text in self.pool.get(key, {}).items() if known != same]
             if self.borrows and others and not part:
                 return [self.replaced(value, self.rng.choice(others))]
-        part = part or isinstance(value, ast.Call) and PART.search(called(value))
+        # Letters that change places within a set leave it as it is.
+        part = part or isinstance(value, ast.Set) or isinstance(value, ast.Call) and (PART.search(called(value)) or called(value) in ("set", "frozenset"))
         return [self.replaced(leaf, self.other(leaf, part, isinstance(value, ast.Call))) for leaf in self.literals(value)]
 
     def filled(self, node):

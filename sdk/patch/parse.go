@@ -232,8 +232,12 @@ func (r *reader) block(info string, body []string) {
 		file = name{path: own}
 	}
 	isNamed := file.path != "" && !file.loose
+	var arguments []Edit
+	if !isNamed {
+		arguments = parseArguments(joinLines(body))
+	}
 	switch {
-	case slices.ContainsFunc(indexes(body), func(i int) bool { return isEdit(body, i) }):
+	case hasEdit(body):
 		if file == (name{}) {
 			file = r.fileOf()
 		}
@@ -247,8 +251,8 @@ func (r *reader) block(info string, body []string) {
 			body = append([]string{"@@"}, body...)
 		}
 		r.add(parseAll(body, file)...)
-	case !isNamed && len(parseArguments(joinLines(body))) > 0:
-		r.add(parseArguments(joinLines(body))...)
+	case len(arguments) > 0:
+		r.add(arguments...)
 	case slices.Contains(shells, language) && (!isNamed || !fitsLanguage(file.path, language)) && infoName(info) == "":
 		r.commands(file, body)
 	default:
@@ -371,6 +375,15 @@ func isEdit(lines []string, i int) bool {
 	return isSearch(lines[i]) || isDiffStart(lines, i) || envelopeFile.MatchString(lines[i])
 }
 
+func hasEdit(lines []string) bool {
+	for i := range lines {
+		if isEdit(lines, i) {
+			return true
+		}
+	}
+	return false
+}
+
 // isHunks reports whether a block is hunks of a diff without its head.
 func isHunks(body []string) bool {
 	at := slices.IndexFunc(body, func(line string) bool { return strings.TrimSpace(line) != "" })
@@ -463,15 +476,6 @@ func title(body []string) (file string, rest []string, ok bool) {
 }
 
 var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
-
-// indexes returns the numbers of the lines.
-func indexes(lines []string) []int {
-	numbers := make([]int, len(lines))
-	for i := range lines {
-		numbers[i] = i
-	}
-	return numbers
-}
 
 // pathOf is [cleanPath], and "" of nothing.
 func pathOf(s string) string {

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,7 +162,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 				if e.Kind != patch.Replace {
 					continue
 				}
-				if _, err := hands.edit(e.Path, e.Search, e.Content); err != nil {
+				if _, err := hands.edit(cmp.Or(e.Path, e.Spaced), e.Search, e.Content); err != nil {
 					t.Why = err.Error()
 				}
 			}

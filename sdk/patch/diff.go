@@ -8,6 +8,9 @@ import (
 
 var hunkHeader = regexp.MustCompile(`^@@+(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+)?`)
 
+// otherHeader is a line of git's head of a diff that changes nothing.
+var otherHeader = regexp.MustCompile(`^(?:index|similarity|dissimilarity|old mode) `)
+
 // isDiffStart reports whether a unified diff of a file begins at line i.
 func isDiffStart(lines []string, i int) bool {
 	if strings.HasPrefix(lines[i], "diff --git ") {
@@ -66,8 +69,7 @@ func parseDiff(lines []string, i int) (Edit, int) {
 			} else if edit.Path = to; !git {
 				edit.Path, edit.Folders = withoutFolders(old, to)
 			}
-		case strings.HasPrefix(line, "index "), strings.HasPrefix(line, "similarity "),
-			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "dissimilarity "):
+		case otherHeader.MatchString(line):
 		case strings.HasPrefix(line, "@@"):
 			hunk, next := parseHunk(lines, i)
 			edit.Hunks = append(edit.Hunks, hunk)

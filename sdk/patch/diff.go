@@ -40,12 +40,11 @@ func parseDiff(lines []string, i int) (Edit, int) {
 		switch {
 		case strings.HasPrefix(line, "rename from "):
 			edit.From = cleanPath(unquote(line[len("rename from "):]))
-		case strings.HasPrefix(line, "rename to "):
-			edit.Path = cleanPath(unquote(line[len("rename to "):]))
 		case strings.HasPrefix(line, "copy from "):
 			edit.From, edit.Copy = cleanPath(unquote(line[len("copy from "):])), true
-		case strings.HasPrefix(line, "copy to "):
-			edit.Path = cleanPath(unquote(line[len("copy to "):]))
+		case strings.HasPrefix(line, "rename to "), strings.HasPrefix(line, "copy to "):
+			_, to, _ := strings.Cut(line, " to ")
+			edit.Path = cleanPath(unquote(to))
 		case strings.HasPrefix(line, "new file mode "):
 			edit.New = true
 			edit.mode(line[len("new file mode "):])

@@ -55,6 +55,9 @@ function longerText(text) {
   return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
 }
 
+// characters are what texts consist of, in whatever order.
+const characters = (texts) => [...String(texts).replace(/["'`\s]/g, "")].sort().join("");
+
 // plain is what a value is in the language's own types, as text; marks has ? where it is
 // none of them.
 function plain(v, marks) {
@@ -174,14 +177,14 @@ function alter({ path, text }) {
     return target.properties.flatMap((p) => (p.value ? members(p.value, name, () => values().flatMap((v) => property(v, p.key.name))) : []));
   }
   function property(node, name) {
-    return (node.properties || []).filter((p) => p.key && (p.key.name || p.key.value) === name).map((p) => p.value);
+    return (node.properties || []).filter((p) => p.key && !p.shorthand && !p.method && (p.key.name || p.key.value) === name).map((p) => p.value);
   }
   function items(node) {
     if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
     if (node.type === "Identifier") return bound(node.name).filter((v) => v.type !== "Identifier").flatMap(items);
     if (node.type !== "CallExpression" || nameOf(node) !== "entries" || !node.arguments[0]) return [];
     const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
-    return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key, p.value] })));
+    return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key && p.key.type === "Literal" && p.key, p.value] })));
   }
   // sources are the expressions behind the expected one, where they are it alone.
   const sites = new Set();
@@ -244,7 +247,7 @@ function alter({ path, text }) {
     const key = value.type + typeof value.value;
     const text = source(value);
     if (plain && collects && !part) (pool[key] ||= new Set()).add(text);
-    const found = plain ? [...(pool[key] || [])].filter((o) => o.replace(/["'`\s]/g, "") !== text.replace(/["'`\s]/g, "")) : [];
+    const found = plain ? [...(pool[key] || [])].filter((o) => characters(o) !== characters(text)) : [];
     if (borrows && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
     // Letters that change places within a set leave it as it is.
     const isSet = value.type === "NewExpression" && value.callee.name === "Set";

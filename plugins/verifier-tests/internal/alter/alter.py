@@ -120,6 +120,11 @@ def makes(node):
     return bool(MAKER.match(called(node))) and not has_call(node.func)
 
 
+def parameter_names(decorator):
+    names = decorator.args[0]
+    return re.split(r"[,\s]+", names.value.strip()) if isinstance(names, ast.Constant) else [getattr(n, "value", "") for n in getattr(names, "elts", [])]
+
+
 class Alteration:
     def __init__(self, path, text, request, rng):
         self.path, self.name = path, ""
@@ -234,8 +239,7 @@ class Alteration:
         return found
 
     def parameters(self, decorator, name):
-        names = decorator.args[0]
-        names = re.split(r"[,\s]+", names.value.strip()) if isinstance(names, ast.Constant) else [getattr(n, "value", "") for n in getattr(names, "elts", [])]
+        names = parameter_names(decorator)
         target = ast.Tuple([ast.Name(n) for n in names]) if len(names) > 1 else ast.Name(names[0] if names else "")
         rows = [ast.Tuple(v.args) if isinstance(v, ast.Call) and called(v) == "param" else v for v in self.items(decorator.args[1])]
         return self.members(target, name, rows)
@@ -249,15 +253,20 @@ class Alteration:
             found += self.members(inner, name, [v.elts[i] for v in values if i < len(getattr(v, "elts", []))])
         return found
 
+    def values(self, node):
+        """What a name, or an attribute of the test's class, may stand for; else the node."""
+        if isinstance(node, ast.Attribute):
+            return self.attribute(node.attr) if self.text(node.value) in ("self", "cls") else []
+        return self.bound(node.id) if isinstance(node, ast.Name) else [node]
+
     def items(self, node):
         """The elements of what is iterated over."""
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return node.elts
-        if isinstance(node, ast.Name):
-            return [item for value in self.bound(node.id) if not isinstance(value, ast.Name) for item in self.items(value)]
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return [item for value in self.values(node) if not isinstance(value, (ast.Name, ast.Attribute)) for item in self.items(value)]
         if isinstance(node, ast.Call) and called(node) == "items":
-            maps = [node.func.value] if isinstance(node.func.value, ast.Dict) else self.bound(getattr(node.func.value, "id", ""))
-            return [ast.Tuple([k, v]) for m in maps if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values)]
+            return [ast.Tuple([k, v]) for m in self.values(getattr(node.func, "value", node.func)) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values)]
         if isinstance(node, ast.Call) and called(node) in ("zip", "enumerate"):
             columns = [self.items(argument) for argument in node.args]
             if called(node) == "enumerate":
@@ -294,7 +303,7 @@ class Alteration:
         if key is not bool and hasattr(value, "lineno"):
             if self.collects and not part:
                 self.pool.setdefault(key, {})[same] = self.text(value)
-            others = [text for known, text in self.pool.get(key, {}).items() if known != same]
+            others = [text for known, text in self.pool.get(key, {}).items() if sorted(known) != sorted(same)]
             if self.borrows and others and not part:
                 return [self.replaced(value, self.rng.choice(others))]
         # Letters that change places within a set leave it as it is.
@@ -356,7 +365,11 @@ class Alteration:
             return self.put(LITERAL, node, *edits, records=self.recorded(node, actual, values, name))
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
-        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.prefix + "mut(" + self.text(node) + (", True" if part else "") + ")"))
+        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node, part)))
+
+    def changed(self, node, part):
+        """A call that changes a value when the test runs."""
+        return self.prefix + "mut(" + self.text(node) + (", True" if part else "") + ")"
 
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""

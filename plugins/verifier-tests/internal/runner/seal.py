@@ -123,7 +123,10 @@ def watch_pytest(seal, pytest):
 
 def main(framework_name, key, report):
     here = os.path.dirname(os.path.abspath(__file__))
-    os.unlink(__file__)
+    if __name__ == "__main__":
+        os.unlink(__file__)
+    else:
+        open(__file__, "w").close()  # the workers of xdist load it, too
     report = os.path.abspath(report)
     # Where python -m would find modules of the tree, once all is imported that judges.
     path = [os.getcwd()] if sys.path[:1] == [here] else []

@@ -61,6 +61,10 @@ func (d *deciders) add(file string) {
 
 // follow adds what decides by the name that a link gives it.
 func (d *deciders) follow(link, target string) {
+	const installed = "node_modules/"
+	if strings.Contains(link, installed) && !strings.Contains(target+"/", installed) {
+		return // a package of the workspace, which is the code under test
+	}
 	if d.v.guard.has(link) {
 		d.files[target] = true
 	}

@@ -36,6 +36,8 @@ type judgement struct {
 	examples []string
 	// flaky are the tests that passed in some runs and failed in others.
 	flaky []string
+	// leftOut is how many tests fail as on the untouched tree.
+	leftOut int
 	// confidence is that of a pass.
 	confidence float64
 }
@@ -155,7 +157,8 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 			return j.verdict(sdk.Failed, "tampering: the tests of "+strings.Join(absent, ", ")+" were left out")
 		}
 	}
-	if report.Broken == "" || len(report.Tests) > 0 && len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0 {
+	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // of another package, or of what was to be mended
+	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0) {
 		return nil
 	}
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
@@ -306,7 +309,7 @@ func (j *judgement) leaveOut(checks, failed []*check) []*check {
 		names = append(names, c.name)
 		return true
 	})
-	if len(names) > 0 {
+	if j.leftOut = len(names); j.leftOut > 0 {
 		j.notef("left out, because they fail as on the untouched tree: %s (name the tests that decide, by --fail-to-pass for instance)", strings.Join(names, ", "))
 	}
 	return left
@@ -332,8 +335,12 @@ func merge(checks, now []*check) {
 	}
 }
 
-// flakyConfidence is what a verdict is worth when some test was seen to be flaky.
-const flakyConfidence = 0.9
+// What a verdict is worth when some test was seen to be flaky, and a pass when tests were
+// left out that may be what was to be mended. They are conventions.
+const (
+	flakyConfidence   = 0.9
+	leftOutConfidence = 0.85
+)
 
 func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	var failed []*check
@@ -368,7 +375,11 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	case total == 0:
 		return j.verdict(sdk.Inconclusive, "no test ran")
 	default:
-		verdict = j.verdict(sdk.Passed, fmt.Sprintf("%d of %d tests passed", passed, total))
+		evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
+		if j.leftOut > 0 {
+			evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
+		}
+		verdict = j.verdict(sdk.Passed, evidence)
 	}
 	verdict.Score = float64(passed) / float64(total)
 	if verdict.Outcome == sdk.Passed {
@@ -376,6 +387,9 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	}
 	if len(j.flaky) > 0 {
 		verdict.Confidence = flakyConfidence
+	}
+	if verdict.Outcome == sdk.Passed && j.leftOut > 0 {
+		verdict.Confidence = min(verdict.Confidence, leftOutConfidence)
 	}
 	return verdict
 }

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -204,6 +205,21 @@ func TestLinkedDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 		verdict := judge(t, open(t, verify.Config{Command: []string{node, "--test"}}), &sdk.Query{WorkDir: tree}, file("row.js", "const { pad } = require('left');\nexports.row = (s) => pad(s);\n"))
+		if verdict.Outcome != sdk.Passed {
+			t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+		}
+	})
+	t.Run("workspace", func(t *testing.T) {
+		node := find(t, "node", "--test", "--version")
+		tree := write(t, map[string]string{
+			"packages/row/index.js":    "exports.row = (s) => s;\n",
+			"packages/cli/cli.test.js": "const test = require('node:test');\nconst assert = require('node:assert');\ntest('row', () => assert.equal(require('@acme/row').row('a'), ' a'));\n",
+			"node_modules/.keep":       "",
+		})
+		if err := errors.Join(os.Mkdir(filepath.Join(tree, "node_modules/@acme"), 0o755), os.Symlink("../../packages/row", filepath.Join(tree, "node_modules/@acme/row"))); err != nil {
+			t.Fatal(err)
+		}
+		verdict := judge(t, open(t, verify.Config{Command: []string{node, "--test"}}), &sdk.Query{WorkDir: tree}, file("packages/row/index.js", "exports.row = (s) => ' ' + s;\n"))
 		if verdict.Outcome != sdk.Passed {
 			t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 		}

@@ -1,0 +1,44 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// What fails in the same words as on the untouched tree is left out beside what was mended,
+// and the verdict says that it may be what was to be mended, too.
+func TestLeftOut(t *testing.T) {
+	const broken = "other/other_test.go:6: undefined: Y"
+	report := func(add runner.Status, other string) *runner.Report {
+		return &runner.Report{Broken: other, Tests: []runner.Test{
+			{Group: "calc", Name: "TestAdd", Status: add},
+			{Group: "other", Name: "(package)", Status: runner.Fail, Output: "FAIL other [build failed]"},
+		}}
+	}
+	for _, test := range []struct {
+		add        runner.Status
+		broken     string
+		want       sdk.Outcome
+		confidence float64
+		says       string
+	}{
+		{runner.Pass, broken, sdk.Passed, leftOutConfidence, "1 of 1 tests passed, and 1 fail as on the untouched tree"},
+		{runner.Pass, "calc/calc.go:1: undefined: Z", sdk.Failed, 0, "undefined: Z"},
+		{runner.Fail, broken, sdk.Failed, 0, "2 of 2 tests failed"},
+	} {
+		result := &jail.Result{End: jail.EndExit, ExitCode: 1}
+		j := &judgement{before: &preflight{report: report(runner.Fail, broken), result: result}, result: result, confidence: 0.95}
+		now := report(test.add, test.broken)
+		verdict := j.checkStopped(now)
+		if verdict == nil {
+			verdict = j.decide(j.results(now))
+		}
+		if verdict.Outcome != test.want || verdict.Confidence != test.confidence || !strings.Contains(verdict.Evidence, test.says) {
+			t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+		}
+	}
+}

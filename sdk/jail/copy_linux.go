@@ -72,7 +72,8 @@ func copyFile(root *os.Root, from, to string, mode fs.FileMode) (err error) {
 	return err
 }
 
-// heavyFolders are directories that tests read and do not write to.
+// heavyFolders are directories that tests read, and in which they write no further down
+// than their caches are.
 var heavyFolders = map[string]bool{".git": true, "node_modules": true, "vendor": true, ".hg": true, ".svn": true}
 
 // ownTree lets uid write to the directories of an overlay whose lower directory
@@ -97,8 +98,6 @@ func ownTree(lower, upper string, uid, gid int) error {
 			return err
 		}
 		switch {
-		case entry.IsDir() && heavyFolders[entry.Name()] && info.Mode().Perm()&0o005 == 0o005:
-			return fs.SkipDir
 		case entry.IsDir():
 			if err := os.Mkdir(target, info.Mode().Perm()|0o700); err != nil {
 				return err
@@ -110,6 +109,12 @@ func ownTree(lower, upper string, uid, gid int) error {
 		default:
 			return nil
 		}
-		return os.Lchown(target, uid, gid)
+		if err := os.Lchown(target, uid, gid); err != nil {
+			return err
+		}
+		if entry.IsDir() && heavyFolders[entry.Name()] && info.Mode().Perm()&0o005 == 0o005 {
+			return fs.SkipDir
+		}
+		return nil
 	})
 }

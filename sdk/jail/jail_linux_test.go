@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -89,6 +90,18 @@ func treeIsAView(t *testing.T, j *jail.Jail) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
 		t.Error("a file was made in the tree on disk")
+	}
+}
+
+// Tools keep caches in folders of what is installed, which is not copied for every run.
+func TestInstalledFolderIsWritable(t *testing.T) {
+	dir := tree(t, nil)
+	if err := os.CopyFS(filepath.Join(dir, "node_modules"), fstest.MapFS{"left/index.js": {Data: []byte("left")}}); err != nil {
+		t.Fatal(err)
+	}
+	spec := shell(dir, `mkdir node_modules/.vite && echo x > node_modules/.vite/results && cat node_modules/left/index.js`)
+	if result := run(t, open(t), spec); result.ExitCode != 0 || string(result.Stdout) != "left" {
+		t.Errorf("exit code %d, %q", result.ExitCode, result.Stdout)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +23,12 @@ func (t *tree) work() error {
 	if t.order.InPlace {
 		return t.bind(t.order.Dir, 0)
 	}
-	_, err := t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
-		return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
-	})
+	var err error = unix.EOVERFLOW
+	if !t.hasUnknownOwner(t.order.Dir) {
+		_, err = t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
+			return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
+		})
+	}
 	if err != nil {
 		target := filepath.Join(t.root, t.order.Dir)
 		if err := os.MkdirAll(target, 0o755); err != nil {
@@ -32,6 +37,28 @@ func (t *tree) work() error {
 		return copyTree(t.order.Dir, target, t.order.UID, t.order.GID)
 	}
 	return nil
+}
+
+// hasUnknownOwner reports whether a directory, or what it holds, belongs to a user or a group
+// that the name space does not know: an overlay can neither write to it nor remove it.
+func (t *tree) hasUnknownOwner(dir string) bool {
+	const unknown = 65534 // what the kernel shows in its place
+	if !t.order.UserNamespace {
+		return false
+	}
+	entries, err := os.ReadDir(dir)
+	names := []string{dir}
+	for _, entry := range entries {
+		names = append(names, filepath.Join(dir, entry.Name()))
+	}
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		info, err := os.Lstat(name)
+		if err != nil {
+			return false
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		return ok && (stat.Uid == unknown || stat.Gid == unknown)
+	})
 }
 
 func (t *tree) caches() error {

@@ -26,7 +26,9 @@ func TestAttackPytestByAnyName(t *testing.T) {
 		t.Setenv("PATH", filepath.Dir(program)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	}
 	plain := write(t, map[string]string{
-		"calc.py": "def add(a, b):\n    return a - b\n", "tests/test_calc.py": "from calc import add\n\ndef test_add():\n    assert add(2, 3) == 5\n", "tests/conftest.py": "", "conftest.py": "",
+		"calc.py": "def add(a, b):\n    return a - b\n", "tests/test_calc.py": "from calc import add\n\ndef test_add():\n    assert add(2, 3) == 5\n", "tests/conftest.py": "",
+		// The workers of pytest-xdist load the plugins of the command, too.
+		"conftest.py": "import subprocess, sys\n\ndef pytest_configure(config):\n    names = [p for p in config.option.plugins if not p.startswith('no:')]\n    subprocess.run([sys.executable, '-c', 'import ' + ', '.join(names)], check=True)\n",
 	})
 	patterns := write(t, map[string]string{
 		"calc.py": "def add(a, b):\n    return a - b\n", "checks/check_calc.py": "from calc import add\n\ndef check_add():\n    assert add(2, 3) == 5\n", "conftest.py": "",

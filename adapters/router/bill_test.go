@@ -287,7 +287,7 @@ retry { max_attempts = 1 }
 							if name == "kept for an hour" && more == "written" {
 								price = 20
 							}
-							if name == "priority" {
+							if name == "priority" && provider != "anthropic" && provider != "ollama" { // they are not sent it
 								price *= 2
 							}
 							options := slices.Clone(prompt.options)

@@ -42,7 +42,7 @@ func parseCommand(line string) (edits []Edit) {
 		return nil
 	}
 	var files []string
-	for _, file := range strings.Fields(match[3] + match[4]) {
+	for file := range strings.FieldsSeq(match[3] + match[4]) {
 		files = append(files, strings.Trim(file, `'"`))
 	}
 	switch {

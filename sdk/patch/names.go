@@ -159,7 +159,7 @@ func infoName(info string) string {
 	if match := infoPath.FindStringSubmatch(info); match != nil {
 		return cleanPath(match[1] + match[2])
 	}
-	for _, field := range strings.Fields(info) {
+	for field := range strings.FieldsSeq(info) {
 		field = strings.Trim(field, "(){}[]\"'`")
 		field = field[strings.LastIndexByte(field, ':')+1:]
 		if looksLikePath(field) && (strings.ContainsAny(field, "./") || strings.Contains(info, ":")) {

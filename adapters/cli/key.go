@@ -227,16 +227,7 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 // set changes what the flags give of a key, releases what it holds, and rotates or revokes it.
 func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	ctx, given := cmd.Context(), cmd.Flags().Changed
-	changes := given("note") || given("expires") || given("cap") || given("limit")
-	switch {
-	case f.grace < 0:
-		return usage("--grace is negative")
-	case f.rotate && (changes || f.release || f.revoke) || f.revoke && (changes || f.release):
-		return usage("--rotate and --revoke go alone")
-	case !changes && !f.release && !f.rotate && !f.revoke:
-		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
-	}
-	if err := errors.Join(checkTexts(&f.key), f.change(new(store.Key), given)); err != nil {
+	if err := f.checkSet(given); err != nil {
 		return err
 	}
 	return f.withStore(ctx, func(shared *store.Shared) (err error) {
@@ -262,17 +253,37 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 		}
 		balances, err := keyBalances(ctx, shared, list)
 		if err == nil && f.release && len(list) == 1 {
-			if err = shared.Release(ctx, store.KeyAccount(id)); err == nil {
-				before := balances[0]
-				fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for calls under way come back within 15 minutes where no server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
-				balances, err = keyBalances(ctx, shared, list)
-			}
+			balances, err = releaseKey(ctx, s, shared, &balances[0])
 		}
 		if err != nil {
 			return err
 		}
 		return s.render(balances, func(p *printer) { p.keys(balances) })
 	})
+}
+
+// checkSet returns why the flags of a change are none.
+func (f *keyFlags) checkSet(given func(name string) bool) error {
+	changes := given("note") || given("expires") || given("cap") || given("limit")
+	switch {
+	case f.grace < 0:
+		return usage("--grace is negative")
+	case f.rotate && (changes || f.release || f.revoke) || f.revoke && (changes || f.release):
+		return usage("--rotate and --revoke go alone")
+	case !changes && !f.release && !f.rotate && !f.revoke:
+		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
+	}
+	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
+}
+
+// releaseKey takes back what a key's account holds for processes that died, says how much that
+// was, and returns the balance after it.
+func releaseKey(ctx context.Context, s Streams, shared *store.Shared, before *keyBalance) ([]keyBalance, error) {
+	if err := shared.Release(ctx, store.KeyAccount(before.ID)); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for calls under way come back within 15 minutes where no server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
+	return keyBalances(ctx, shared, []store.Key{before.Key})
 }
 
 func (s Streams) renderSecret(id, secret string) error {

@@ -74,23 +74,29 @@ func (r *run) askEstimators(ctx context.Context) {
 				r.say(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
 			}
-			if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
-				estimate.StdDev = 0
-			}
-			r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
-			r.weighed[i], r.compared[i] = resp.Weighs, resp.ByAgreement
-			if j := resp.Judge; j != nil && k < len(j.Next) && j.Usual == r.rates[i] && j.Next[k].Validate() == nil {
-				r.state.Beliefs[i].Judge = j.Next[k]
-			}
-			if k < len(resp.Shared) && resp.Shared[k] >= 0 && resp.Shared[k] <= 1 {
-				r.state.Beliefs[i].Shared = resp.Shared[k]
-			}
-			if k < len(resp.Looks) && r.e.sells {
-				r.offer(i, &resp.Looks[k])
-			}
+			r.adopt(i, k, resp)
 			asked[k] = -1 // spoken of
 			open--
 		}
+	}
+}
+
+// adopt believes what an estimator says of a model, which is the k-th that it was asked about.
+func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
+	estimate := resp.Estimates[k]
+	if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
+		estimate.StdDev = 0
+	}
+	r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
+	r.weighed[i], r.compared[i] = resp.Weighs, resp.ByAgreement
+	if j := resp.Judge; j != nil && k < len(j.Next) && j.Usual == r.rates[i] && j.Next[k].Validate() == nil {
+		r.state.Beliefs[i].Judge = j.Next[k]
+	}
+	if k < len(resp.Shared) && resp.Shared[k] >= 0 && resp.Shared[k] <= 1 {
+		r.state.Beliefs[i].Shared = resp.Shared[k]
+	}
+	if k < len(resp.Looks) && r.e.sells {
+		r.offer(i, &resp.Looks[k])
 	}
 }
 

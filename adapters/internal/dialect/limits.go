@@ -222,14 +222,20 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 			return "takes no image by an address without https"
 		}
 	}
-	kind := fileType(p)
-	isImage := strings.HasPrefix(kind, "image/")
-	switch {
-	case kind == "", strings.HasSuffix(kind, "/*"), strings.HasPrefix(kind, "audio/"):
-	case isImage && l.Images != nil && !slices.Contains(l.Images, kind), !isImage && l.Files != nil && !slices.Contains(l.Files, kind) && !strings.HasPrefix(kind, "text/"):
+	if kind := fileType(p); !l.takes(kind) {
 		return "takes no " + kind
 	}
 	return ""
+}
+
+// takes reports whether files of a media type may be sent; a text of any type may.
+func (l *Limits) takes(kind string) bool {
+	known := l.Files
+	if strings.HasPrefix(kind, "image/") {
+		known = l.Images
+	}
+	isOpen := kind == "" || strings.HasSuffix(kind, "/*") || strings.HasPrefix(kind, "audio/") || strings.HasPrefix(kind, "text/")
+	return isOpen || known == nil || slices.Contains(known, kind)
 }
 
 // isWord reports whether a text is as short as that and has letters, digits and the signs.

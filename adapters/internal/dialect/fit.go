@@ -1,0 +1,339 @@
+package dialect
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Fit makes a request what the vendor takes, and names what is not sent. o and p are
+// changed, what they share with the caller and the messages are not.
+func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (fitting []llms.MessageContent, notSent []string) {
+	notSent = l.fitParams(o, p)
+	o.StopWords = l.stopWords(o.StopWords)
+	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // what is said about tools goes with some
+		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
+	}
+	if l.ToolProperties || p.Dialect != "" {
+		notSent = append(notSent, l.fitTools(o, p)...)
+	}
+	if long := l.cutDescriptions(o); long != "" {
+		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, long))
+	}
+	if l.ClosedSchema && p.Schema != nil {
+		own := *p.Schema
+		own.Schema = closedSchema(own.Schema)
+		p.Schema = &own
+	}
+	if s := p.Schema; l.StrictRequired && s != nil && s.Strict != nil && *s.Strict && !requiresAll(s.Schema) {
+		own := *s
+		own.Strict, p.Schema = new(false), &own
+		notSent = addNew(notSent, "strict")
+	}
+	if l.NoFailures && hasFailure(messages) {
+		notSent = append(notSent, "is_error")
+	}
+	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
+	if l.SystemFirst && slices.ContainsFunc(messages[leadingSystem(messages):], isSystem) {
+		notSent = append(notSent, "system role within the conversation")
+	}
+	return l.fitMessages(messages), notSent
+}
+
+// fitParams makes the parameters of a request what the vendor takes.
+func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
+	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
+		p.Temperature = &l.Temperature
+		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
+	}
+	v := reflect.ValueOf(p).Elem()
+	for _, name := range l.Lacks {
+		if f := v.FieldByName(name); !f.IsZero() {
+			f.SetZero()
+			notSent = append(notSent, name)
+		}
+	}
+	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
+		p.MaxTokens = &l.MinTokens
+	}
+	for _, id := range []*string{&p.User, &p.SafetyIdentifier} {
+		if l.UserID > 0 && len(*id) > l.UserID {
+			sum := sha256.Sum256([]byte(*id))
+			*id = hex.EncodeToString(sum[:])
+		}
+	}
+	if l.StoredMetadata && p.Metadata != nil && (p.Store == nil || !*p.Store) {
+		p.Metadata = nil
+		notSent = append(notSent, "Metadata")
+	}
+	notSent = append(notSent, mapWord(&p.ReasoningEffort, l.Effort, "ReasoningEffort")...)
+	notSent = append(notSent, mapWord(&p.ServiceTier, l.Tier, "ServiceTier")...)
+	if l.ToolEffort != "" && len(o.Tools) > 0 && p.ReasoningEffort != l.ToolEffort {
+		if p.ReasoningEffort != "" {
+			notSent = append(notSent, "ReasoningEffort")
+		}
+		p.ReasoningEffort = l.ToolEffort
+	}
+	return notSent
+}
+
+// hasFailure reports whether the result of a tool says that it failed.
+func hasFailure(messages []llms.MessageContent) (failed bool) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			p, _ = unwrap(p)
+			result, ok := p.(middleware.ResultPart)
+			failed = failed || ok && result.Failed
+		}
+	}
+	return failed
+}
+
+func mapWord(word *string, to map[string]string, name string) []string {
+	mapped, ok := to[*word]
+	if !ok {
+		return nil
+	}
+	if *word = mapped; mapped == "" {
+		return []string{name}
+	}
+	return nil
+}
+
+func (l *Limits) stopWords(words []string) []string {
+	if l.NoBlank {
+		words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.TrimSpace(w) == "" })
+	}
+	if l.StopWords != 0 && len(words) > l.StopWords {
+		words = words[:max(l.StopWords, 0)]
+	}
+	return words
+}
+
+// fitTools mends the schemas of tools, and offers only those that are allowed where the
+// choice of tools has the form of another API.
+func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
+	mode, names := allowedTools(p)
+	if mode != "" && o.ToolChoice == nil {
+		o.ToolChoice = mode
+	}
+	tools := make([]llms.Tool, 0, len(o.Tools))
+	for _, tool := range o.Tools {
+		if tool.Function == nil || names != nil && !slices.Contains(names, tool.Function.Name) {
+			continue
+		}
+		raw, ok := tool.Function.Parameters.(json.RawMessage)
+		if tool.Function.Parameters == nil {
+			raw, ok = json.RawMessage("{}"), true
+		}
+		if ok && l.ToolProperties {
+			own := *tool.Function
+			if l.Draft2020 {
+				raw = draft2020(raw)
+			}
+			raw = objectSchema(raw)
+			switch {
+			case own.Strict && l.ClosedSchema:
+				raw = closedSchema(raw)
+			case own.Strict && l.StrictRequired && !requiresAll(raw):
+				own.Strict, notSent = false, addNew(notSent, "strict")
+			}
+			if l.ArrayItems {
+				raw = withItems(raw)
+			}
+			own.Parameters = raw
+			tool.Function = &own
+		}
+		tools = append(tools, tool)
+	}
+	if len(o.Tools) > 0 {
+		o.Tools = tools
+	}
+	return notSent
+}
+
+// cutDescriptions cuts what is too long of the descriptions of tools, and returns them whole.
+func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
+	const rest = " [whole in the system message]"
+	var whole strings.Builder
+	for i, tool := range o.Tools {
+		if l.ToolText == 0 || tool.Function == nil || utf8.RuneCountInString(tool.Function.Description) <= l.ToolText {
+			continue
+		}
+		own := *tool.Function
+		fmt.Fprintf(&whole, "The tool %s:\n%s\n\n", own.Name, own.Description)
+		own.Description = string([]rune(own.Description)[:l.ToolText-len(rest)]) + rest
+		o.Tools = slices.Clone(o.Tools)
+		o.Tools[i].Function = &own
+	}
+	return strings.TrimSpace(whole.String())
+}
+
+// leadingSystem returns how many messages of the system a conversation begins with.
+func leadingSystem(messages []llms.MessageContent) int {
+	first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeSystem) })
+	if first < 0 {
+		return len(messages)
+	}
+	return first
+}
+
+// allowedTools returns the names of the tools that may be called of those that are offered,
+// and whether one has to be, where the choice of tools says so.
+func allowedTools(p *middleware.Params) (mode string, names []string) {
+	choice := gjson.ParseBytes(p.Extra["tool_choice"])
+	if choice.Get("type").Str != "allowed_tools" {
+		return "", nil
+	}
+	if inner := choice.Get("allowed_tools"); inner.Exists() {
+		choice = inner
+	}
+	for _, tool := range choice.Get("tools").Array() {
+		names = append(names, tool.Get("name").Str+tool.Get("function.name").Str)
+	}
+	return choice.Get("mode").Str, names
+}
+
+// fitMessages maps ids and media types, and makes a message of the user where one is needed.
+func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageContent {
+	if l.ResultsFollow {
+		messages = pairCalls(messages, l.UniqueCalls)
+	}
+	messages = l.fitRoles(rewrite(messages, l.fitPart))
+	switch first := leadingSystem(messages); {
+	case len(messages) == 0:
+	case first == len(messages):
+		if l.UserFirst {
+			messages = slices.Clone(messages)
+			messages[first-1].Role = llms.ChatMessageTypeHuman
+		}
+	case l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
+		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
+	}
+	return messages
+}
+
+// fitRoles makes what the system says one message, or the user's, and of texts that follow each
+// other one.
+func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent) {
+	if !l.SystemFirst && !l.OneSystem {
+		return messages
+	}
+	first := leadingSystem(messages)
+	for i, m := range messages {
+		switch isSystem := isRole(m, llms.ChatMessageTypeSystem); {
+		case isSystem && i < first && i > 0 && l.OneSystem:
+			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts)
+			continue
+		case isSystem && i > first && l.SystemFirst:
+			m.Role = llms.ChatMessageTypeHuman
+		}
+		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {
+			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts)
+			continue
+		}
+		fitting = append(fitting, m)
+	}
+	return fitting
+}
+
+// joinTexts joins the parts of two messages, to one text where they are texts: not every server
+// takes a list of them of the system.
+func joinTexts(a, b []llms.ContentPart) []llms.ContentPart {
+	if !isText(a) || !isText(b) {
+		return slices.Concat(a, b)
+	}
+	first, _ := textOf(a)
+	second, _ := textOf(b)
+	return []llms.ContentPart{llms.TextContent{Text: first + "\n\n" + second}}
+}
+
+func isText(parts []llms.ContentPart) bool {
+	_, isText := textOf(parts)
+	return isText
+}
+
+// noQuestion is what the user says before an answer that begins a conversation: the shortest
+// text that is not blank.
+const noQuestion = "."
+
+func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
+	switch p := p.(type) {
+	case llms.ToolCall:
+		p.ID, isChanged = l.callID(p.ID)
+		if f := p.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
+			own := *f
+			own.Name, isChanged = l.toolName(f.Name), true
+			p.FunctionCall = &own
+		}
+		return p, isChanged
+	case llms.ToolCallResponse:
+		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
+		return p, isChanged
+	case middleware.ResultPart:
+		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
+		return p, isChanged
+	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere
+		if l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal" {
+			return p.TextContent, true
+		}
+	case llms.BinaryContent:
+		was := p.MIMEType
+		p.MIMEType = mediaType(was, p.Data)
+		return p, p.MIMEType != was
+	case middleware.FilePart:
+		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain") {
+			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
+		}
+		was := p.MIMEType
+		p.MIMEType = mediaType(was, p.Data)
+		return p, p.MIMEType != was
+	case llms.ImageURLContent:
+		kind, rest, isData := cutDataURL(p.URL)
+		if !isData || kind == fileType(p) {
+			return p, false
+		}
+		p.URL = "data:" + fileType(p) + ";" + rest
+		return p, true
+	}
+	return p, false
+}
+
+// toolName is the name of a tool that was called, as the vendor takes it: of a conversation that
+// another model began, it is only read.
+func (l *Limits) toolName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if isWord(string(c), l.ToolName, l.ToolSigns) {
+			return c
+		}
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
+}
+
+// callID is the id of a call as the vendor takes it: the same for the same one.
+func (l *Limits) callID(id string) (fitting string, changed bool) {
+	signs := "-_"
+	if l.ExactID {
+		signs = ""
+	}
+	if l.CallID == 0 || id == "" || isWord(id, l.CallID, signs) && (!l.ExactID || len(id) == l.CallID) {
+		return id, false
+	}
+	sum := sha256.Sum256([]byte(id))
+	if l.ExactID {
+		return hex.EncodeToString(sum[:])[:l.CallID], true
+	}
+	return "call_" + hex.EncodeToString(sum[:12]), true
+}

@@ -285,4 +285,3 @@ func mediaType(kind string, data []byte) string {
 	}
 	return kind
 }
-

@@ -44,7 +44,8 @@ type expectations struct {
 	broken string
 	// expected is what returned was after the first run with altered expectations.
 	expected map[string][]string
-	// hanging are the comparisons of tests that find what those before them leave.
+	// hanging are the comparisons of tests that find what those before them leave: with true
+	// expectations they are given what they expect.
 	hanging []alter.Comparison
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool

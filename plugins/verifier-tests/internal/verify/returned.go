@@ -82,7 +82,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+c.Test), nil
 		}
 	}
-	e.hanging = odd
+	e.hanging = slices.DeleteFunc(odd, func(c alter.Comparison) bool { return len(others(c, noted[c.Name])) > 0 })
 	for _, test := range unreached {
 		if own := e.comparisons([]runner.Test{test}); isReached(own, noted) && isReached(own, e.returned) {
 			return e.j.verdict(sdk.Inconclusive, "the code ends or fails before it returns anything where its tests expect something else: "+test.ID()), nil
@@ -111,9 +111,9 @@ func (e *expectations) hangs(test runner.Test) bool {
 	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool { return hasComparison(e.hanging, c) })
 }
 
-// withoutUnaltered leaves out the survivors of tests that are run with several rows, where
-// each altered value was noticed: the rows that passed expect what they did before, as a set
-// of the same letters in another order.
+// withoutUnaltered leaves out the survivors of tests that are run with several rows, some of
+// which failed, where each altered value was noticed: the rows that passed expect what they did
+// before, as a set of the same letters in another order.
 func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed []runner.Test) ([]runner.Test, error) {
 	altered := e.expected
 	if len(survivors) == 0 || !slices.ContainsFunc(e.comparisons(survivors), func(c alter.Comparison) bool { return len(altered[c.Name+"="]) > 0 }) {
@@ -126,7 +126,7 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 		failing := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool {
 			return !hasComparison(e.comparisons([]runner.Test{t}), c)
 		})
-		return countChanged(e.returned[c.Name+"="], altered[c.Name+"="]) > len(failing)
+		return len(failing) == 0 || countChanged(e.returned[c.Name+"="], altered[c.Name+"="]) > len(failing)
 	}
 	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
 		own := e.comparisons([]runner.Test{t})

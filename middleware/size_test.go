@@ -196,6 +196,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
 		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}, Dialect: middleware.DialectResponses}, bytes(15) + prompt + answer + 3*context + 2*fee},
 		"uses beyond counting": {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
+		"uses in other forms":  {raw(`{"type":"web_search","max_uses":1e2}`, `{"type":"web_fetch","max_uses":"30"}`), bytes(36+36) + prompt + answer + 20*context + 130*fee},
 		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
 		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
 		"a compacted context":  {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
@@ -215,6 +216,13 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}
+	}
+	marked := func(mark string) float64 {
+		raw := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"members_of_part":{"cache_control":{"type":"ephemeral",` + mark + `:"1h"}}}`)}
+		return look(t, c, []llms.MessageContent{said(llms.ChatMessageTypeHuman, raw)}).usd
+	}
+	if small, capital := marked(`"ttl"`), marked(`"TTL"`); small != capital || small == 0 {
+		t.Errorf("kept for an hour, in capitals: at most %v USD, want %v", capital, small)
 	}
 	hour := llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}, CacheControl: &llms.CacheControl{Type: "ephemeral", Duration: time.Hour}}
 	if got := look(t, c, []llms.MessageContent{said(llms.ChatMessageTypeHuman, hour)}); math.Abs(got.usd-(1.6*prompt+answer)) > 1e-12 {

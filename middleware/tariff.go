@@ -3,6 +3,8 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
+	"math"
+	"strconv"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -25,18 +27,19 @@ func (c *call) hostedCalls() (reads, calls int) {
 			continue
 		}
 		var tool struct {
-			MaxUses int `json:"max_uses"`
+			MaxUses json.RawMessage `json:"max_uses"`
 		}
 		_ = json.Unmarshal(raw, &tool) // it has no limit then
-		hosted, uses, unlimited = true, uses+min(max(tool.MaxUses, 0), mostUses), unlimited || tool.MaxUses <= 0
+		most := usesOf(tool.MaxUses)
+		hosted, uses, unlimited = true, uses+most, unlimited || most == 0
 	}
 	for _, name := range [...]string{"web_search_options", "search_parameters", "plugins", "mcp_servers"} {
 		if _, ok := c.params.Extra[name]; ok {
 			hosted, unlimited = true, true
 		}
 	}
-	if raw := c.params.Extra["max_tool_calls"]; raw != nil && json.Unmarshal(raw, &calls) == nil && calls > 0 {
-		uses, unlimited = min(calls, mostUses), false
+	if most := usesOf(c.params.Extra["max_tool_calls"]); most > 0 {
+		uses, unlimited = most, false
 	}
 	if unlimited {
 		uses = max(uses, defaultReads)
@@ -48,6 +51,16 @@ func (c *call) hostedCalls() (reads, calls int) {
 		return 1, 0
 	}
 	return 0, 0
+}
+
+// usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is
+// none.
+func usesOf(raw json.RawMessage) int {
+	n, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
+	if err != nil && !math.IsInf(n, 1) || !(n > 0) {
+		return 0
+	}
+	return int(math.Ceil(min(n, mostUses)))
 }
 
 // compactTokens bounds what a model writes, within a call, to compact a context that it reads
@@ -69,10 +82,10 @@ func canonical(raw json.RawMessage) json.RawMessage {
 // isKeptLong reports whether JSON says of something that the provider's cache keeps it longer
 // than its five minutes.
 func isKeptLong(raw json.RawMessage) bool {
-	if !bytes.Contains(raw, []byte("ttl")) && bytes.IndexByte(raw, '\\') < 0 {
+	if !bytes.Contains(bytes.ToLower(raw), []byte("ttl")) && bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
-	raw = canonical(raw)
+	raw = bytes.ToLower(canonical(raw)) // some servers ignore the case of names
 	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 

@@ -30,7 +30,7 @@ var shapes = func() (table [256][]shape) {
 		table[begin[0]] = append(table[begin[0]], shape{begin, word, soon, regexp.MustCompile(`(?is)^` + regexp.QuoteMeta(begin) + rest)})
 	}
 	for begin, rest := range map[string]string{
-		"sk-": `[a-z0-9_-]{12,}`, "sk_": `(?:live|test)_[a-z0-9]{12,}`, "rk_": `(?:live|test)_[a-z0-9]{12,}`, "whsec_": `[a-z0-9+/=]{12,}`,
+		"sk-": `[a-z0-9_-]{12,}`, "sf-": `[a-z0-9_-]{40,}`, "sk_": `(?:live|test)_[a-z0-9]{12,}`, "rk_": `(?:live|test)_[a-z0-9]{12,}`, "whsec_": `[a-z0-9+/=]{12,}`,
 		"ghp": `[_-][a-z0-9_-]{12,}`, "gho": `[_-][a-z0-9_-]{12,}`, "ghs": `[_-][a-z0-9_-]{12,}`, "ghu_": `[a-z0-9_-]{12,}`, "ghr_": `[a-z0-9_-]{12,}`,
 		"github_pat": `[_-][a-z0-9_-]{12,}`, "glpat-": `[a-z0-9_.-]{12,}`, "npm_": `[a-z0-9]{20,}`, "dop_v1_": `[a-z0-9]{20,}`,
 		"xox": `[a-z][_-][a-z0-9_.-]{12,}`, "xapp-": `[a-z0-9-]{12,}`, "sg.": `[a-z0-9_-]{12,}\.[a-z0-9_-]{12,}`,

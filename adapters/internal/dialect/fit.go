@@ -101,7 +101,7 @@ func hasFailure(messages []llms.MessageContent) (failed bool) {
 }
 
 func mapWord(word *string, to map[string]string, name string) []string {
-	mapped, ok := to[*word]
+	mapped, ok := to[strings.ToLower(*word)]
 	if !ok {
 		return nil
 	}

@@ -109,6 +109,7 @@ func TestFit(t *testing.T) {
 		"no effort":      {&plain, middleware.Params{ReasoningEffort: "high"}, middleware.Params{}, []string{"ReasoningEffort"}},
 		"none":           {&plain, middleware.Params{ReasoningEffort: "none"}, middleware.Params{ReasoningEffort: "none"}, nil},
 		"tier":           {&claude, middleware.Params{ServiceTier: "default"}, middleware.Params{ServiceTier: "standard_only"}, nil},
+		"in capitals":    {&claude, middleware.Params{ServiceTier: "PRIORITY"}, middleware.Params{}, []string{"ServiceTier"}},
 		"foreign tier":   {&claude, middleware.Params{ServiceTier: "flex"}, middleware.Params{}, []string{"ServiceTier"}},
 		"a tier to come": {&chat, middleware.Params{ServiceTier: "turbo"}, middleware.Params{ServiceTier: "turbo"}, nil},
 		"Anthropic's":    {&chat, middleware.Params{ServiceTier: "standard_only", ReasoningEffort: "max"}, middleware.Params{ServiceTier: "default"}, []string{"ReasoningEffort"}},

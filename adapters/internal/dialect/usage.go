@@ -59,12 +59,12 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	if min(in, more, cached, written, out, reasoning, total, hosted) < 0 {
 		return sdk.Usage{InputTokens: -1}
 	}
-	isBeside := reasoning > 0 && total == in+out+reasoning // xAI counts reasoning beside the output
+	// xAI counts reasoning beside the output; what is more than the output is no part of it.
+	isBeside := reasoning > 0 && total == in+out+reasoning || reasoning > out
 	if f.inputAll {
 		in = max(0, in+more-cached-written)
 	}
 	if f.outputAll && !isBeside {
-		reasoning = min(reasoning, out)
 		out -= reasoning
 	}
 	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}

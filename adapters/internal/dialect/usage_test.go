@@ -39,3 +39,16 @@ func TestCompactionIsCounted(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// Reasoning above the output is no part of it: it was billed beside.
+func TestReasoningBesideTheOutput(t *testing.T) {
+	for usage, want := range map[string]sdk.Usage{
+		`{"prompt_tokens":1,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":900}}`:                   {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
+		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":42,"completion_tokens_details":{"reasoning_tokens":900}}`: {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
+		`{"prompt_tokens":1,"completion_tokens":902,"completion_tokens_details":{"reasoning_tokens":900}}`:                 {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
+	} {
+		if got := chatUsage.read(gjson.Parse(usage)); got != want {
+			t.Errorf("%s: %+v, want %+v", usage, got, want)
+		}
+	}
+}

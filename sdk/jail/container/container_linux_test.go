@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,7 +32,12 @@ func open(t *testing.T) (*container.Engine, []string) {
 // left are the containers that are there.
 func left(t *testing.T, command []string) string {
 	t.Helper()
-	out, err := exec.Command(command[0], slices.Concat(command[1:], []string{"ps", "--all", "--quiet", "--filter", "label=io.stepfall.owner"})...).Output()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := fmt.Sprintf("label=io.stepfall.owner=%s/%d", host, os.Getpid()) // other tests have containers, too
+	out, err := exec.Command(command[0], slices.Concat(command[1:], []string{"ps", "--all", "--quiet", "--filter", own})...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

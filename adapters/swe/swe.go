@@ -1,5 +1,5 @@
 // Package swe mends repositories: a small coding agent, run by the cheapest sequence of
-// models whose patch the unit tests accept. It is what `stepfall swe run` does, in a Go
+// models whose patch the unit tests accept. It is what `stepfall swe` does, in a Go
 // program:
 //
 //	results, err := swe.Run(ctx, model, swe.Options{CapUSD: 1}, swe.Task{Repo: "path/to/clone", ProblemStatement: "..."})

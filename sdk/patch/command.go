@@ -73,7 +73,7 @@ func parseSentence(line string) (edits []Edit, to string) {
 	if !mayName(line) {
 		return nil, ""
 	}
-	_, core := undecorated(line)
+	_, core := splitDecoration(line)
 	if match := renames.FindStringSubmatch(core); match != nil && looksLikePath(match[1]) && looksLikePath(match[2]) {
 		return []Edit{rename(match[1], match[2])}, cleanPath(match[2])
 	}

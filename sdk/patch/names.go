@@ -76,7 +76,7 @@ func nameOf(line string) (name, bool) {
 	if !mayName(line) {
 		return name{}, false
 	}
-	marks, core := undecorated(line)
+	marks, core := splitDecoration(line)
 	core = link.ReplaceAllString(core, "`$1`")
 	found := name{sticky: headingMarks.MatchString(marks)}
 	whole := strings.Trim(core, "`\"")
@@ -109,9 +109,9 @@ func nameOf(line string) (name, bool) {
 	return found, true
 }
 
-// undecorated returns the marks at the beginning of a line and what is left without those
+// splitDecoration returns the marks at the beginning of a line and what is left without those
 // at its end.
-func undecorated(line string) (marks, core string) {
+func splitDecoration(line string) (marks, core string) {
 	marks = decoration.FindString(line)
 	core = line[len(marks):]
 	for length := -1; length != len(core); {

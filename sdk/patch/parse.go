@@ -104,11 +104,11 @@ func (r *reader) read(i int) int {
 		r.block(fenceInfo(line), unindent(r.lines[i+1:end], indent(line)))
 		return end + 1
 	case strings.Contains(line, "<") && fileTag.MatchString(line):
-		if next := r.tagged(i); next > i {
+		if next := r.readTags(i); next > i {
 			return next
 		}
 	case strings.HasPrefix(line, "===") && fileRule.MatchString(line):
-		if next := r.ruled(i); next > i {
+		if next := r.readRule(i); next > i {
 			return next
 		}
 	case isEdit(r.lines, i), r.name.path != "" && isHunk(line):
@@ -176,9 +176,9 @@ var (
 	fileRule = regexp.MustCompile(`^={3,} \S.* ={3,}$`)
 )
 
-// tagged reads the file between tags at line i and returns the line after it, or i where
+// readTags reads the file between tags at line i and returns the line after it, or i where
 // the tag names no file.
-func (r *reader) tagged(i int) int {
+func (r *reader) readTags(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
 	file := r.name.path
 	if match[1] == "file" {
@@ -207,9 +207,9 @@ func (r *reader) tagged(i int) int {
 	return i + 1
 }
 
-// ruled reads the file after a rule with its name at line i and returns the line after it,
+// readRule reads the file after a rule with its name at line i and returns the line after it,
 // or i where there is none.
-func (r *reader) ruled(i int) int {
+func (r *reader) readRule(i int) int {
 	file, ok := nameOf(r.lines[i])
 	end := i + 1
 	for end < len(r.lines) && !fileRule.MatchString(r.lines[end]) {

@@ -1,0 +1,104 @@
+package store
+
+import (
+	"context"
+	"slices"
+)
+
+// share is what one charge took from one lease.
+type share struct {
+	a      *leasedAccount
+	l      *lease
+	amount int64
+}
+
+// Hold is what was set aside for one call.
+type Hold struct {
+	t       *LeasedAccounts
+	charges []Charge
+	shares  [][]share // by charge
+	direct  []int64   // by charge: what was reserved in the store itself
+	id      int64     // of that; 0 when there is none
+	slot    int64     // of what returns by itself; 0 when there is none
+}
+
+// leave gives the slots back that were taken.
+func (h *Hold) leave(ctx context.Context) {
+	if h.slot == 0 {
+		return
+	}
+	h.t.mu.Lock()
+	delete(h.t.slots, h.slot)
+	h.t.mu.Unlock()
+	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
+}
+
+// book ends the share: so much of it was spent, and so much of the lease is not handed out
+// again, since it is reserved in the store itself.
+func (s share) book(spent, moved int64) {
+	s.a.mu.Lock()
+	defer s.a.mu.Unlock()
+	s.l.held -= s.amount
+	s.l.spent += spent
+	s.l.amount -= moved
+	s.l.mark -= moved
+}
+
+// Settle books what was spent, by the index of the charge, in place of what was held.
+// It is called once, and does not stop when ctx ends. What the store cannot be told now
+// it is told later; until then the worst case stands.
+func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
+	return h.settleUncertain(ctx, 0, spent...)
+}
+
+// settleUncertain is Settle where so much more of each charge may have been spent. It stays
+// reserved and is never settled; where that cannot be noted, it is spent.
+func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
+	h.leave(ctx)
+	if unknown > 0 {
+		rest := slices.Clone(h.charges)
+		for i := range rest {
+			rest[i].Amount, rest[i].Cap = unknown, 0
+		}
+		if _, err := h.t.reserve(context.WithoutCancel(ctx), rest, h.t.o.TTL); err != nil {
+			for i := range spent {
+				spent[i] += unknown
+			}
+			unknown = 0
+		}
+	}
+	direct := map[string]int64{}
+	for i := range h.charges {
+		left := int64(0)
+		if i < len(spent) {
+			left = spent[i]
+		}
+		shares := h.shares[i]
+		if h.id != 0 {
+			own := min(left, h.direct[i])
+			if len(shares) == 0 {
+				own = left
+			}
+			if own > 0 {
+				direct[h.charges[i].Account] = own
+			}
+			left -= own
+		}
+		free := h.direct[i] - direct[h.charges[i].Account] // of what was reserved directly
+		moved := max(0, unknown-max(0, free))
+		for k, s := range shares {
+			own := min(left, s.amount)
+			if k == len(shares)-1 {
+				own = left
+			}
+			left -= own
+			part := min(moved, max(0, s.amount-own))
+			moved -= part
+			s.book(own, part)
+		}
+	}
+	if h.id == 0 {
+		return nil
+	}
+	return h.t.settle(ctx, h.id, direct)
+}

@@ -15,8 +15,8 @@
 //
 // A file that is there and empty is refused ([store.ErrReplaced]), as is one whose log
 // is there without it: accounts may have been in it, and what was spent is not known.
-// When the file is removed or replaced while a process has it open, that process
-// grants nothing more.
+// When the file, or the -wal or -shm beside it, is removed or replaced while a process
+// has it open, that process grants nothing more.
 //
 // # Concurrency
 //

@@ -75,7 +75,9 @@ func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 		refuses(t, path)
 	})
 	for name, lose := range map[string]func(path string) error{
-		"removed": os.Remove,
+		"removed":       os.Remove,
+		"log removed":   func(path string) error { return os.Remove(path + "-wal") },
+		"index removed": func(path string) error { return os.Remove(path + "-shm") },
 		"replaced": func(path string) error {
 			other, err := Open(context.Background(), path+"2")
 			if err != nil {

@@ -23,7 +23,9 @@ import (
 type Store struct {
 	sqlstore.DB
 	path string
-	file os.FileInfo // of the file that was opened
+	// files are those that were opened: the file, and the two that SQLite keeps beside it
+	// until its last connection is closed.
+	files map[string]os.FileInfo
 	// read has several connections, writer one, conn, which the goroutine of run uses alone.
 	read, writer *sql.DB
 	conn         *sql.Conn
@@ -77,8 +79,11 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Accounts: "accounts2", Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
 	err = migrate(ctx, s.writer)
-	if err == nil {
-		s.file, err = os.Stat(s.path)
+	s.files = map[string]os.FileInfo{s.path: nil, s.path + "-wal": nil, s.path + "-shm": nil}
+	for path := range s.files {
+		if err == nil {
+			s.files[path], err = os.Stat(path)
+		}
 	}
 	if err == nil {
 		s.conn, err = s.writer.Conn(context.WithoutCancel(ctx))
@@ -164,27 +169,29 @@ func fault(err error) error {
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.checkFile(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return err
 	}
 	return s.read.PingContext(ctx)
 }
 
-// checkFile returns an error when the file at the path is not the one that was opened.
-func (s *Store) checkFile() error {
-	info, err := os.Stat(s.path)
-	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrReplaced, err)
-	}
-	if !os.SameFile(info, s.file) || info.Size() == 0 {
-		return fmt.Errorf("%w: another file is at %s; put the first back, or begin with this one by a new start", store.ErrReplaced, s.path)
+// checkFiles returns an error when a file is not the one that was opened.
+func (s *Store) checkFiles() error {
+	for path, opened := range s.files {
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("%w: %w", store.ErrReplaced, err)
+		}
+		if !os.SameFile(info, opened) || path == s.path && info.Size() == 0 {
+			return fmt.Errorf("%w: another file is at %s; put the first back, or begin with this one by a new start", store.ErrReplaced, path)
+		}
 	}
 	return nil
 }
 
 // KeyByDigest implements [store.Keys]: of a file that is gone no key is valid any more.
 func (s *Store) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, error) {
-	if err := s.checkFile(); err != nil {
+	if err := s.checkFiles(); err != nil {
 		return nil, err
 	}
 	return s.DB.KeyByDigest(ctx, digest)

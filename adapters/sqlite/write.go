@@ -86,7 +86,7 @@ func (s *Store) run() {
 // commit makes changes in one transaction; each that fails is taken back alone.
 func (s *Store) commit(batch []*job) {
 	err := func() error {
-		if err := s.checkFile(); err != nil {
+		if err := s.checkFiles(); err != nil {
 			return err
 		}
 		if err := s.exec("BEGIN IMMEDIATE"); err != nil {

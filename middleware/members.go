@@ -53,6 +53,12 @@ var (
 		"max_characters max_content_tokens max_num_results max_uses mcp_server_name name parameters ranking_options require_approval response_inclusion search_content_types " +
 		"search_context_size server_description server_label server_url strict tools type use_cache user_location vector_store_ids " +
 		"codeExecution computerUse enterpriseWebSearch fileSearch functionDeclarations googleMaps googleSearch googleSearchRetrieval urlContext")
+	// countedWithin is what tools within others may have: no further tools.
+	countedWithin = func() memberSet {
+		known := maps.Clone(countedTools)
+		delete(known, "tools")
+		return known
+	}()
 	// clientTools are the types of tools that the caller runs, hostedTools those of the
 	// provider's, whose uses are reserved: without their versions.
 	clientTools = []string{"apply_patch", "bash", "computer", "computerUse", "custom", "function", "functionDeclarations", "local_shell", "memory", "namespace", "text_editor"}
@@ -73,10 +79,12 @@ func isPriced(prices map[string]float64, value string) bool {
 
 // keepCounted takes from the request what is not known to be within what is reserved for a
 // call, and returns its names.
-func (p *Params) keepCounted() (unsent []string) {
+func (c *call) keepCounted() (unsent []string) {
+	p := &c.params
 	extra := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
-		if prices, ok := countedValues[name]; ok && !isPriced(prices, jsonText(p.Extra[name])) {
+		prices, ok := countedValues[name]
+		if ok && !isPriced(prices, jsonText(p.Extra[name])) || name == "context_management" && !areCountedEdits(p.Extra[name]) {
 			unsent = append(unsent, name)
 			continue
 		}
@@ -85,19 +93,95 @@ func (p *Params) keepCounted() (unsent []string) {
 	if !isPriced(serviceTiers, p.ServiceTier) {
 		p.ServiceTier, unsent = "", append(unsent, "service_tier")
 	}
-	var tools []json.RawMessage
-	for _, raw := range p.RawTools {
-		kind := rawToolType(raw)
-		tool := map[string]json.RawMessage{}
-		memberSet{kind: countedTools}.keep(tool, kind, "tool ", raw, &unsent)
-		if isOne(clientTools, kind) || isOne(hostedTools, kind) {
-			tools = append(tools, tool[kind])
-		} else {
-			unsent = append(unsent, "tool "+kind)
+	p.Extra, p.RawTools = extra, keepTools(p.RawTools, countedTools, &unsent)
+	messages := c.messages
+	for i := range messages {
+		parts := messages[i].Parts
+		for j, part := range parts {
+			raw, _ := part.(RawPart)
+			tools, ok := toolsWithin(raw.Raw)
+			if !ok {
+				continue
+			}
+			if &c.messages[0] == &messages[0] { // the caller's own
+				c.messages = slices.Clone(messages)
+			}
+			if &c.messages[i].Parts[0] == &parts[0] {
+				c.messages[i].Parts = slices.Clone(parts)
+			}
+			raw.Raw = withTools(raw.Raw, keepTools(tools, countedTools, &unsent))
+			c.messages[i].Parts[j] = raw
 		}
 	}
-	p.Extra, p.RawTools = extra, tools
 	return unsent
+}
+
+// keepTools returns those of a request's tools whose cost is known, with what is known of each.
+func keepTools(raws []json.RawMessage, known memberSet, unsent *[]string) (tools []json.RawMessage) {
+	for _, raw := range raws {
+		kind := rawToolType(raw)
+		if !isOne(clientTools, kind) && !isOne(hostedTools, kind) {
+			*unsent = append(*unsent, "tool "+kind)
+			continue
+		}
+		object := map[string]json.RawMessage{}
+		memberSet{kind: known}.keep(object, kind, "tool ", raw, unsent)
+		tool := object[kind]
+		if within, ok := toolsWithin(tool); ok {
+			tool = withTools(tool, keepTools(within, countedWithin, unsent))
+		}
+		tools = append(tools, tool)
+	}
+	return tools
+}
+
+// toolsWithin returns the tools that lie in another tool or in a piece of a message: those of
+// a namespace, or that a search for tools has found. What a server of MCP lists has no types.
+func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
+	if !bytes.Contains(bytes.ToLower(raw), []byte("tools")) && bytes.IndexByte(raw, '\\') < 0 {
+		return nil, false
+	}
+	var own map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &own) // what is no object has none
+	if jsonText(own["type"]) == "mcp_list_tools" {
+		return nil, false
+	}
+	for name, list := range own {
+		if strings.EqualFold(name, "tools") {
+			ok = true
+			_ = json.Unmarshal(list, &tools) // what is no list has none
+		}
+	}
+	return tools, ok
+}
+
+// withTools returns an object that has tools within, with others in their place.
+func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
+	var own map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &own) // it was read before
+	maps.DeleteFunc(own, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "tools") })
+	own["tools"], _ = json.Marshal(append([]json.RawMessage{}, tools...)) // it was JSON
+	raw, _ = json.Marshal(own)
+	return raw
+}
+
+// countedEdits are the edits of a context that a provider makes within a call, without their
+// versions: dropping parts of it costs nothing, and compacting it is reserved.
+var countedEdits = []string{"clear_thinking", "clear_tool_uses", "compact", "compaction"}
+
+// areCountedEdits reports whether all edits that a request wants are known.
+func areCountedEdits(raw json.RawMessage) bool {
+	type edit struct{ Type string }
+	var edits []edit
+	var object map[string][]edit
+	if json.Unmarshal(raw, &object) == nil {
+		for _, list := range object {
+			edits = append(edits, list...)
+		}
+	} else if json.Unmarshal(raw, &edits) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(edits, func(e edit) bool { return !isOne(countedEdits, strings.ToLower(e.Type)) })
 }
 
 // keep puts a member into an object as far as it is known, and adds to unsent the paths of what is not.

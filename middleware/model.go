@@ -260,7 +260,7 @@ func (c *call) request(mode string) step.Request {
 		req.DropsInput = req.DropsInput || c.params.Extra[name] != nil
 	}
 	reads, uses := c.hostedCalls()
-	if bytes.Contains(canonical(c.params.Extra["context_management"]), []byte("compact")) {
+	if bytes.Contains(bytes.ToLower(canonical(c.params.Extra["context_management"])), []byte("compact")) {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
 	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()

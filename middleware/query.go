@@ -42,8 +42,8 @@ type call struct {
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	c.given, c.params = Resolve(options...)
-	if len(c.params.Extra)+len(c.params.RawTools)+len(c.params.ServiceTier) > 0 && m.engine.HasCap() {
-		c.unsent = c.params.keepCounted()
+	if m.engine.HasCap() {
+		c.unsent = c.keepCounted()
 	}
 	adapt(&c.given)
 	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil || c.params.OnDelta != nil
@@ -66,7 +66,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.given.JSONMode || c.given.ResponseMIMEType == "application/json"
 	q.Tools = queryTools(c.given.Tools)
 	size := &c.size
-	q.Messages = queryMessages(messages, size)
+	q.Messages = queryMessages(c.messages, size)
 	for i := range q.Tools {
 		size.bytes += len(q.Tools[i].Name) + len(q.Tools[i].Description) + len(q.Tools[i].Parameters) + 16
 	}
@@ -169,8 +169,13 @@ func (s *size) add(mimeType string, data []byte) {
 	}
 }
 
-// inlineTypes end the types of parts in an API's own form that hold all that they stand for.
-var inlineTypes = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
+// inlineTypes end the types of parts in an API's own form that hold all that they stand for,
+// and inlineMembers are members of messages and parts that do.
+var (
+	inlineTypes   = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
+	inlineMembers = []string{"annotations", "args", "cache_control", "call_id", "caller", "citations", "code", "detail", "extra_content", "id", "index", "language", "logprobs", "metadata", "name", "namespace", "outcome", "output", "phase",
+		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
+)
 
 // addRaw counts a part in an API's own form: a file where it stands for one, and anything that
 // may be outside of it.
@@ -186,9 +191,27 @@ func (s *size) addRaw(p RawPart) {
 	}
 	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
 	kind := jsonText(own["type"])
-	isInline := kind == "" || slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
-	if _, isText := p.Instead.(llms.TextContent); !isInline && !isText {
+	_, isText := p.Instead.(llms.TextContent)
+	isInline := slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
+	switch {
+	case kind == "":
+		s.addMembers(own)
+	case !isInline && !isText:
 		s.unknown++
+	}
+}
+
+// addMembers counts the members of messages and parts that an API is given as they came, each of
+// which may stand for a file.
+func (s *size) addMembers(own map[string]json.RawMessage) {
+	for _, of := range own {
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(of, &members) // a single value stands for nothing
+		for name, value := range members {
+			if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
+				s.unknown++
+			}
+		}
 	}
 }
 

@@ -91,6 +91,7 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		"raw, raw longer":             {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0, 0},
 		"a cited document, elsewhere": {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"document","Type":"a_result"}`), Instead: middleware.FilePart{URL: "https://example.com"}})}, 32 + 37, 0, 1},
 		"what is not known":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"container_upload"}`)})}, 32 + 27, 0, 1},
+		"a member that may be a file": {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"members_of_message":{"audio":{"id":"a"},"prefix":true,"name":"x"}}`)})}, 32 + 68, 0, 1},
 		"a picture, in escapes":       {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"a_result","c":"\u0069mage"}`)})}, 32 + 36, 1, 0},
 		"a tool's answer":             {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0, 0},
 		"a tool's pictures": {[]llms.MessageContent{said(llms.ChatMessageTypeTool, middleware.ResultPart{
@@ -192,30 +193,37 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		params middleware.Params
 		want   float64
 	}{
-		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context + 20*fee},
-		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
-		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}, Dialect: middleware.DialectResponses}, bytes(15) + prompt + answer + 3*context + 2*fee},
-		"uses beyond counting": {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
-		"uses in other forms":  {raw(`{"type":"web_search","max_uses":1e2}`, `{"type":"web_fetch","max_uses":"30"}`), bytes(36+36) + prompt + answer + 20*context + 130*fee},
-		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
-		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
-		"a compacted context":  {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
-		"a stored prompt":      {middleware.Params{Extra: map[string]json.RawMessage{"cachedContent": []byte(`"c/1"`)}, Dialect: middleware.DialectGemini}, bytes(5) + prompt + answer + context},
-		"priority":             {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
-		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},
-		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}, Dialect: middleware.DialectAnthropic}, 6.6 * (bytes(10) + prompt + answer)},
-		"kept for an hour":     {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
-		"in other letters":     {extra("MAX_TO\u212aENS", `9`), prompt + answer},
-		"an hour, in escapes":  {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
-		"another model":        {extra("models", `["dear/one"]`), prompt + answer},
-		"one of a contract":    {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectAnthropic}, prompt + answer},
-		"one without tiers":    {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectOllama}, prompt + answer},
-		"an unknown tier":      {middleware.Params{ServiceTier: "ultrafast"}, prompt + answer},
+		"a search":               {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context + 20*fee},
+		"five searches":          {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
+		"bounded altogether":     {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}, Dialect: middleware.DialectResponses}, bytes(15) + prompt + answer + 3*context + 2*fee},
+		"uses beyond counting":   {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
+		"uses in other forms":    {raw(`{"type":"web_search","max_uses":1e2}`, `{"type":"web_fetch","max_uses":"30"}`), bytes(36+36) + prompt + answer + 20*context + 130*fee},
+		"no hosted tool":         {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
+		"MCP servers":            {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
+		"a tool of a namespace":  {raw(`{"type":"namespace","tools":[{"type":"web_search"}]}`), bytes(52) + prompt + answer + 20*context + 20*fee},
+		"compacted, in capitals": {extra("context_management", `{"edits":[{"type":"COMPACT_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
+		"a compacted context":    {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
+		"a stored prompt":        {middleware.Params{Extra: map[string]json.RawMessage{"cachedContent": []byte(`"c/1"`)}, Dialect: middleware.DialectGemini}, bytes(5) + prompt + answer + context},
+		"priority":               {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
+		"flex":                   {middleware.Params{ServiceTier: "flex"}, prompt + answer},
+		"fast, in one country":   {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}, Dialect: middleware.DialectAnthropic}, 6.6 * (bytes(10) + prompt + answer)},
+		"kept for an hour":       {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
+		"in other letters":       {extra("MAX_TO\u212aENS", `9`), prompt + answer},
+		"an hour, in escapes":    {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
+		"another model":          {extra("models", `["dear/one"]`), prompt + answer},
+		"one of a contract":      {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectAnthropic}, prompt + answer},
+		"one without tiers":      {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectOllama}, prompt + answer},
+		"an unknown tier":        {middleware.Params{ServiceTier: "ultrafast"}, prompt + answer},
 	} {
 		c.LLM = &modelOf{nativeModel{resp: text("fine")}, tt.params.Dialect}
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}
+	}
+	found := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(`{"type":"tool_search_output","tools":[{"type":"web_search"},{"type":"image_generation"}]}`)}
+	c.LLM = &modelOf{nativeModel{resp: text("fine")}, middleware.DialectResponses}
+	if got := look(t, c, []llms.MessageContent{said(llms.ChatMessageTypeHuman, found)}).usd; got < 20*context+20*fee {
+		t.Errorf("tools that a search found: at most %v USD, want more than %v", got, 20*context+20*fee)
 	}
 	marked := func(mark string) float64 {
 		raw := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"members_of_part":{"cache_control":{"type":"ephemeral",` + mark + `:"1h"}}}`)}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -37,12 +38,17 @@ func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 			`[{"type":"web_search_20260209","max_uses":2,"MAX_USES":9},{"type":"advisor_20260301","model":"dear"},{"type":"bash_20250124","name":"bash"}]`,
 			`{"cache_control":{"ttl":"1h","type":"ephemeral"},"thinking":{"budget_tokens":2000,"type":"enabled"},"tools":{"find":{"cache_control":{"ttl":"1h"}}}} ` +
 				`{"max_uses":2,"type":"web_search_20260209"} {"name":"bash","type":"bash_20250124"}`,
-			"tools.find.n tool web_search_20260209.MAX_USES tool advisor_20260301.model tool advisor_20260301"},
+			"tools.find.n tool web_search_20260209.MAX_USES tool advisor_20260301"},
+		{middleware.DialectResponses, `{"context_management":[{"type":"compaction","compact_threshold":9}]}`,
+			`[{"type":"namespace","name":"x","tools":[{"type":"web_search"},{"type":"image_generation"},{"type":"namespace","tools":[{"type":"web_search"}]}]}]`,
+			`{"context_management":[{"type":"compaction","compact_threshold":9}]} {"name":"x","tools":[{"type":"web_search"},{"type":"namespace"}],"type":"namespace"}`,
+			"tool image_generation tool namespace.tools"},
+		{middleware.DialectAnthropic, `{"context_management":{"edits":[{"type":"clear_tool_uses_20250919"},{"type":"novel"}]}}`, `[]`, `{}`, "context_management"},
 		{middleware.DialectOllama, `{"options":{"Num_Predict":99999,"num_ctx":8},"keep_alive":"5m"}`, `[]`, `{"keep_alive":"5m","options":{"num_ctx":8}}`, "options.Num_Predict"},
 		{middleware.DialectGemini, `{"generationConfig":{"candidateCount":8,"responseModalities":["IMAGE"]},"generation_config":{}}`, `[]`, `{}`,
 			"generationConfig.candidateCount generationConfig.responseModalities generation_config"},
 		{middleware.DialectResponses, `{"tool_choice":{"type":"allowed_tools"},"background":true,"options":[{"n":2}]}`, `[{"type":"image_generation","quality":"high"}]`, `{"tool_choice":{"type":"allowed_tools"}}`,
-			"background options tool image_generation.quality tool image_generation"},
+			"background options tool image_generation"},
 	} {
 		var all middleware.Params
 		all.Dialect = c.dialect
@@ -77,6 +83,27 @@ func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 			case !isCapped && (!cmp.Equal(s.params.Extra, all.Extra) || !cmp.Equal(s.params.RawTools, all.RawTools) || unsent != nil):
 				t.Errorf("%s: without a cap %s", c.dialect, got)
 			}
+		}
+	}
+}
+
+// What a search for tools has found is looked through like the request's own tools, and the
+// caller's messages stay as they are.
+func TestToolsWithinMessagesUnderACap(t *testing.T) {
+	const given, want = `{"type":"tool_search_output","call_id":"c","tools":[{"type":"image_generation"},{"type":"function","name":"f"}]}`, `{"call_id":"c","tools":[{"name":"f","type":"function"}],"type":"tool_search_output"}`
+	s := &modelOf{nativeModel{resp: text("fine")}, middleware.DialectResponses}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}, Step: step.Config{StepCapUSD: 1e6}})
+	piece := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(given)}
+	messages := append(human("q"), said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "a"}, piece, piece))
+	if _, err := m.GenerateContent(t.Context(), messages); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 2; i++ {
+		if got := string(s.messages[1].Parts[i].(middleware.RawPart).Raw); got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		if got := string(messages[1].Parts[i].(middleware.RawPart).Raw); got != given {
+			t.Errorf("the caller's own is %s", got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ const mostUses = 1_000_000
 // max_tool_calls) bounds it.
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
-	for _, raw := range c.params.RawTools {
+	for _, raw := range c.rawTools() {
 		if isOne(clientTools, rawToolType(raw)) {
 			continue
 		}
@@ -51,6 +52,25 @@ func (c *call) hostedCalls() (reads, calls int) {
 		return 1, 0
 	}
 	return 0, 0
+}
+
+// rawTools returns all tools of the request in an API's own form, those within others and
+// within pieces of messages too.
+func (c *call) rawTools() []json.RawMessage {
+	tools := slices.Clone(c.params.RawTools)
+	for i := range c.messages {
+		for _, part := range c.messages[i].Parts {
+			if raw, ok := unwrap(part).(RawPart); ok {
+				within, _ := toolsWithin(raw.Raw)
+				tools = append(tools, within...)
+			}
+		}
+	}
+	for _, tool := range tools[:len(tools):len(tools)] {
+		within, _ := toolsWithin(tool)
+		tools = append(tools, within...)
+	}
+	return tools
 }
 
 // usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is

@@ -232,6 +232,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	if x := ExtraOf(first); x != nil {
 		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
 		a.LogProbs, a.NotSent = x.LogProbs, slices.Concat(c.unsent, x.NotSent)
+		a.PriceFactor = c.servedFactor(d, x.ServiceTier)
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
@@ -294,15 +295,17 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 // failedUsage is what a failed call has used as far as anybody knows: a stream
 // that broke, or a response that was refused, was paid for.
 func failedUsage(resp *llms.ContentResponse, c *call, s *streamState) sdk.Usage {
+	var u sdk.Usage
 	if resp != nil {
-		if u := usageOf(resp); u != (sdk.Usage{}) {
-			return u
+		u = usageOf(resp)
+	}
+	if s.bytes > 0 && u.OutputTokens+u.ReasoningTokens == 0 { // it broke before it said
+		u.OutputTokens, u.Estimated = (s.bytes+3)/4, true
+		if u.InputTokens == 0 {
+			u.InputTokens = c.query.InputTokens
 		}
 	}
-	if s.bytes == 0 {
-		return sdk.Usage{}
-	}
-	return sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: (s.bytes + 3) / 4, Estimated: true}
+	return u
 }
 
 func (c *call) choices() int { return max(c.given.N, c.given.CandidateCount) }

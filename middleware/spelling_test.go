@@ -118,3 +118,24 @@ func TestTiersOfAnUnknownPrice(t *testing.T) {
 		}
 	}
 }
+
+// An answer costs what the tier costs that the server says it took.
+func TestTheTierThatWasServed(t *testing.T) {
+	for _, c := range []struct {
+		asked, served string
+		want          float64 // times the price
+	}{{"", "priority", 2}, {"priority", "priority", 2}, {"priority", "default", 1}, {"", "default", 1}, {"priority", "novel", 2}, {"priority", "", 2}} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{"InputTokens": 1000, "OutputTokens": 100, middleware.KeyExtra: &middleware.Extra{ServiceTier: c.served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+		candidate := small(&nativeModel{resp: resp})
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
+		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{ServiceTier: c.asked}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := answer.Choices[0].GenerationInfo["stepfall.cost_usd"], c.want*0.012; got != want {
+			t.Errorf("asked for %q, served %q: %v USD, want %v", c.asked, c.served, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -123,6 +124,21 @@ const (
 	countryFactor = 1.1
 	hourFactor    = 2
 )
+
+// servedFactor returns how many times dearer than what was asked for the tier is that a model
+// says it took, or 0 where that is not known.
+func (c *call) servedFactor(d *deployment, tier string) float64 {
+	native, ok := d.llm.(NativeModel)
+	served := serviceTiers[strings.ToLower(tier)]
+	if !ok || tier == "" || served == 0 || native.Dialect() == DialectAnthropic { // whose priority is a contract's
+		return 0
+	}
+	asked := c.params.ServiceTier
+	if native.Dialect() == c.params.Dialect {
+		asked = cmp.Or(asked, jsonText(c.params.Extra["service_tier"]), jsonText(c.params.Extra["serviceTier"]))
+	}
+	return served / max(1, serviceTiers[strings.ToLower(asked)])
+}
 
 // tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
 // in one API's own form changes only the prices of models that are asked by it. Ollama has no

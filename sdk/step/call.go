@@ -193,6 +193,10 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	if answer.CostUSD == 0 {
 		answer.CostUSD = most.price.CostUSD(answer.Usage)
+		if factor := answer.PriceFactor; factor > 0 && factor != 1 {
+			r.say(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
+			answer.CostUSD *= factor
+		}
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent = answer.NotSent
@@ -219,7 +223,9 @@ func (r *run) raise(rec *sdk.Call, answer *sdk.Answer, most *demand) {
 	}
 	if rec.UsageDoubt = most.raise(&answer.Usage, prompt, answer); rec.UsageDoubt != "" {
 		r.say(rec.Model + ": estimated: " + rec.UsageDoubt)
-		answer.CostUSD = max(answer.CostUSD, most.price.CostUSD(answer.Usage))
+		if answer.CostUSD > 0 {
+			answer.CostUSD = max(answer.CostUSD, most.price.CostUSD(answer.Usage))
+		}
 	}
 }
 

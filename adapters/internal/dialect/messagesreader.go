@@ -155,7 +155,9 @@ func (s *messagesReader) Event(data []byte) error {
 	case "error":
 		return ServerError(data)
 	case "message_start":
-		return s.message(e.Message)
+		err := s.message(e.Message)
+		s.Extra.Usage.OutputTokens, s.Extra.Usage.ReasoningTokens = 0, 0 // what the answer has used is said at its end
+		return err
 	case "message_delta":
 		e.Delta.Usage = e.Usage
 		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(gjson.ParseBytes(data)))

@@ -37,7 +37,7 @@ var (
 		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", hosted: "server_tool_use.web_search_requests", outputAll: true,
 	}
 	geminiUsage = usageFields{
-		input: "promptTokenCount", more: "toolUsePromptTokenCount", cached: "cachedContentTokenCount", output: "candidatesTokenCount", reasoning: "thoughtsTokenCount", inputAll: true,
+		input: "promptTokenCount", more: "toolUsePromptTokenCount", cached: "cachedContentTokenCount", output: "candidatesTokenCount", reasoning: "thoughtsTokenCount", total: "totalTokenCount", inputAll: true,
 	}
 	ollamaUsage = usageFields{input: "prompt_eval_count", output: "eval_count"}
 )
@@ -47,7 +47,9 @@ func EmbeddingUsage(api middleware.Dialect, answer []byte) sdk.Usage {
 	if api == middleware.DialectOllama {
 		return ollamaUsage.read(gjson.ParseBytes(answer))
 	}
-	return chatUsage.read(gjson.GetBytes(answer, "usage"))
+	u := chatUsage.read(gjson.GetBytes(answer, "usage"))
+	u.InputTokens, u.ReasoningTokens = u.InputTokens+u.ReasoningTokens, 0 // where the total alone is reported
+	return u
 }
 
 // read reads a usage. One with a count that is no number of tokens is none that the engine
@@ -61,11 +63,15 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	}
 	// xAI counts reasoning beside the output; what is more than the output is no part of it.
 	isBeside := reasoning > 0 && total == in+out+reasoning || reasoning > out
+	beyond := max(0, total-in-more-out) // Google's OpenAI-compatible API counts reasoning in the total alone
 	if f.inputAll {
 		in = max(0, in+more-cached-written)
 	}
 	if f.outputAll && !isBeside {
 		out -= reasoning
+		reasoning += beyond
+	} else {
+		reasoning = max(reasoning, beyond)
 	}
 	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
 	// What Anthropic took to compact a context is not in its other numbers.

@@ -45,10 +45,34 @@ func TestReasoningBesideTheOutput(t *testing.T) {
 	for usage, want := range map[string]sdk.Usage{
 		`{"prompt_tokens":1,"completion_tokens":2,"completion_tokens_details":{"reasoning_tokens":900}}`:                   {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
 		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":42,"completion_tokens_details":{"reasoning_tokens":900}}`: {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
+		`{"prompt_tokens":1,"completion_tokens":2,"total_tokens":503}`:                                                     {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 500},
 		`{"prompt_tokens":1,"completion_tokens":902,"completion_tokens_details":{"reasoning_tokens":900}}`:                 {InputTokens: 1, OutputTokens: 2, ReasoningTokens: 900},
 	} {
 		if got := chatUsage.read(gjson.Parse(usage)); got != want {
 			t.Errorf("%s: %+v, want %+v", usage, got, want)
 		}
+	}
+}
+
+// What the beginning of a stream of Messages says of its output is no report of the answer.
+func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
+	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1}}}`
+	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","usage":{"output_tokens":9}}`: 9} {
+		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		read := messages{}.Reader(r)
+		for _, event := range []string{start, end} {
+			if err := read.Event([]byte(event)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u := r.Extra.Usage; u.InputTokens != 60 || u.OutputTokens != want {
+			t.Errorf("%s: %+v, want %d output tokens", end, u, want)
+		}
+	}
+}
+
+func TestEmbeddingsWithATotalAlone(t *testing.T) {
+	if got, want := EmbeddingUsage(middleware.DialectChat, []byte(`{"usage":{"total_tokens":9}}`)), (sdk.Usage{InputTokens: 9}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

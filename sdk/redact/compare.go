@@ -3,19 +3,21 @@ package redact
 import (
 	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
+	"unicode/utf16"
 )
 
 // A secret is recognized in any spelling of which its letters and digits are left: broken over
 // lines, with blanks, colons or invisible characters between, in either case. So spelled it
-// may stand in hexadecimal digits, base32 or base64 as well, at any place of a group, and
-// without some of its ends. Each form that a secret can have so is a needle; its parts of
+// may stand in hexadecimal digits, base32 or base64 as well, in UTF-8 or UTF-16, at any place of a
+// group, and without some of its ends. Each form that a secret can have so is a needle; its parts of
 // anchorLength are looked up at each place of a text.
 const (
 	anchorLength = 8
 	// leastRun is the shortest part of a needle that is one, and leastShare which share of it.
-	leastRun, leastShare = 2 * anchorLength, 0.6
+	leastRun, leastShare = 2 * anchorLength, 0.55
 )
 
 // folded are letters, in lower case, and digits; 0 is what counts nothing.
@@ -46,22 +48,37 @@ type anchor struct {
 // needles are the forms of secrets. The zero value has none.
 type needles struct {
 	anchors map[uint64][]anchor
-	marks   [1 << 10]uint64 // which anchors there may be, by their hash
+	marks   [1 << 11]uint64 // which anchors there may be, by their hash
 }
 
 func hash(key uint64) (word int, bit uint64) {
-	h := key * 0x9E3779B97F4A7C15 >> 48
+	h := key * 0x9E3779B97F4A7C15 >> 47
 	return int(h >> 6), 1 << (h & 63)
 }
 
 // add adds the forms of a secret.
 func (n *needles) add(secret string) {
 	n.addNeedle(fold(secret))
-	n.addNeedle(hex.EncodeToString([]byte(secret)))
+	little, big := []byte{}, []byte{}
+	for _, unit := range utf16.Encode([]rune(secret)) {
+		little, big = binary.LittleEndian.AppendUint16(little, unit), binary.BigEndian.AppendUint16(big, unit)
+	}
+	for _, text := range [][]byte{[]byte(secret), little, big} {
+		n.addEncoded(text)
+	}
+}
+
+// addEncoded adds the forms of bytes in digits.
+func (n *needles) addEncoded(secret []byte) {
+	n.addNeedle(hex.EncodeToString(secret))
 	for _, e := range []struct {
 		encode       func([]byte) string
 		group, digit int // bytes and bits
-	}{{base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString, 5, 5}, {base64.RawStdEncoding.EncodeToString, 3, 6}} {
+	}{
+		{base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString, 5, 5},
+		{base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString, 5, 5},
+		{base64.RawStdEncoding.EncodeToString, 3, 6},
+	} {
 		for shift := range e.group {
 			text := e.encode(append(make([]byte, shift), secret...))
 			// The digits at the ends hold bits of what is beside the secret.

@@ -29,8 +29,10 @@ type view struct {
 	units []unit
 	at    []int32
 	bits  int
-	// isTail says that more may come after the text.
-	isTail bool
+	// isTail says that more may come after the text, and hasOpenEscapes that its last word is
+	// mostly escapes: only what comes says what they stand for.
+	isTail, hasOpenEscapes bool
+	openEscapes            int // where they begin in the first source
 }
 
 type unit struct{ from, to int32 }
@@ -63,6 +65,9 @@ func (v *view) end(i int) int {
 // for nothing yet.
 func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	if v.isTail {
+		if at := openEscapes(v.text); at < len(v.text) {
+			v.hasOpenEscapes, v.openEscapes = true, v.start(at)
+		}
 		v.text = withoutPartial(v.text)
 	}
 	whole := func(v *view) {

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -38,6 +39,43 @@ func TestNestedEscapesInPieces(t *testing.T) {
 		shown += stream.End()
 		if len(r.find(shown, true)) > 0 || !strings.Contains(shown, Mark) || !strings.HasPrefix(shown, before) || !strings.HasSuffix(shown, after) {
 			t.Errorf("depth %d: %s\nis shown as %s", depth, text, shown)
+		}
+	}
+}
+
+// Of a secret in encodings within one another no more is let through in pieces than in whole.
+func TestNestedEncodingsInPieces(t *testing.T) {
+	const secret = "sk-proj-4fT9xQ2mLb7RwZk1VhN8sYdC3uJe6GaPo5Ii0Xr"
+	b64 := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	each := func(form string) func(string) string {
+		return func(s string) string {
+			var b strings.Builder
+			for i := range len(s) {
+				fmt.Fprintf(&b, form, s[i])
+			}
+			return b.String()
+		}
+	}
+	hexes, percents, entities, escapes := each("%02x"), each("%%%02x"), each("&#x%x;"), each(`\u%04x`)
+	amp := func(s string) string { return strings.ReplaceAll(s, "&", "&amp;") }
+	for name, text := range map[string]string{
+		"base64 thrice": b64(b64(b64(secret))), "base64 of percents": b64(percents(secret)), "entities twice": amp(amp(entities(secret))), "base64 of escapes": b64(escapes(secret)),
+		"hex thrice": hexes(hexes(hexes(secret))), "percents thrice": strings.ReplaceAll(strings.ReplaceAll(percents(secret), "%", "%25"), "%", "%25"),
+	} {
+		r := New(secret)
+		if got := r.Known(text); strings.Contains(got, text[:len(text)/2]) {
+			t.Errorf("%s: whole %s", name, got)
+		}
+		for _, size := range []int{1, 3, 7, 60} {
+			s := r.Stream()
+			shown := ""
+			for from := 0; from < len(text); from += size {
+				shown += s.Next(text[from:min(from+size, len(text))])
+			}
+			shown += s.End()
+			if n := len(strings.ReplaceAll(shown, Mark, "")); n > len(text)/4 {
+				t.Errorf("%s, %d at a time: %d of %d letters are shown", name, size, n, len(text))
+			}
 		}
 	}
 }

@@ -180,8 +180,19 @@ func (r *Redactor) pendingStart(s string, least int) int {
 		return at
 	}
 	r.walk(view{text: s[begin:], isTail: true}, run, nested, func(v *view) {
+		if !v.isTail {
+			return
+		}
+		if v.hasOpenEscapes && v.source != nil {
+			at = min(at, begin+v.openEscapes)
+		}
+		r.needles.each(v.text, func(part span, _, isOpen bool) {
+			if isOpen {
+				at = min(at, begin+v.start(part.from))
+			}
+		})
 		for _, secret := range r.secrets {
-			if n := endsWithin(v.text, secret, min(least, len(secret)/2)); v.isTail && n > 0 {
+			if n := endsWithin(v.text, secret, min(least, len(secret)/2)); n > 0 {
 				at = min(at, begin+v.start(len(v.text)-n))
 			}
 		}
@@ -192,7 +203,7 @@ func (r *Redactor) pendingStart(s string, least int) int {
 // openEscapes returns where the last word of s begins if it is mostly escapes, which may lie
 // in one another: only its end says what they stand for. len(s) is nowhere.
 func openEscapes(s string) int {
-	const longest, perEscape = 16 << 10, 12
+	const longest, perEscape = 16 << 10, 32
 	at := strings.LastIndexAny(s, " \t\n") + 1
 	n := 0
 	for i := at; i < len(s); i++ {

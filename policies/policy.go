@@ -369,7 +369,7 @@ type Trace struct {
 type Retention struct {
 	// Records of steps, from when the step began. Sums by day stay.
 	Traces time.Duration `policy:"traces" min:"0" default:"2160h"`
-	// Accounts of runs, from when the run began, and of periods that are over; sums of runs, from their newest step. What a
+	// Accounts and sums of runs, from their newest step (where steps are not recorded in the store, accounts from when the run began), and accounts of periods that are over. What a
 	// cap may still go by stays.
 	Accounts time.Duration `policy:"accounts" min:"0" default:"2160h"`
 	// Conversations that were idle for longer than `session.idle_timeout`, and other notes that processes share, from when they ended.

@@ -31,7 +31,8 @@ func newPruneCommand(s Streams) *cobra.Command {
 		Long: `What does a store hold for longer than it has to? Deletes traces, accounts, conversations
 and jobs that are older than the policy's retention block keeps them, in small batches
 beside what is at work. "stepfall serve" does the same by itself. Sums by day stay, and so
-does what a cap may still go by.`,
+does what a cap may still go by; a run that asks again when its account is gone has its
+whole cap anew.`,
 		Example: `  stepfall prune --store fleet.db --policy policy.hcl
   stepfall prune --store fleet.db --older 720h`,
 		Args: cobra.NoArgs, Annotations: hasJSON(),

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"bufio"
 	"context"
 	"database/sql"
@@ -178,6 +179,40 @@ func TestAttackDamagedFile(t *testing.T) {
 					t.Error("opened again, the cap was passed")
 				}
 			})
+		}
+	}
+}
+
+// A file that is damaged while it is open is missed within seconds, also where what was read of
+// it before would do.
+func TestDamageIsNoticed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s := open(t, path)
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := info.Size(); size > 4096 {
+			if _, err := file.WriteAt(bytes.Repeat([]byte{0xA5}, int(size)-4096), 4096); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for until := time.Now().Add(5 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		err := s.Settle(t.Context(), 1, nil)
+		if errors.Is(err, sdk.ErrStoreUnavailable) {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("settling gives %v", err)
 		}
 	}
 }

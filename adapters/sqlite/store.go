@@ -30,7 +30,8 @@ type Store struct {
 	read, writer *sql.DB
 	conn         *sql.Conn
 	statements   map[string]*sql.Stmt
-	changes      int64 // of all processes, as run last saw it
+	changes      int64     // of all processes, as run last saw it
+	forgot       time.Time // when the writer's pages were last read anew
 	jobs         chan *job
 	closed       chan struct{} // by Close: no further change is taken
 	ended        chan struct{} // by run: no further change is made
@@ -153,15 +154,16 @@ func isRefused(err error) bool {
 	return false
 }
 
-// fault says what an error of SQLite means: a file that is locked, full or cannot be read or
-// written is sdk.ErrStoreUnavailable.
+// fault says what an error of SQLite means: a file that is locked, full, damaged or cannot
+// be read or written is sdk.ErrStoreUnavailable.
 func fault(err error) error {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
 	}
 	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL:
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL,
+		sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
@@ -83,11 +84,20 @@ func (s *Store) run() {
 	}
 }
 
+// forgetEvery is how often pages are read anew, so that damage to the file is noticed.
+const forgetEvery = 2 * time.Second
+
 // commit makes changes in one transaction; each that fails is taken back alone.
 func (s *Store) commit(batch []*job) {
 	err := func() error {
 		if err := s.checkFiles(); err != nil {
 			return err
+		}
+		if now := time.Now(); now.Sub(s.forgot) >= forgetEvery {
+			if err := s.exec("PRAGMA shrink_memory"); err != nil {
+				return err
+			}
+			s.forgot = now
 		}
 		if err := s.exec("BEGIN IMMEDIATE"); err != nil {
 			return err

@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"fmt"
+	"math"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -123,7 +124,7 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
 	switch {
 	case input > d.input:
-		return fmt.Sprintf("%.0f input tokens are reported of a request that can cause %.0f", input, d.input)
+		return fmt.Sprintf("%.0f input tokens are reported of a request that can cause %.0f", input, math.Floor(d.input))
 	case output > d.output:
 		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
 	case u.HostedCalls > d.hostedCalls:
@@ -132,6 +133,8 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
 		return "no output tokens are reported beside an answer"
+	case answer != nil && input == 0 && d.price.Input > 0:
+		return "no input tokens are reported"
 	}
 	return ""
 }

@@ -34,7 +34,7 @@ var (
 		output: "output_tokens", reasoning: "output_tokens_details.reasoning_tokens", total: "total_tokens", inputAll: true, outputAll: true,
 	}
 	messagesUsage = usageFields{
-		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", hosted: "server_tool_use.web_search_requests", outputAll: true,
+		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens cache_creation.ephemeral_1h_input_tokens cache_creation.ephemeral_5m_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", hosted: "server_tool_use.web_search_requests", outputAll: true,
 	}
 	geminiUsage = usageFields{
 		input: "promptTokenCount", more: "toolUsePromptTokenCount", cached: "cachedContentTokenCount", output: "candidatesTokenCount", reasoning: "thoughtsTokenCount", total: "totalTokenCount", inputAll: true,

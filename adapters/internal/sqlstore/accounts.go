@@ -44,12 +44,13 @@ func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pr
 			"DELETE FROM @bodies WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
 			"DELETE FROM @steps WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
 		}},
-		// Of an account that has a period the latest stays, which may not be over; what is
-		// held is settled some day.
+		// Of an account that has a period the latest stays, which may not be over, and that of
+		// a run that goes on; what is held is settled some day.
 		{r.Accounts, &n.Accounts, []string{
 			strings.ReplaceAll(`DELETE FROM # WHERE (account, period) IN (SELECT account, period FROM # AS a WHERE begun_ns < $1
 				AND (account LIKE 'run %' AND period = 0 OR EXISTS (SELECT 1 FROM # AS n WHERE n.account = a.account AND n.period > a.period))
-				AND (account, period) NOT IN (SELECT account, period FROM @holds) LIMIT $2)`, "#", d.Accounts),
+				AND (account, period) NOT IN (SELECT account, period FROM @holds)
+				AND account NOT IN (SELECT 'run "' || tenant || '" "' || run || '"' FROM @runs WHERE last_ns >= $1) LIMIT $2)`, "#", d.Accounts),
 			"DELETE FROM @runs WHERE (tenant, run) IN (SELECT tenant, run FROM @runs WHERE last_ns < $1 ORDER BY last_ns, run LIMIT $2)",
 		}},
 		{r.Sessions, &n.Sessions, []string{"DELETE FROM @notes WHERE (kind, name) IN (SELECT kind, name FROM @notes WHERE until_ns < $1 LIMIT $2)"}},

@@ -188,8 +188,12 @@ func pruning(t *testing.T, e Engine) {
 	day := 24 * time.Hour
 	e.Clock(t, s, time.Now().Add(-100*day))
 	run := store.RunAccount("blue", "nightly")
+	active := trace(1)
+	active.Tenant, active.Run, active.Start = "blue", "active", time.Now()
+	must(t, s.Record(t.Context(), Entries([]*sdk.Trace{active})))
 	for id, c := range []store.Charge{
 		{Account: run}, {Account: store.RunAccount("blue", "held")}, {Account: store.TenantAccount("blue")}, {Account: "key requests", Period: time.Hour}, {Account: "yearly", Period: 365 * day},
+		{Account: store.RunAccount("blue", "active")},
 	} {
 		c.Amount, c.Cap = 5, 9
 		must(t, s.Reserve(t.Context(), int64(id+1), []store.Charge{c}, 1000*day))
@@ -219,7 +223,7 @@ func pruning(t *testing.T, e Engine) {
 	for _, b := range list {
 		left = append(left, fmt.Sprint(b.Account, " ", b.Spent, " ", b.Reserved))
 	}
-	want := []string{"key requests 0 1", `run "blue" "held" 0 5`, `run "blue" "new" 0 1`, `tenant "blue" 5 0`, "yearly 5 0"}
+	want := []string{"key requests 0 1", `run "blue" "active" 5 0`, `run "blue" "held" 0 5`, `run "blue" "new" 0 1`, `tenant "blue" 5 0`, "yearly 5 0"}
 	if diff := cmp.Diff(want, left); diff != "" {
 		t.Error(diff)
 	}

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
-	"bytes"
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"

@@ -106,7 +106,7 @@ var costBuckets = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 
 // only towards what a holdout measures.
 func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
-		r.accounts.tenant(r.tenants.label(t.Tenant)).Record(ctx, t)
+		r.accounts.record(ctx, r.tenants.label(t.Tenant), t)
 		return
 	}
 	end := t.Start.Add(t.Duration)

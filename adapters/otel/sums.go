@@ -83,7 +83,7 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	if len(asked) > 1 {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
 	}
-	s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
+	s.accounts.record(ctx, tenant.Value.AsString(), t)
 }
 
 // leastUSD is the unit in which dollars are added up, so that sums of many small amounts are
@@ -133,16 +133,29 @@ func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.
 	}
 }
 
-// tenantAccounts are what the steps of each tenant come to.
+// tenantAccounts are what the steps of each tenant come to, and those of all: a baseline is
+// estimated from the steps at hand, so that the tenants' savings do not add up to those of all.
 type tenantAccounts struct {
-	mu sync.RWMutex
-	of map[string]*savings.Account
+	all savings.Account
+	mu  sync.RWMutex
+	of  map[string]*savings.Account
+}
+
+// record takes in a step.
+func (a *tenantAccounts) record(ctx context.Context, tenant string, t *sdk.Trace) {
+	a.all.Record(ctx, t)
+	a.tenant(tenant).Record(ctx, t)
 }
 
 // observe makes the instruments that show them.
 func (a *tenantAccounts) observe(meter metric.Meter) error {
 	saved, err := meter.Float64ObservableUpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
 		metric.WithDescription("What always asking the dearest model would have cost, less what was spent, by tenant; 0 with one model alone"))
+	if err != nil {
+		return err
+	}
+	savedByAll, err := meter.Float64ObservableUpDownCounter("stepfall.saved.all", metric.WithUnit("{USD}"),
+		metric.WithDescription("The same of all tenants together, as traces and pages show it, which is not the sum of the tenants'"))
 	if err != nil {
 		return err
 	}
@@ -162,6 +175,7 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveFloat64(savedByAll, a.all.Result().SavedUSD)
 		a.mu.RLock()
 		defer a.mu.RUnlock()
 		for name, account := range a.of {
@@ -181,7 +195,7 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 			o.ObserveFloat64(quality, r.Quality.Mean, metric.WithAttributes(tenant, attribute.String("basis", basis)))
 		}
 		return nil
-	}, saved, quality, gain, success)
+	}, saved, savedByAll, quality, gain, success)
 	return err
 }
 

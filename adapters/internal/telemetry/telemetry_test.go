@@ -104,7 +104,7 @@ func TestMetricsSayWhatStepsCost(t *testing.T) {
 		`stepfall_tokens_total{direction="input",model="small",tenant="t0"} 5`,
 		`stepfall_escalations_total{tenant="t0"} 1`,
 		`stepfall_requests_refused_total{reason="budget"} 1`,
-		`stepfall_saved{tenant="t0"} -0.015`, `stepfall_quality{basis="measured",tenant="t0"} 1`,
+		`stepfall_saved{tenant="t0"} -0.015`, `stepfall_saved_all `, `stepfall_quality{basis="measured",tenant="t0"} 1`,
 		`stepfall_account_reserved{account="tenant \"t0\""} 0.5`,
 		`stepfall_store_up 1`,
 		`stepfall_circuits_open 1`,

@@ -1,10 +1,13 @@
 package middleware
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -93,10 +96,18 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	}
 	info := InfoFrom(ctx)
 	call := &embedding{e: m.embedder, request: request}
+	if m.embedder.engine.HasCap() {
+		var err error
+		if call.request, call.unsent, err = countedEmbedding(request); err != nil {
+			return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: err.Error()}
+		}
+	}
 	result, err := m.embedder.engine.Run(ctx, step.Request{
 		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
 		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
 		PromptBytes: len(request), // as it is written it has more bytes than tokens
+		// An input that is no text stands for a file.
+		ContextReads: bytes.Count(request, []byte("{")) - 1,
 		Exclude:     func(i int) string { return m.embedder.targets[i].exclude() },
 	})
 	m.report(ctx, result)
@@ -118,6 +129,24 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 type embedding struct {
 	e       *embedder
 	request json.RawMessage
+	unsent  []string
+}
+
+// countedEmbeddings are the members of requests for embeddings that cost nothing.
+var countedEmbeddings = newMembers("dimensions embedding_types encoding_format input input_type keep_alive late_chunking model normalized options output_dimension output_dtype task truncate truncation user")
+
+// countedEmbedding returns a request without what is not known to cost nothing, and its names.
+func countedEmbedding(request json.RawMessage) (counted json.RawMessage, unsent []string, err error) {
+	var own map[string]json.RawMessage
+	if err := json.Unmarshal(request, &own); err != nil {
+		return nil, nil, err
+	}
+	kept := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		countedEmbeddings.keep(kept, name, "", own[name], &unsent)
+	}
+	counted, err = json.Marshal(kept)
+	return counted, unsent, err
 }
 
 // Call makes one call: it implements [step.Caller].
@@ -139,5 +168,5 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 		return nil, failed
 	}
 	d.record(nil)
-	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop"}, nil
+	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop", NotSent: e.unsent}, nil
 }

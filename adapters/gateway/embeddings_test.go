@@ -63,8 +63,8 @@ func TestEmbeddings(t *testing.T) {
 	if w.Code != http.StatusOK || body.Get("model").Str != "vectors" || body.Get("data.0.embedding.0").Num != 0.25 || body.Get("usage.total_tokens").Num != 10 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	if len(v.asked) != 1 || v.asked[0] != request {
-		t.Errorf("the model was asked %q", v.asked)
+	if len(v.asked) != 1 || v.asked[0] != `{"input":["a"],"model":"vectors"}` || !strings.Contains(w.Header().Get(gateway.HeaderNotSent), "novel") {
+		t.Errorf("under a cap the model was asked %q, not sent %q", v.asked, w.Header().Get(gateway.HeaderNotSent))
 	}
 	for name, want := range map[string]string{gateway.HeaderCostUSD: "0.001", gateway.HeaderModel: "vectors", gateway.HeaderModels: "vectors"} {
 		if got := w.Header().Get(name); got != want {

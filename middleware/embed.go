@@ -108,7 +108,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 		PromptBytes: len(request), // as it is written it has more bytes than tokens
 		// An input that is no text stands for a file.
 		ContextReads: bytes.Count(request, []byte("{")) - 1,
-		Exclude:     func(i int) string { return m.embedder.targets[i].exclude() },
+		Exclude:      func(i int) string { return m.embedder.targets[i].exclude() },
 	})
 	m.report(ctx, result)
 	if err != nil {

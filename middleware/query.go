@@ -192,13 +192,33 @@ func (s *size) addRaw(p RawPart) {
 	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
 	kind := jsonText(own["type"])
 	_, isText := p.Instead.(llms.TextContent)
-	isInline := slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
 	switch {
 	case kind == "":
 		s.addMembers(own)
-	case !isInline && !isText:
+	case !isInlineType(kind) && !isText:
 		s.unknown++
+	default:
+		s.addParts(own["content"])
+		s.addParts(own["output"])
 	}
+}
+
+// addParts counts the files among the parts of an answer of a tool.
+func (s *size) addParts(raw json.RawMessage) {
+	var parts []struct{ Type string }
+	if json.Unmarshal(raw, &parts) != nil {
+		parts = make([]struct{ Type string }, 1)
+		_ = json.Unmarshal(raw, &parts[0]) // a text has none
+	}
+	for _, part := range parts {
+		if part.Type != "" && !isInlineType(part.Type) && !strings.Contains(part.Type, "image") {
+			s.unknown++
+		}
+	}
+}
+
+func isInlineType(kind string) bool {
+	return slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
 }
 
 // addMembers counts the members of messages and parts that an API is given as they came, each of
@@ -260,6 +280,8 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 						s.add(inner.MIMEType, inner.Data)
 					case FilePart:
 						s.add(inner.MIMEType, inner.Data)
+					case RawPart:
+						s.addRaw(inner)
 					}
 				}
 				s.bytes += len(p.Content)

@@ -100,7 +100,8 @@ Requests under way at once (--limit streams) of a killed process end after a min
 		Use: "ls", Short: "List the keys, or with --by what was spent",
 		Long: `List the keys, or with --by what was spent.
 
-Spent and reserved count against the cap of a key: reserved is what calls under way may
+Spent and reserved count against the cap of a key, and stand for nothing where it has none
+("key ls --by key" has what every key spent): reserved is what calls under way may
 cost, and what servers lease. Unsettled is what of spent was reserved for calls whose
 process died: nobody knows whether it was billed, and "key set KEY --release" takes it back.`, Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key ls --store fleet.db
@@ -327,7 +328,8 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	})
 }
 
-// keyBalance is a key with what its cap's account holds in the present period.
+// keyBalance is a key with what its cap's account holds in the present period: nothing where it
+// has no cap.
 type keyBalance struct {
 	store.Key
 
@@ -361,7 +363,11 @@ func (p *printer) keys(list []keyBalance) {
 		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
-		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), usd(k.SpentUSD), usd(k.ReservedUSD), usd(k.UnsettledUSD), limitOf(float64(k.RequestsPerMinute)),
+		spent, reserved, unsettled := "", "", "" // without a cap nothing is counted by it
+		if k.CapUSD > 0 {
+			spent, reserved, unsettled = usd(k.SpentUSD), usd(k.ReservedUSD), usd(k.UnsettledUSD)
+		}
+		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), spent, reserved, unsettled, limitOf(float64(k.RequestsPerMinute)),
 			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
 	}
 	t.print()

@@ -321,6 +321,9 @@ func (p *printer) calls(t *sdk.Trace) {
 	tab.print()
 	p.causes(t)
 	for _, c := range t.Calls {
+		if c.UsageDoubt != "" {
+			p.f("\nwhat %s used is estimated: %s\n", c.Model, c.UsageDoubt)
+		}
 		if len(c.NotSent) > 0 {
 			p.f("\nnot sent to %s, whose API has no word for it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
 		}

@@ -97,7 +97,8 @@ type JSONLines struct {
 // OpenJSONLines opens or makes the file, readable by its owner only. When it would
 // grow beyond maxSize bytes it is renamed to path.1, the one of that name to path.2 and
 // so on, and a new one begun; 0 is no limit. Of those that were renamed the newest
-// maxFiles are kept.
+// maxFiles are kept. A file that somebody else renames or removes is begun anew; one that
+// grows by several processes must not be rotated by more than one of them.
 func OpenJSONLines(path string, maxSize int64, maxFiles int) (*JSONLines, error) {
 	j := &JSONLines{path: path, maxSize: maxSize, maxFiles: maxFiles}
 	if err := j.open(); err != nil {
@@ -123,7 +124,8 @@ func (j *JSONLines) open() error {
 	// A crash may have cut the last line short: begin a new one.
 	var last [1]byte
 	if _, err := file.ReadAt(last[:], j.size-1); err == nil && last[0] != '\n' {
-		return j.write([]byte("\n"))
+		_, err = file.WriteString("\n")
+		return err
 	}
 	return nil
 }
@@ -191,16 +193,38 @@ func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	j.failing = failed
 }
 
+// follow goes on with the file at the path, where somebody has put the one that is open aside.
+func (j *JSONLines) follow() error {
+	opened, err := j.file.Stat()
+	if err != nil {
+		return err
+	}
+	if now, err := os.Stat(j.path); err == nil && os.SameFile(now, opened) {
+		j.size = now.Size() // another process may write to it too
+		return nil
+	}
+	return j.reopen(func() error { return nil })
+}
+
+// reopen closes the file, and opens the path anew after what is done between.
+func (j *JSONLines) reopen(between func() error) error {
+	err := j.file.Close()
+	j.file = nil
+	if err == nil {
+		err = between()
+	}
+	if err == nil {
+		err = j.open()
+	}
+	return err
+}
+
 func (j *JSONLines) write(line []byte) error {
+	if err := j.follow(); err != nil {
+		return err
+	}
 	if j.maxSize > 0 && j.size > 0 && j.size+int64(len(line)) > j.maxSize {
-		if err := j.file.Close(); err != nil {
-			return err
-		}
-		j.file = nil
-		if err := j.rotate(); err != nil {
-			return err
-		}
-		if err := j.open(); err != nil {
+		if err := j.reopen(j.rotate); err != nil {
 			return err
 		}
 	}

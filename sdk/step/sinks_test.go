@@ -48,6 +48,27 @@ func TestRotationKeepsAStatedNumberOfFiles(t *testing.T) {
 	}
 }
 
+// A file that was renamed or removed is begun anew, and nothing is lost.
+func TestTheFileAtThePathIsWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	j, err := step.OpenJSONLines(path, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, put := range []func() error{func() error { return nil }, func() error { return os.Rename(path, path+".old") }, func() error { return os.Remove(path) }} {
+		if err := put(); err != nil {
+			t.Skip(err) // an open file cannot be moved here
+		}
+		j.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint("id", i)})
+		if data, err := os.ReadFile(path); err != nil || strings.Count(string(data), "\n") != 1 || !strings.Contains(string(data), fmt.Sprint("id", i)) {
+			t.Errorf("%d: the file has %s, %v", i, data, err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	// A crash left half a line.

@@ -33,8 +33,8 @@ type Lines struct {
 	batch []store.Entry
 }
 
-// OpenLines opens a file of JSON lines, and the one that it was renamed to when it
-// had grown too large (path.1), if there is one. warn, when not nil, is called with the
+// OpenLines opens a file of JSON lines, and those that it was renamed to when it had grown
+// too large (path.1, path.2 and so on). warn, when not nil, is called with the
 // number of each line that is no trace, such as one that a crash cut short.
 func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, error) {
 	file, err := os.Open(path)
@@ -46,9 +46,12 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 		return nil, errors.Join(err, file.Close())
 	}
 	l.file = file
-	if older, err := os.Open(path + ".1"); err == nil {
-		_, err = l.read(ctx, older, 0)
-		if err = errors.Join(err, older.Close()); err != nil {
+	older := 0
+	for fileExists(fmt.Sprint(path, ".", older+1)) {
+		older++
+	}
+	for ; older > 0; older-- {
+		if err := l.readWhole(ctx, fmt.Sprint(path, ".", older)); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
@@ -57,6 +60,24 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// readWhole reads a file that grows no more. One that is renamed meanwhile is not there.
+func (l *Lines) readWhole(ctx context.Context, path string) error {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = l.read(ctx, file, 0)
+	return errors.Join(err, file.Close())
 }
 
 // ReadLines reads JSON lines to their end; the last one may lack its line break. See

@@ -68,6 +68,10 @@ func TestCompatibleServers(t *testing.T) {
 		"Groq's choices":    {"api.groq.com", "llama-3.3-70b", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{N: new(2)}, "takes no n above 1", nil},
 		"DeepSeek's images": {"api.deepseek.com", "deepseek-chat", shown, llms.CallOptions{}, middleware.Params{}, "takes no image/png", nil},
 		"DeepSeek's files":  {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{own}}}, llms.CallOptions{}, middleware.Params{}, "takes no application/pdf", nil},
+		"JSON":              {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `{"content":"Answer with a JSON object.","role":"system"},{"content":"hi","role":"user"}`, nil},
+		"JSON asked":        {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "in Json")}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `"messages":[{"content":"in Json","role":"user"}]`, nil},
+		"JSON by a schema": {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{}`)}},
+			`"messages":[{"content":"hi","role":"user"}]`, nil},
 		"templates": {"localhost", "qwen3", []llms.MessageContent{system, system, user, system}, llms.CallOptions{}, middleware.Params{},
 			`[{"content":"be brief\n\nbe brief","role":"system"},{"content":"hi\n\nbe brief","role":"user"}]`, []string{"system role within the conversation"}},
 	} {

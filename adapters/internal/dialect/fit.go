@@ -28,7 +28,11 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if l.ToolProperties || p.Dialect != "" {
 		notSent = append(notSent, l.fitTools(o, p)...)
 	}
-	if long := l.cutDescriptions(o); long != "" {
+	long := l.cutDescriptions(o)
+	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) {
+		long = strings.TrimSpace(long + "\n\n" + askForJSON)
+	}
+	if long != "" {
 		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, long))
 	}
 	if l.ClosedSchema && p.Schema != nil {
@@ -67,7 +71,7 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
 		p.MaxTokens = &l.MinTokens
 	}
-	for _, id := range []*string{&p.User, &p.SafetyIdentifier} {
+	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
 		if l.UserID > 0 && len(*id) > l.UserID {
 			sum := sha256.Sum256([]byte(*id))
 			*id = hex.EncodeToString(sum[:])
@@ -86,6 +90,17 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		p.ReasoningEffort = l.ToolEffort
 	}
 	return notSent
+}
+
+// askForJSON is what the system says where JSON is asked for and nobody says so.
+const askForJSON = "Answer with a JSON object."
+
+// saysJSON reports whether the system or the user has said the word.
+func saysJSON(messages []llms.MessageContent) bool {
+	return slices.ContainsFunc(messages, func(m llms.MessageContent) bool {
+		text, _ := textOf(m.Parts)
+		return !isRole(m, llms.ChatMessageTypeAI) && strings.Contains(strings.ToLower(text), "json")
+	})
 }
 
 // hasFailure reports whether the result of a tool says that it failed.

@@ -77,13 +77,15 @@ type Limits struct {
 	// mapped. ExactID wants all of them as long as that, without signs.
 	CallID  int
 	ExactID bool
-	// UserID is the longest id of an end user. Longer ones are hashed.
+	// UserID is the longest id of an end user, and key of a cache. Longer ones are hashed.
 	UserID int
 	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
 	// nothing is not sent; what is not mapped goes as it is.
 	Effort, Tier map[string]string
 	// Thinking maps types of thinking in Messages; what is mapped to nothing is not sent.
 	Thinking map[string]string
+	// SaysJSON is set where the conversation has to ask for JSON, too, for an answer in it.
+	SaysJSON bool
 	// ToolEffort is the only effort that the model takes together with tools; "" is any.
 	ToolEffort string
 	// NoForcedTool is set for a model that is not made to call a tool.

@@ -102,6 +102,7 @@ func TestFit(t *testing.T) {
 		"hot":            {&claude, middleware.Params{Temperature: new(1.5)}, middleware.Params{Temperature: new(1.0)}, []string{"Temperature above 1"}},
 		"beyond all":     {&claude, middleware.Params{Temperature: new(7.0)}, middleware.Params{Temperature: new(7.0)}, nil},
 		"short":          {&responses, middleware.Params{MaxTokens: new(1)}, middleware.Params{MaxTokens: new(16)}, nil},
+		"key of a cache": {&responses, middleware.Params{PromptCacheKey: strings.Repeat("u", 65)}, middleware.Params{PromptCacheKey: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
 		"metadata":       {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, SafetyIdentifier: strings.Repeat("u", 65)}, middleware.Params{SafetyIdentifier: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, []string{"Metadata"}},
 		"stored":         {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, nil},
 		"new sampling":   {&opus, middleware.Params{Temperature: new(0.2), TopK: new(3), ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "xhigh"}, []string{"Temperature", "TopK"}},

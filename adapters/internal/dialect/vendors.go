@@ -47,6 +47,9 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		ToolProperties: true,
 		// Results are texts; https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
 		NoFailures: true,
+		// "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'";
+		// https://github.com/simonw/llm/issues/373, of DeepSeek https://github.com/vercel/ai/issues/7913
+		SaysJSON: true,
 		// Anthropic's word, which no other has; https://platform.claude.com/docs/en/api/service-tiers
 		Tier: map[string]string{"standard_only": ""},
 	}
@@ -66,8 +69,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	// "must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of
 	// 64"; https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
 	l.ToolName, l.ToolSigns = 64, "-_"
-	// "string too long. Expected a string with maximum length 64", of user and
-	// safety_identifier; https://platform.openai.com/docs/guides/safety-best-practices
+	// "string too long. Expected a string with maximum length 64", of user, safety_identifier and prompt_cache_key;
+	// https://platform.openai.com/docs/guides/safety-best-practices, https://github.com/theopenco/llmgateway/pull/3110
 	l.UserID = 64
 	// "array schema missing items", "'required' is required to be supplied and to be an array including every key in
 	// properties"; https://platform.openai.com/docs/guides/structured-outputs#supported-schemas

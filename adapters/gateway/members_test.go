@@ -224,7 +224,7 @@ func TestUnknownMembersOfEvents(t *testing.T) {
 func TestUnknownMembersAreNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
 	for want, api := range map[string]exampleAPI{
-		"context_management, tools": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
+		"context_management, tools.cache_control": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
 			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
 		"response_format, web_search_options": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"}],"web_search_options":{},
 			"response_format":{"type":"json_schema","novel":1,"json_schema":{"name":"a","schema":{"type":"object"}}}}`},
@@ -236,11 +236,29 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 			{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"boom"}]}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`},
 		"system role within the conversation": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"},{"role":"system","content":"be brief"},{"role":"user","content":"go on"}]}`},
-		"content of another API":              {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
+		"novel":                               {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
+		"cache_control, citations": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],
+			"messages":[{"role":"user","content":[{"type":"document","citations":{"enabled":true},"cache_control":{"type":"ephemeral"},"source":{"type":"text","media_type":"text/plain","data":"a"}}]}]}`},
+		"name, detail": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},
+			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
 		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != want {
 			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
+		}
+	}
+}
+
+// What a model of the client's own API is told is not named, and what its vendor does not take is.
+func TestOwnMembersAreNotNamed(t *testing.T) {
+	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
+	for request, api := range map[string]exampleAPI{
+		`{"max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1,"cache_control":{"type":"ephemeral"}}]}]}`:                                                       claude,
+		`{"messages":[{"role":"user","name":"ann","novel":1,"content":[{"type":"text","text":"hi","cache_control":{}},{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}}]}]}`: chat,
+	} {
+		_, w := askExample(t, api, request, upstream{whole: api.answer})
+		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != "" {
+			t.Errorf("%s: %q is not sent; status %d: %s", request, got, w.code, w.body)
 		}
 	}
 }

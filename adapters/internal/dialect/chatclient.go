@@ -82,7 +82,7 @@ func (chat) Write(c *Call) (Object, error) {
 func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {
-		message.keepOnly(c.Limits.MessageMembers)
+		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
 		calls := message["tool_calls"] != nil
 		if c.Limits.NoBlank && !calls && message["role"] != "tool" && message["content"] == "" {
 			continue

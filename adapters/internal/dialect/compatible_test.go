@@ -60,6 +60,8 @@ func TestCompatibleServers(t *testing.T) {
 			middleware.Params{Seed: new(7), User: "ann", Store: new(false), ReasoningEffort: "medium", LogProbs: new(false), Extra: map[string]json.RawMessage{"prompt_cache_retention": json.RawMessage(`"24h"`)}, Dialect: middleware.DialectChat},
 			`{"messages":[{"content":"hi","role":"user"},{"content":"Sure: ","prefix":true,"role":"assistant"}],"model":"mistral-small-latest","random_seed":7,"reasoning_effort":"high"}`,
 			[]string{"logprobs", "prompt_cache_retention", "store", "user"}},
+		"Mistral's speakers": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{middleware.NamePart{Name: "ann"}, llms.TextContent{Text: "hi"}}}}, llms.CallOptions{}, middleware.Params{},
+			`"messages":[{"content":"hi","role":"user"}]`, []string{"name"}},
 		"a tool without arguments": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{user}, llms.CallOptions{Tools: []llms.Tool{{Function: &llms.FunctionDefinition{Name: "look"}}}}, middleware.Params{},
 			`"parameters":{"properties":{},"type":"object"}`, nil},
 		"xAI":               {"api.x.ai", "grok-4", []llms.MessageContent{user}, llms.CallOptions{StopWords: []string{"x"}}, middleware.Params{ReasoningEffort: "high", PresencePenalty: new(.5)}, `{"messages":[{"content":"hi","role":"user"}],"model":"grok-4"}`, []string{"ReasoningEffort", "PresencePenalty"}},

@@ -110,15 +110,21 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 func foreign(p *middleware.Params, field string) (names []string) {
 	if field == "Extra" {
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
-			isOwn := name == "include" && includesOnlyOwn(p.Extra[name])
-			if name == "tool_choice" { // the tools that it allows are all that is offered, see Limits.fitTools
-				_, allowed := allowedTools(p)
-				isOwn = allowed != nil
-			}
-			if !isOwn {
+			switch v := gjson.ParseBytes(p.Extra[name]); {
+			case name == "include" && includesOnlyOwn(p.Extra[name]):
+			case name == "thinking" && p.ReasoningTokens != nil: // which stands for it
+			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // they are all that is offered, see Limits.fitTools
+			case name == "tools" && v.IsObject(): // what functions have beside what is known, by their names
+				for _, members := range v.Map() {
+					for member := range members.Map() {
+						names = addNew(names, "tools."+member)
+					}
+				}
+			default:
 				names = append(names, name)
 			}
 		}
+		slices.Sort(names)
 		return names
 	}
 	for _, raw := range p.RawTools {

@@ -52,7 +52,7 @@ func (gemini) Write(c *Call) (Object, error) {
 	default:
 		config.text("responseMimeType", o.ResponseMIMEType)
 	}
-	if thinking := geminiThinking(c.Model, p); thinking != nil {
+	if thinking := c.geminiThinking(); thinking != nil {
 		config["thinkingConfig"] = thinking
 	}
 	if len(config) > 0 {
@@ -67,7 +67,8 @@ func (gemini) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-func geminiThinking(model string, p *middleware.Params) Object {
+func (c *Call) geminiThinking() Object {
+	model, p := c.Model, c.Params
 	if p.ReasoningEffort == "" && p.ReasoningTokens == nil && p.ReasoningSummary == "" {
 		return nil
 	}
@@ -82,6 +83,9 @@ func geminiThinking(model string, p *middleware.Params) Object {
 	switch tokens, known := thinkingBudget[effort]; {
 	case p.ReasoningTokens != nil:
 		thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
+		if *p.ReasoningTokens > most {
+			c.NotSent = append(c.NotSent, budgetAbove(most))
+		}
 	case least > 0 && !strings.Contains(model, "gemini-2") && (effort == "none" || effort == "minimal"):
 		thinking["thinkingLevel"] = "LOW"
 	case effort == "none" || strings.Contains(model, "gemini-2"):

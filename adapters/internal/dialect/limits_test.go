@@ -2,6 +2,7 @@ package dialect_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -45,6 +46,7 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &claude, p: middleware.Params{N: new(1)}},
 		{limits: &chat, p: middleware.Params{N: new(2)}},
+		{limits: &responses, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 129)}, want: "takes no more than 128 tools"},
 		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 128)}},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"$filter":{"type":"string"}}}`)}}, want: `takes no argument of a tool by the name "$filter"`},
@@ -297,6 +299,39 @@ func TestRequestsWithinLimits(t *testing.T) {
 	for model, want := range map[string]string{"gemini-2.5-flash": "24576", "gemini-2.5-pro": "32768"} {
 		if got := write(middleware.DialectGemini, model, middleware.Params{ReasoningTokens: new(60000)}); !strings.Contains(got, `"thinkingBudget":`+want) {
 			t.Errorf("%s: %s", model, got)
+		}
+	}
+}
+
+// A budget of thinking that is lowered or not sent is named, and one that is sent is not.
+func TestBudgetsAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		d         middleware.Dialect
+		model     string
+		budget    int
+		want      string
+		isNotSent string
+	}{
+		{middleware.DialectAnthropic, "claude-sonnet-4-5", 5000, `"budget_tokens":3999`, "ReasoningTokens above 3999"},
+		{middleware.DialectAnthropic, "claude-sonnet-4-5", 2000, `"budget_tokens":2000`, ""},
+		{middleware.DialectAnthropic, "claude-opus-4-8", 2000, `"type":"adaptive"`, "ReasoningTokens"},
+		{middleware.DialectGemini, "gemini-2.5-flash", 60000, `"thinkingBudget":24576`, "ReasoningTokens above 24576"},
+		{middleware.DialectGemini, "gemini-2.5-flash", 2000, `"thinkingBudget":2000`, ""},
+		{middleware.DialectChat, "gpt-5", 2000, `"model":"gpt-5"`, "ReasoningTokens"},
+	} {
+		for _, client := range []middleware.Dialect{middleware.DialectAnthropic, ""} { // "" is a program
+			p := middleware.Params{ReasoningTokens: &tt.budget, MaxTokens: new(4000), Dialect: client}
+			if client != "" {
+				p.Extra = map[string]json.RawMessage{"thinking": fmt.Appendf(nil, `{"type":"enabled","budget_tokens":%d}`, tt.budget)}
+			}
+			c := &dialect.Call{Model: tt.model, Options: &llms.CallOptions{}, Params: &p, Limits: dialect.LimitsOf(tt.d, "", tt.model), Messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}}
+			o, err := dialect.Clients[tt.d].Write(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := o.JSON(); err != nil || !strings.Contains(string(body), tt.want) || strings.Join(c.NotSent, ", ") != tt.isNotSent {
+				t.Errorf("%s by %q: %s, %v; not sent %q, want %s and %q", tt.model, client, body, err, c.NotSent, tt.want, tt.isNotSent)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -227,6 +228,15 @@ func membersIn(p middleware.RawPart, kind string) []byte {
 		return nil
 	}
 	return []byte(members[1 : len(members)-1])
+}
+
+// memberNames returns the names of the members that a part holds, of a message or a part; nil for
+// a part that holds none.
+func memberNames(p middleware.RawPart) (names []string) {
+	for _, kind := range []string{partMembers, messageMembers} {
+		names = append(names, slices.Sorted(maps.Keys(gjson.GetBytes(p.Raw, kind).Map()))...)
+	}
+	return names
 }
 
 // withMembers returns an object with members at its end.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -109,7 +110,7 @@ func settle(b Object, c *Call) (notSent []string) {
 	if err != nil {
 		return notSent
 	}
-	kind, room := gjson.GetBytes(raw, "type").Str, leastBudget
+	kind, budget, room := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), leastBudget
 	if mapped, ok := c.Limits.Thinking[kind]; ok {
 		switch kind = mapped; kind {
 		case "":
@@ -122,11 +123,17 @@ func settle(b Object, c *Call) (notSent []string) {
 			thinking := Object{"type": kind}
 			thinking.text("display", gjson.GetBytes(raw, "display").Str)
 			b["thinking"] = thinking
+			if budget.Exists() {
+				notSent = append(notSent, "ReasoningTokens")
+			}
 		}
 	}
-	if most := answerTokens(b) - 1; kind == "enabled" && gjson.GetBytes(raw, "budget_tokens").Num > float64(most) {
+	if most := answerTokens(b) - 1; kind == "enabled" && budget.Num > float64(most) {
 		room = most // the API wants it below the longest answer
 		b["thinking"] = Object{"type": kind, "budget_tokens": room}
+		if room >= leastBudget {
+			notSent = append(notSent, budgetAbove(room))
+		}
 	}
 	if kind != "enabled" && kind != "adaptive" {
 		return notSent
@@ -146,6 +153,9 @@ func settle(b Object, c *Call) (notSent []string) {
 	}
 	return notSent
 }
+
+// budgetAbove names what a budget of thinking was lowered by.
+func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d", most) }
 
 // leastBudget is the smallest budget of thinking that the API takes.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking

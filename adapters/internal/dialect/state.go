@@ -39,6 +39,9 @@ const (
 // without the state of other models, and with what stands there instead of the parts of
 // other dialects. notSent names what was lost by it. The caller's messages are not modified.
 func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) (own []llms.MessageContent, notSent []string) {
+	for _, m := range messages {
+		notSent = addUnsaid(notSent, m.Parts, d)
+	}
 	own = rewrite(messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
 		raw, ok := p.(middleware.RawPart)
 		lost := notSentContent
@@ -55,12 +58,40 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		case raw.Model != "":
 			p, lost = nil, NotSentState
 		default:
+			if members := memberNames(raw); members != nil {
+				notSent = addNew(notSent, members...)
+				return nil, true
+			}
 			p = nil
 		}
 		notSent = addNew(notSent, lost)
 		return p, true
 	})
 	return own, notSent
+}
+
+// addUnsaid adds the names of what parts have that an API has no word for, whoever says it: marks
+// for a cache, the name of who speaks, the detail of an image.
+func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
+	for _, p := range parts {
+		p, cache := unwrap(p)
+		if cache != nil && d != middleware.DialectAnthropic {
+			names = addNew(names, "cache_control")
+		}
+		switch p := p.(type) {
+		case middleware.NamePart:
+			if d != middleware.DialectChat {
+				names = addNew(names, "name")
+			}
+		case llms.ImageURLContent:
+			if p.Detail != "" && p.Detail != "auto" && d != middleware.DialectChat && d != middleware.DialectResponses {
+				names = addNew(names, "detail")
+			}
+		case middleware.ResultPart:
+			names = addUnsaid(names, p.Parts, d)
+		}
+	}
+	return names
 }
 
 func addNew(list []string, words ...string) []string {
@@ -75,10 +106,14 @@ func addNew(list []string, words ...string) []string {
 // lostInstead names what is not in the part that stands for another: sources that are to be
 // cited, and what is said about a file that goes as it is.
 func lostInstead(raw *middleware.RawPart) (words []string) {
-	if gjson.GetBytes(raw.Raw, "citations.enabled").Bool() {
+	own := gjson.ParseBytes(raw.Raw)
+	if own.Get("citations.enabled").Bool() {
 		words = append(words, notSentCitations)
 	}
-	if _, isText := raw.Instead.(llms.TextContent); !isText && gjson.GetBytes(raw.Raw, "context").Str != "" {
+	if own.Get("cache_control").IsObject() {
+		words = append(words, "cache_control")
+	}
+	if _, isText := raw.Instead.(llms.TextContent); !isText && own.Get("context").Str != "" {
 		words = append(words, notSentContext)
 	}
 	return words

@@ -111,6 +111,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	if api == middleware.DialectResponses {
 		// "Expected a value >= 16", of max_output_tokens; https://platform.openai.com/docs/api-reference/responses/create
 		l.MinTokens = 16
+		// One answer to a request; the same page has no n
+		l.Choices = 1
 		// "Expected a string with maximum length 64", of call_id; https://platform.openai.com/docs/api-reference/responses/create
 		l.CallID = 64
 		// "No tool output found for function call"; https://platform.openai.com/docs/guides/function-calling

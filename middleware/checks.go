@@ -58,13 +58,14 @@ func emptyAnswer(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	return ""
 }
 
-// hasRawPart reports whether an answer has something in an API's own form that is more than the
-// state of its model: a picture, what a tool of the vendor's did, a question whether it may.
+// hasRawPart reports whether an answer has something in an API's own form that is more than
+// reasoning: a picture, what a tool of the vendor's did, a question whether it may.
 func hasRawPart(a *sdk.Answer) bool {
 	return slices.ContainsFunc(partsOf(a), func(p llms.ContentPart) bool {
 		raw, ok := p.(RawPart)
 		var typed struct{ Type string }
-		return ok && raw.Model == "" && json.Unmarshal(raw.Raw, &typed) == nil && typed.Type != ""
+		isTyped := ok && json.Unmarshal(raw.Raw, &typed) == nil && typed.Type != ""
+		return isTyped && (raw.Model == "" || strings.Contains(typed.Type, "tool"))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -166,6 +167,93 @@ func TestStateWithoutATag(t *testing.T) {
 			t.Errorf("asked for %s: %s", model, v.asked)
 		}
 	}
+}
+
+// What a Claude's web search found, and what it cites of that, goes back to that Claude as it was,
+// whole or streamed, and to no other one.
+func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
+	const (
+		use    = `{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"cats"}}`
+		found  = `{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result","url":"https://x","title":"X","encrypted_content":"SECRET-content"}]}`
+		cited  = `{"type":"web_search_result_location","url":"https://x","title":"X","encrypted_index":"SECRET-index","cited_text":"c"}`
+		text   = `{"type":"text","text":"cats","citations":[{"type":"char_location","cited_text":"c","document_index":0},` + cited + `]}`
+		answer = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[` + use + `,` + found + `,` + text + `]}`
+		tools  = `"max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"}]`
+	)
+	delta := func(index, delta string) string {
+		return `{"type":"content_block_delta","index":` + index + `,"delta":` + delta + `}`
+	}
+	stop := func(index string) string { return `{"type":"content_block_stop","index":` + index + `}` }
+	stream := sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":9}}}`,
+		`{"type":"content_block_start","index":0,"content_block":`+use+`}`, stop("0"), `{"type":"content_block_start","index":1,"content_block":`+found+`}`, stop("1"),
+		`{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"","citations":[]}}`, delta("2", `{"type":"text_delta","text":"cats"}`),
+		delta("2", `{"type":"citations_delta","citation":{"type":"char_location","cited_text":"c","document_index":0}}`), delta("2", `{"type":"citations_delta","citation":`+cited+`}`), stop("2"),
+		`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`)
+	first, second := &seen{upstream: upstream{answer, stream}}, &seen{upstream: upstream{answer, stream}}
+	var candidates []middleware.Candidate
+	for name, up := range map[string]*seen{"first": first, "second": second} {
+		llm, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-" + name, BaseURL: "http://" + name, Transport: up})
+		if err != nil {
+			t.Fatal(err)
+		}
+		candidates = append(candidates, middleware.Candidate{Model: sdk.Model{Name: name, Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm})
+	}
+	for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+		m, err := middleware.New(middleware.Config{Stream: stream, Models: candidates})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		g := newGateway(t, gateway.Options{Model: m, Models: named("first", "second")})
+		for _, isStreamed := range []bool{false, true} {
+			w := post(g, messagesPath, fmt.Sprintf(`{"model":"first","stream":%v,%s,"messages":[{"role":"user","content":"hi"}]}`, isStreamed, tools))
+			if w.Code != http.StatusOK {
+				t.Fatalf("%s: status %d: %s", mode, w.Code, w.Body)
+			}
+			content := gjson.GetBytes(w.Body.Bytes(), "content").Raw
+			if isStreamed {
+				content = contentOf(w.Body.String())
+			}
+			turn := fmt.Sprintf(`%s,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":%s},{"role":"user","content":"and?"}]}`, tools, content)
+			post(g, messagesPath, `{"model":"first",`+turn)
+			if back := gjson.Get(first.body, "messages.1.content"); !reflect.DeepEqual(back.Value(), gjson.Parse(`[`+use+`,`+found+`,`+text+`]`).Value()) {
+				t.Errorf("%s, streamed %v: the first is sent %s", mode, isStreamed, back.Raw)
+			}
+			w = post(g, messagesPath, `{"model":"second",`+turn)
+			if back := gjson.Get(second.body, "messages.1.content").Raw; back != `[{"text":"cats","type":"text"}]` {
+				t.Errorf("%s, streamed %v: the second is sent %s", mode, isStreamed, back)
+			}
+			if got := w.Header().Get(gateway.HeaderNotSent); got != "another model's hosted tools, citations" {
+				t.Errorf("%s: not sent %q", mode, got)
+			}
+		}
+	}
+}
+
+// contentOf returns the blocks of a streamed message as official clients put them together.
+func contentOf(stream string) string {
+	blocks := []map[string]any{}
+	for line := range strings.SplitSeq(stream, "\n") {
+		e := gjson.Parse(strings.TrimPrefix(line, "data: "))
+		switch e.Get("type").Str + e.Get("delta.type").Str {
+		case "content_block_start":
+			block, _ := e.Get("content_block").Value().(map[string]any)
+			blocks = append(blocks, block)
+		case "content_block_deltatext_delta":
+			block := blocks[e.Get("index").Int()]
+			text, _ := block["text"].(string)
+			block["text"] = text + e.Get("delta.text").Str
+		case "content_block_deltacitations_delta":
+			block := blocks[e.Get("index").Int()]
+			list, _ := block["citations"].([]any)
+			block["citations"] = append(list, e.Get("delta.citation").Value())
+		}
+	}
+	raw, err := json.Marshal(blocks)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
 }
 
 // A client that streams has what it sends back for the model as well: pieces of one

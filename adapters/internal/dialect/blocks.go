@@ -70,6 +70,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	switch {
 	case d.Raw != nil && d.Raw.Dialect == s.dialect && d.Raw.Text != "" && s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal):
 		s.open.raw = *d.Raw // its text has been written
+		s.open.raw.Raw = Seal(d.Raw.Model, d.Raw.Raw)
 		s.close()
 	case d.Raw != nil && d.Raw.Dialect == s.dialect:
 		s.own(*d.Raw)
@@ -171,7 +172,7 @@ func (s *sequence) own(p middleware.RawPart) {
 
 // foreign writes the state of a model of another dialect, where it has any.
 func (s *sequence) foreign(p middleware.RawPart) {
-	if p.Model == "" || p.Text != "" {
+	if p.Model == "" || p.Text != "" || isWork(&p) {
 		return
 	}
 	text := s.held.String()

@@ -119,12 +119,12 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	begins := true
 	for i, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
-		isState := ok && own.Model != "" && own.Text == ""
+		isState := ok && own.Model != "" && own.Text == "" && !isWork(&own)
 		if begins = begins && isState; isState && !begins && own.Dialect != middleware.DialectChat && own.Dialect != middleware.DialectGemini {
 			s.details = nil
 			break
 		}
-		if !ok || own.Model == "" || own.Text != "" {
+		if !isState {
 			if own.Dialect == middleware.DialectChat {
 				s.members = membersIn(own, messageMembers)
 			}

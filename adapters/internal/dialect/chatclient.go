@@ -87,7 +87,7 @@ func (c *Call) fitChat(list []Object) []Object {
 		if c.Limits.NoBlank && !calls && message["role"] != "tool" && message["content"] == "" {
 			continue
 		}
-		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && calls && !thought {
+		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
 		}
 		if c.Limits.AnswerAfterResults && message["role"] == "user" && i > 0 && list[i-1]["role"] == "tool" {

@@ -29,7 +29,8 @@ func (l *Limits) deepSeek(model string) {
 	l.Choices, l.StopWords, l.Lacks = 1, 16, []string{"TopK", "RepetitionPenalty"}
 	l.ToolName, l.ToolSigns = 64, "-_"
 	// "Missing `reasoning_content` field in the assistant message"; clients that keep
-	// none send it empty: https://github.com/continuedev/continue/issues/11285
+	// none send it empty: https://github.com/continuedev/continue/issues/11285, with answers in text, too:
+	// https://github.com/NousResearch/hermes-agent/issues/16021
 	l.Thoughts = true
 	// "unknown variant `image_url`, expected `text`"; https://github.com/nextcloud/integration_openai/issues/284
 	l.Files, l.Images, l.NoImageURL = []string{}, []string{}, true

@@ -32,7 +32,7 @@ type Limits struct {
 	// Unsealed for one that refuses to be asked.
 	Sealed, Unsealed bool
 	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
-	// tool call of its own.
+	// answer in a conversation.
 	Thoughts bool
 	// Choices is the largest number of answers to a request.
 	Choices int

@@ -285,14 +285,9 @@ func (s *messagesReader) finish(b *blockReply) error {
 		}
 		b.members["citations"] = list
 	}
-	switch b.kind {
-	case "text":
-		if cited := b.members["citations"]; !b.hasUnknown && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
-			c.coverText()
-			return nil
-		}
-	case "thinking", "redacted_thinking":
-		p.Model = s.Origin
+	if cited := b.members["citations"]; b.kind == "text" && !b.hasUnknown && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
+		c.coverText()
+		return nil
 	}
 	if p.Raw = b.raw; p.Raw == nil {
 		raw, err := json.Marshal(b.members)
@@ -300,6 +295,9 @@ func (s *messagesReader) finish(b *blockReply) error {
 			return err
 		}
 		p.Raw = raw
+	}
+	if b.kind != "compaction" && sealedPaths(p.Raw) != nil { // a summary is a text here
+		p.Model = s.Origin
 	}
 	c.addPart(p)
 	return s.Emit(&middleware.Delta{Raw: &p})

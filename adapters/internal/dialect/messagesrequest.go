@@ -250,7 +250,9 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	switch kind := f.get("type").text(); kind {
 	case "text":
 		if f.get("citations").value.IsArray() {
-			return middleware.RawPart{TextContent: llms.TextContent{Text: f.get("text").text()}, Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+			p, _ := Open(middleware.DialectAnthropic, f.raw())
+			p.Text = f.get("text").text()
+			return p, false
 		}
 		return llms.TextContent{Text: f.get("text").text()}, false
 	case "image":
@@ -288,7 +290,8 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return nil, false
 	default:
 		// What is not known here is known to the models that have it.
-		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+		p, _ := Open(middleware.DialectAnthropic, f.raw())
+		return p, false
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ const Unknown = "?"
 // What [Own] took out, as [middleware.Extra.NotSent] names it.
 const (
 	NotSentState     = "another model's reasoning"
+	notSentWork      = "another model's hosted tools"
 	notSentContent   = "content of another API"
 	notSentCitations = "citations"
 	notSentContext   = "context of a document"
@@ -52,11 +54,13 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 			notSent = addNew(notSent, lostInstead(&raw)...)
 			return raw.Instead, true
 		case raw.Text != "":
-			if p = raw.TextContent; !gjson.GetBytes(raw.Raw, "citations").Exists() {
+			if p, lost = raw.TextContent, notSentCitations; !gjson.GetBytes(raw.Raw, "citations").Exists() {
 				return p, true
 			}
 		case raw.Model != "":
-			p, lost = nil, NotSentState
+			if p, lost = nil, NotSentState; isWork(&raw) {
+				lost = notSentWork
+			}
 		default:
 			if members := memberNames(raw); members != nil {
 				notSent = addNew(notSent, members...)
@@ -92,6 +96,11 @@ func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) [
 		}
 	}
 	return names
+}
+
+// isWork reports whether a part is what a tool of its model's vendor was asked or found.
+func isWork(p *middleware.RawPart) bool {
+	return p.Model != "" && strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool")
 }
 
 func addNew(list []string, words ...string) []string {
@@ -239,14 +248,31 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 // sealedMembers are the members that hold what a model cannot be told by anybody else, by the
 // type of an object. The last may be empty.
 var sealedMembers = map[string][]string{
-	"thinking": {"signature"}, "redacted_thinking": {"data"}, // Messages
+	"thinking": {"signature"}, "redacted_thinking": {"data"}, "server_tool_use": {"id"}, // Messages
 	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "id"}, // Responses
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
 }
 
+// sealedPaths returns the paths of what an object holds of sealedMembers. What the vendor's own
+// tools did and found, which is encrypted in part, is of one model with what it cites of that.
+func sealedPaths(object json.RawMessage) []string {
+	kind := gjson.GetBytes(object, "type").Str
+	switch {
+	case kind == "text":
+		for i, citation := range gjson.GetBytes(object, "citations").Array() {
+			if citation.Get("encrypted_index").Exists() {
+				return []string{fmt.Sprintf("citations.%d.encrypted_index", i)}
+			}
+		}
+	case strings.HasSuffix(kind, "_tool_result") && kind != "mcp_tool_result":
+		return []string{"tool_use_id"}
+	}
+	return sealedMembers[kind]
+}
+
 // Seal tags an object with the model that gave it, where it holds that model's state.
 func Seal(origin string, object json.RawMessage) json.RawMessage {
-	names := sealedMembers[gjson.GetBytes(object, "type").Str]
+	names := sealedPaths(object)
 	if origin == "" || names == nil {
 		return object
 	}
@@ -264,7 +290,7 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 // it. state is false for what is no model's state.
 func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawPart, state bool) {
 	p = middleware.RawPart{Dialect: dialect, Raw: object}
-	names := sealedMembers[gjson.GetBytes(object, "type").Str]
+	names := sealedPaths(object)
 	for _, name := range names {
 		text := gjson.GetBytes(object, name).Str
 		origin, rest, part := Untag(text)

@@ -48,11 +48,11 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if l.NoFailures && hasFailure(messages) {
 		notSent = append(notSent, "is_error")
 	}
-	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
-	if l.SystemFirst && slices.ContainsFunc(messages[leadingSystem(messages):], isSystem) {
+	messages, isDemoted := l.fitMessages(messages)
+	if isDemoted {
 		notSent = append(notSent, "system role within the conversation")
 	}
-	return l.fitMessages(messages), notSent
+	return messages, notSent
 }
 
 // fitParams makes the parameters of a request what the vendor takes.
@@ -221,11 +221,12 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 }
 
 // fitMessages maps ids and media types, and makes a message of the user where one is needed.
-func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageContent {
+// isDemoted is set where that is of what the system says within a conversation.
+func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
 	if l.ResultsFollow {
 		messages = pairCalls(messages, l.UniqueCalls)
 	}
-	messages = l.fitRoles(rewrite(messages, l.fitPart))
+	messages, isDemoted = l.fitRoles(rewrite(messages, l.fitPart))
 	switch first := leadingSystem(messages); {
 	case len(messages) == 0:
 	case first == len(messages):
@@ -236,14 +237,14 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageConte
 	case l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
 		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
 	}
-	return messages
+	return messages, isDemoted
 }
 
 // fitRoles makes what the system says one message, or the user's, and of texts that follow each
 // other one.
-func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent) {
+func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
 	if !l.SystemFirst && !l.OneSystem {
-		return messages
+		return messages, false
 	}
 	first := leadingSystem(messages)
 	for i, m := range messages {
@@ -251,8 +252,8 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 		case isSystem && i < first && i > 0 && l.OneSystem:
 			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts)
 			continue
-		case isSystem && i > first && l.SystemFirst:
-			m.Role = llms.ChatMessageTypeHuman
+		case isSystem && i > first && l.SystemFirst && !(l.SystemAfterUser && isAfterUser(messages, i)):
+			m.Role, isDemoted = llms.ChatMessageTypeHuman, true
 		}
 		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {
 			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts)
@@ -260,7 +261,20 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 		}
 		fitting = append(fitting, m)
 	}
-	return fitting
+	return fitting, isDemoted
+}
+
+// isAfterUser reports whether what the system says, with what it says before and after that, stands
+// between what is no answer and an answer or the end.
+func isAfterUser(messages []llms.MessageContent, i int) bool {
+	from, to := i, i
+	for isRole(messages[from], llms.ChatMessageTypeSystem) {
+		from--
+	}
+	for to < len(messages) && isRole(messages[to], llms.ChatMessageTypeSystem) {
+		to++
+	}
+	return !isRole(messages[from], llms.ChatMessageTypeAI) && (to == len(messages) || isRole(messages[to], llms.ChatMessageTypeAI))
 }
 
 // joinTexts joins the parts of two messages, to one text where they are texts: not every server

@@ -65,6 +65,9 @@ type Limits struct {
 	// SystemFirst is set where what the system says within a conversation goes as the user's,
 	// OneSystem where what it says before is one message, and texts of one role are one, too.
 	SystemFirst, OneSystem bool
+	// SystemAfterUser is set beside SystemFirst where the system may speak right after the user, at
+	// the end or before an answer.
+	SystemAfterUser bool
 	// AnswerAfterResults wants an answer between the results of tools and what the user says.
 	AnswerAfterResults bool
 	// Prefix is set where an answer that is to be gone on with says so.

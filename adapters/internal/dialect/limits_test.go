@@ -336,6 +336,44 @@ func TestBudgetsAreNamed(t *testing.T) {
 	}
 }
 
+// What the system says within a conversation stays its own where the API takes it, and is the
+// user's, by name, at other places and of other models.
+func TestSystemWithin(t *testing.T) {
+	for _, tt := range []struct{ host, model, roles, want string }{
+		{"api.anthropic.com", "claude-opus-4-8", "system user system", "user system"},
+		{"api.anthropic.com", "claude-opus-5", "user system system ai user system ai user", "user system assistant user system assistant user"},
+		{"api.anthropic.com", "claude-haiku-5-5", "user ai tool system", "user assistant user system"},
+		{"api.anthropic.com", "claude-opus-4-8", "user system user", "user"},
+		{"api.anthropic.com", "claude-opus-4-8", "user ai system user", "user assistant user"},
+		{"api.anthropic.com", "claude-opus-4-7", "user system", "user"},
+		{"api.anthropic.com", "claude-sonnet-5", "user system", "user"},
+		{"bedrock", "claude-opus-4-8", "user system", "user"},
+	} {
+		var given []llms.MessageContent
+		for role := range strings.FieldsSeq(tt.roles) {
+			m := llms.TextParts(llms.ChatMessageType(role), "hi")
+			if role == "tool" {
+				m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "c"}}
+			}
+			given = append(given, m)
+		}
+		c := &dialect.Call{Model: tt.model, Options: &llms.CallOptions{}, Params: &middleware.Params{}, Limits: dialect.LimitsOf(middleware.DialectAnthropic, tt.host, tt.model)}
+		c.Messages, c.NotSent = c.Limits.Fit(given, c.Options, c.Params)
+		o, err := dialect.Clients[middleware.DialectAnthropic].Write(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var roles []string
+		for _, m := range o["messages"].([]dialect.Object) {
+			roles = append(roles, m["role"].(string))
+		}
+		isWithin := strings.Contains(strings.TrimPrefix(tt.roles, "system"), "system")
+		if got := strings.Join(roles, " "); got != tt.want || (len(c.NotSent) == 0) != (!isWithin || strings.Contains(tt.want, "system")) {
+			t.Errorf("%s at %s, %s: %s, not sent %q; want %s", tt.model, tt.host, tt.roles, got, c.NotSent, tt.want)
+		}
+	}
+}
+
 // A description that is too long is cut, and goes whole in a message of the system.
 func TestLongDescriptions(t *testing.T) {
 	long := tool("look", `{}`)

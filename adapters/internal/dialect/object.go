@@ -269,13 +269,15 @@ func turns(messages []llms.MessageContent, model, member string, write func(part
 		name, isModel := "user", role == llms.ChatMessageTypeAI
 		if isModel {
 			name = model
+		} else if role == llms.ChatMessageTypeSystem {
+			name = "system"
 		}
 		var unknown memberWriter
 		parts, err := write(messages[i].Parts, &unknown, isModel)
 		switch n := len(list); {
 		case err != nil:
 			return nil, nil, err
-		case role == llms.ChatMessageTypeSystem && n == 0: // the APIs have none within a conversation
+		case name == "system" && n == 0:
 			system = append(system, parts...)
 		case len(parts) == 0:
 		case n > 0 && list[n-1]["role"] == name:

@@ -16,7 +16,9 @@ import (
 func LimitsOf(api middleware.Dialect, host, model string) Limits {
 	switch api {
 	case middleware.DialectAnthropic:
-		return Anthropic(model)
+		l := Anthropic(model)
+		l.SystemAfterUser = l.SystemAfterUser && isHost(host, "anthropic.com") // other hosts of Claude have none
+		return l
 	case middleware.DialectGemini:
 		l := Gemini
 		if strings.Contains(model, "gemini-2.5") || strings.Contains(model, "gemini-3") {
@@ -251,6 +253,9 @@ func Anthropic(model string) Limits {
 	if version < 47 {
 		return l
 	}
+	// "must immediately follow a user turn", and be the last or before an answer; "role 'system' is not supported on this model", of others;
+	// https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages. Of Sonnet 5 it is said and denied.
+	l.SystemAfterUser = isOpus && version >= 48 || version >= 55 || strings.Contains(model, "fable")
 	// Sampling parameters and budgets return 400 from Opus 4.7 on; https://platform.claude.com/docs/en/about-claude/models/migration-guide
 	l.Lacks = []string{"Temperature", "TopP", "TopK"}
 	l.Effort, l.Thinking = map[string]string{"minimal": "low"}, map[string]string{"enabled": "adaptive", "between_tools": "disabled"}

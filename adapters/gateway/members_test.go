@@ -272,12 +272,17 @@ type clientAnswer struct {
 // askExample asks a gateway before one model of an API, and returns what that one was asked.
 func askExample(t *testing.T, api exampleAPI, request string, answers upstream) (*seen, clientAnswer) {
 	t.Helper()
+	return askExampleBy(t, api, request, answers, middleware.Passthrough)
+}
+
+func askExampleBy(t *testing.T, api exampleAPI, request string, answers upstream, stream middleware.StreamMode) (*seen, clientAnswer) {
+	t.Helper()
 	up := &seen{upstream: answers}
 	llm, err := api.open(up)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := middleware.New(middleware.Config{Lambda: 1, Stream: middleware.Passthrough, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true, Images: true, JSONMode: true, JSONSchema: true}}, LLM: llm}}})
+	m, err := middleware.New(middleware.Config{Lambda: 1, Stream: stream, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true, Images: true, JSONMode: true, JSONSchema: true}}, LLM: llm}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type chatMessage struct {
 	Refusal   *string           `json:"refusal"`
 	Reasoning string            `json:"reasoning_content,omitempty"`
 	Details   []json.RawMessage `json:"reasoning_details,omitempty"`
-	ToolCalls []chatToolCall    `json:"tool_calls,omitempty"`
+	ToolCalls []any             `json:"tool_calls,omitempty"`
 }
 
 type chatToolCall struct {
@@ -70,21 +70,19 @@ func (chat) Answer(a *Request, o *Answer) any {
 	c := chatCompletion{ID: "chatcmpl-" + o.ID, Object: "chat.completion", Created: o.Created, Model: o.Model, Usage: chatUsage.write(o.Usage), Step: o.Step,
 		Choices: make([]chatChoice, len(o.Choices))}
 	for i, choice := range o.Choices {
-		c.Choices[i] = chatChoice{Index: i, Message: chatMessageOf(choice), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice)}
-		if x := middleware.ExtraOf(choice); x != nil {
+		x := middleware.ExtraOf(choice)
+		state := chatStateOf(x)
+		c.Choices[i] = chatChoice{Index: i, Message: chatMessageOf(choice, &state), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice, len(state.customs))}
+		if x != nil {
 			c.ServiceTier, c.Fingerprint = openAITier(x.ServiceTier), x.Fingerprint
 		}
 	}
 	return withUnknown(c, middleware.DialectChat, o.Choices[0])
 }
 
-func chatMessageOf(choice *llms.ContentChoice) json.RawMessage {
+func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage {
 	x := middleware.ExtraOf(choice)
-	state := chatStateOf(x)
-	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice)}
-	for i := range m.ToolCalls {
-		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
-	}
+	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
 	refused := x != nil && x.Refusal != ""
 	if refused {
 		m.Refusal = &x.Refusal
@@ -105,6 +103,7 @@ type chatState struct {
 	details []json.RawMessage
 	extras  map[string]json.RawMessage // by call
 	members []byte                     // that are nobody's state
+	customs []json.RawMessage          // calls of custom tools
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
@@ -125,7 +124,10 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			break
 		}
 		if !isState {
-			if own.Dialect == middleware.DialectChat {
+			switch {
+			case isCustomCall(own):
+				s.customs = append(s.customs, own.Raw)
+			case own.Dialect == middleware.DialectChat:
 				s.members = membersIn(own, messageMembers)
 			}
 			continue
@@ -163,15 +165,18 @@ func chatExtra(origin string, call gjson.Result) json.RawMessage {
 	return json.RawMessage(call.Get("extra_content").Raw)
 }
 
-func chatCallsOf(choice *llms.ContentChoice) []chatToolCall {
-	var out []chatToolCall
+func chatCallsOf(choice *llms.ContentChoice, state *chatState) (out []any) {
 	for _, call := range choice.ToolCalls {
 		if call.FunctionCall == nil {
 			continue
 		}
-		w := chatToolCall{ID: callID(call.ID), Type: "function"}
+		id := callID(call.ID)
+		w := chatToolCall{ID: tag(state.origin, id), Type: "function", Extra: state.extras[id]}
 		w.Function.Name, w.Function.Arguments = call.FunctionCall.Name, call.FunctionCall.Arguments
 		out = append(out, w)
+	}
+	for _, call := range state.customs {
+		out = append(out, call)
 	}
 	return out
 }
@@ -210,14 +215,14 @@ func byteList(s string) []int {
 	return list
 }
 
-func chatFinish(choice *llms.ContentChoice) string {
+func chatFinish(choice *llms.ContentChoice, customs int) string {
 	switch stopKindOf(choice) {
 	case stopLength:
 		return "length"
 	case stopFilter:
 		return "content_filter"
 	}
-	if len(choice.ToolCalls) > 0 {
+	if len(choice.ToolCalls)+customs > 0 {
 		return "tool_calls"
 	}
 	return "stop"

@@ -202,6 +202,10 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 			if unknown.take(p) {
 				break
 			}
+			if isCustomCall(p) {
+				calls = append(calls, p.Raw)
+				break
+			}
 			if gjson.GetBytes(p.Raw, "type").Str == "refusal" {
 				content = append(content, p.Raw)
 				break

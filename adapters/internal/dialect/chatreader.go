@@ -156,13 +156,14 @@ var knownOfCompletion = newKnown("error id object created model system_fingerpri
 	"choices.message.* choices.message.tool_calls.index choices.message.tool_calls.id choices.message.tool_calls.type choices.message.tool_calls.extra_content " +
 	"choices.message.tool_calls.function.name choices.message.tool_calls.function.arguments choices.delta.* choices.delta.tool_calls.index " +
 	"choices.delta.tool_calls.id choices.delta.tool_calls.type choices.delta.tool_calls.extra_content choices.delta.tool_calls.function.name " +
-	"choices.delta.tool_calls.function.arguments usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
+	"choices.delta.tool_calls.function.arguments choices.message.tool_calls.custom choices.delta.tool_calls.custom usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
 
 func (s *chatReader) End(isMarked bool) error {
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
-		if err := s.endCalls(c); err != nil {
+		calls, err := s.endCalls(c)
+		if err != nil {
 			return err
 		}
 		var first []llms.ContentPart
@@ -176,15 +177,12 @@ func (s *chatReader) End(isMarked bool) error {
 			}
 			first = append(first, newMembers(middleware.DialectChat, messageMembers, raw[1:len(raw)-1]))
 		}
-		if first == nil {
+		if first == nil && len(calls) == len(c.calls) {
 			continue
 		}
 		c.isSpecial = true
 		c.coverText()
-		for _, call := range c.calls {
-			c.parts = append(c.parts, call)
-		}
-		c.parts = append(first, c.parts...)
+		c.parts = slices.Concat(first, c.parts, calls)
 	}
 	if !hasEnded && !isMarked && s.Extra.Raw == nil {
 		return errUnfinished
@@ -192,22 +190,37 @@ func (s *chatReader) End(isMarked bool) error {
 	return nil
 }
 
-// endCalls gives calls that came without arguments none: clients read them as JSON.
-func (s *chatReader) endCalls(c *chatReply) error {
-	for i := range c.calls {
-		f := c.calls[i].FunctionCall
-		if f.Arguments != "" {
+// endCalls returns the calls as parts. It gives those that came without arguments none, which
+// clients read as JSON, and those of custom tools whole.
+func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart, err error) {
+	calls := c.calls
+	c.calls = nil
+	for i, call := range calls {
+		f := call.FunctionCall
+		if call.Type == "custom" {
+			raw, err := json.Marshal(Object{"id": callID(call.ID), "type": "custom", "custom": Object{"name": f.Name, "input": f.Arguments}})
+			if err != nil {
+				return nil, err
+			}
+			p := middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw, Instead: customCall(call.ID, f.Name, f.Arguments)}
+			if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
+				return nil, err
+			}
+			parts = append(parts, p)
+			continue
+		}
+		if c.calls, parts = append(c.calls, call), append(parts, call); f.Arguments != "" {
 			continue
 		}
 		f.Arguments = "{}"
-		if i < len(c.calls)-1 { // nobody waits for more of it
+		if i < len(calls)-1 { // nobody waits for more of it
 			continue
 		}
 		if err := s.Emit(&middleware.Delta{Choice: c.index, Tool: &middleware.ToolDelta{Index: i, Arguments: "{}"}}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return parts, nil
 }
 
 var errNotJSON = errors.New("not a JSON object")
@@ -385,7 +398,8 @@ func (s *chatReader) emitMembers(choice int, members Object) error {
 }
 
 func (s *chatReader) call(c *chatReply, in gjson.Result) error {
-	id, name, arguments := in.Get("id").Str, in.Get("function.name").Str, in.Get("function.arguments").String()
+	id, custom := in.Get("id").Str, in.Get("custom.name").Str
+	name, arguments := cmp.Or(in.Get("function.name").Str, custom), in.Get("function.arguments").String()+in.Get("custom.input").Str
 	at := c.position(in.Get("index"), id, name)
 	if at < 0 || at >= maxChoices {
 		return nil
@@ -407,7 +421,12 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 	if call.FunctionCall.Name == "" {
 		call.FunctionCall.Name, piece.Name = name, name
 	}
-	call.FunctionCall.Arguments += arguments
+	if call.FunctionCall.Arguments += arguments; custom != "" {
+		call.Type = "custom"
+	}
+	if call.Type == "custom" {
+		return nil // it comes whole at its end
+	}
 	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
 		c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, json.RawMessage(extra.Raw)})
 	}

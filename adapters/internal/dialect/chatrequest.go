@@ -186,6 +186,10 @@ func (a *Request) chatMessage(f field) {
 		}
 		if list := f.get("tool_calls"); list.exists() {
 			list.each(func(f field) {
+				if f.get("type").value.Str == "custom" {
+					m.Parts = append(m.Parts, f.chatCustomCall())
+					return
+				}
 				call := f.chatCall()
 				if p, ok := calls[call.ID]; ok {
 					m.Parts = append(m.Parts, p)
@@ -272,13 +276,31 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 
 func (f field) chatCall() llms.ToolCall {
 	if kind := f.get("type").optional(); kind != "" && kind != "function" {
-		f.get("type").refusef("is %q: want function", kind)
+		f.get("type").refusef("is %q: want function or custom", kind)
 	}
 	fn := f.get("function")
 	_, id, _ := Untag(f.get("id").optional())
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{
 		Name: fn.get("name").text(), Arguments: fn.get("arguments").optional(),
 	}}
+}
+
+// chatCustomCall reads a call of a custom tool, which models of other APIs are given as one of a
+// function.
+func (f field) chatCustomCall() llms.ContentPart {
+	_, id, _ := Untag(f.get("id").text())
+	custom := f.get("custom")
+	return middleware.RawPart{Dialect: middleware.DialectChat, Raw: withText(f.raw(), "id", id), Instead: customCall(id, custom.get("name").text(), custom.get("input").optional())}
+}
+
+// customCall is a call of a tool that takes a text, as one of a function.
+func customCall(id, name, input string) llms.ToolCall {
+	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: string(append(appendString([]byte(`{"input":`), input), '}'))}}
+}
+
+// isCustomCall reports whether a part is such a call.
+func isCustomCall(p middleware.RawPart) bool {
+	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "type").Str == "custom"
 }
 
 // chatResult reads the content of a tool's result, which is text only.

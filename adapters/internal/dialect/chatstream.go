@@ -21,7 +21,8 @@ type chatStream struct {
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
 	origin                                string // whose state came before the calls
-	calls                                 []bool // by index: begun
+	calls                                 []int  // by index: which of those that are written, from 1 on; 0 has not begun
+	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
 }
 
 func (chat) Stream(a *Request, out *Events) Stream {
@@ -116,6 +117,8 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		if members := membersIn(*d.Raw, messageMembers); members != nil {
 			progress.members = true
 			s.chunk(d.Choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
+		} else if isCustomCall(*d.Raw) {
+			s.customCall(d.Choice, d.Raw.Raw)
 		} else {
 			progress.origin = d.Raw.Model
 		}
@@ -128,13 +131,16 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	progress := s.progressOf(choice)
 	for len(progress.calls) <= t.Index {
-		progress.calls = append(progress.calls, false)
+		progress.calls = append(progress.calls, 0)
 	}
-	begun := progress.calls[t.Index]
-	progress.calls[t.Index] = true
+	begun := progress.calls[t.Index] > 0
+	if !begun {
+		progress.written++
+		progress.calls[t.Index] = progress.written
+	}
 	s.chunk(choice, func(buf []byte) []byte {
 		buf = append(buf, `"tool_calls":[{"index":`...)
-		buf = strconv.AppendInt(buf, int64(t.Index), 10)
+		buf = strconv.AppendInt(buf, int64(progress.calls[t.Index]-1), 10)
 		if !begun {
 			buf = appendString(append(buf, `,"id":`...), tag(progress.origin, callID(t.ID)))
 			buf = append(buf, `,"type":"function","function":{"name":`...)
@@ -144,6 +150,17 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 		}
 		return append(appendString(buf, t.Arguments), "}}]"...)
 	}, nil)
+}
+
+// customCall writes a call of a custom tool, which comes whole.
+func (s *chatStream) customCall(choice int, call json.RawMessage) {
+	progress := s.progressOf(choice)
+	s.chunk(choice, func(buf []byte) []byte {
+		buf = strconv.AppendInt(append(buf, `"tool_calls":[{"index":`...), int64(progress.written), 10)
+		return append(append(append(buf, ','), call[1:]...), ']')
+	}, nil)
+	progress.written++
+	progress.customs++
 }
 
 func (s *chatStream) Finish(o *Answer) {
@@ -169,13 +186,16 @@ func (s *chatStream) Finish(o *Answer) {
 			}
 		}
 		state := chatStateOf(x)
+		for _, call := range state.customs[min(progress.customs, len(state.customs)):] {
+			s.customCall(i, call)
+		}
 		if state.members != nil && !progress.members {
 			s.chunk(i, func(buf []byte) []byte { return append(buf, state.members...) }, nil)
 		}
 		s.state(i, choice, state)
 		last := i == len(o.Choices)-1
 		s.chunk(i, nil, func(buf []byte) []byte {
-			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice)...), `"}]`...)
+			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}]`...)
 			if last && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
 				if info, err := json.Marshal(o.Step); err == nil {

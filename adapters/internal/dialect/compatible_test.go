@@ -71,6 +71,7 @@ func TestCompatibleServers(t *testing.T) {
 		"DeepSeek's answers": {"api.deepseek.com", "deepseek-v4-pro", []llms.MessageContent{user, llms.TextParts(llms.ChatMessageTypeAI, "so"), user}, llms.CallOptions{}, middleware.Params{},
 			`[{"content":"hi","role":"user"},{"content":"so","reasoning_content":"","role":"assistant"},{"content":"hi","role":"user"}]`, nil},
 		"DeepSeek's images": {"api.deepseek.com", "deepseek-chat", shown, llms.CallOptions{}, middleware.Params{}, "takes no image/png", nil},
+		"custom tools":      {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{RawTools: []json.RawMessage{json.RawMessage(`{"type":"custom"}`)}, Dialect: middleware.DialectChat}, "takes no custom tools", nil},
 		"DeepSeek's files":  {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{own}}}, llms.CallOptions{}, middleware.Params{}, "takes no application/pdf", nil},
 		"JSON":              {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `{"content":"Answer with a JSON object.","role":"system"},{"content":"hi","role":"user"}`, nil},
 		"JSON asked":        {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "in Json")}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `"messages":[{"content":"in Json","role":"user"}]`, nil},

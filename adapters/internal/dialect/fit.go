@@ -313,8 +313,13 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 	case middleware.ResultPart:
 		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
 		return p, isChanged
-	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere
-		if l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal" {
+	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere, and a custom tool a function
+		switch {
+		case l.MessageMembers == nil:
+		case isCustomCall(p):
+			fitting, _ = l.fitPart(p.Instead)
+			return fitting, true
+		case p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
 			return p.TextContent, true
 		}
 	case llms.BinaryContent:

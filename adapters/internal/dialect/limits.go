@@ -176,6 +176,8 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why st
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
 	case l.NoToolsWithSchema && n > 0 && (p.Schema != nil || o.JSONMode):
 		return "takes no tools together with a form of the answer"
+	case l.MessageMembers != nil && slices.ContainsFunc(p.RawTools, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }):
+		return "takes no custom tools"
 	}
 	for i := range o.Tools {
 		f := o.Tools[i].Function

@@ -276,17 +276,13 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 		}
 	}
 	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") { // the client's to make, as one of a function is
-		p.Instead = llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: cmp.Or(it.Name, strings.TrimSuffix(it.Type, "_call")), Arguments: it.input()}}
+		call := customCall(it.CallID, cmp.Or(it.Name, strings.TrimSuffix(it.Type, "_call")), it.Input)
+		if it.Action != nil {
+			call.FunctionCall.Arguments = string(it.Action)
+		}
+		p.Instead = call
 	}
 	return p
-}
-
-// input is what a call of a tool of OpenAI's own has, as arguments of a function.
-func (it *outputItem) input() string {
-	if it.Action != nil {
-		return string(it.Action)
-	}
-	return string(append(appendString([]byte(`{"input":`), it.Input), '}'))
 }
 
 // knownOfMessageItem are the members of a message that come in other events too.

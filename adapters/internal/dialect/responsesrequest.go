@@ -171,10 +171,7 @@ func (a *Request) item(f field) {
 		}
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
 	case "custom_tool_call":
-		it := outputItem{Input: f.get("input").optional()}
-		a.addAssistant(f.orInstead(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: f.get("name").text(), Arguments: it.input(),
-		}}))
+		a.addAssistant(f.orInstead(customCall(f.get("call_id").text(), f.get("name").text(), f.get("input").optional())))
 	case "custom_tool_call_output":
 		a.extend(llms.ChatMessageTypeTool, f.orInstead(f.callOutput()))
 	case "item_reference":

@@ -102,6 +102,7 @@ func New(o Options) (llms.Model, error) {
 	case middleware.DialectAnthropic:
 		m.header.Set("Anthropic-Version", "2023-06-01")
 	case middleware.DialectGemini:
+		address.Path = strings.TrimSuffix(strings.TrimSuffix(address.Path, "/"), "/"+v.path) // Google writes addresses with it
 		name := o.Model
 		if !strings.HasPrefix(name, "models/") && !strings.HasPrefix(name, "tunedModels/") {
 			name = "models/" + name

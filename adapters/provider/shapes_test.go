@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -92,5 +94,27 @@ func TestTokensMayHavePoints(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+type pathSeen struct{ path string }
+
+func (p *pathSeen) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.path = r.URL.Path
+	return nil, io.EOF
+}
+
+// An address of Google's is understood with the version of the API and without.
+func TestAddressesOfGemini(t *testing.T) {
+	for _, base := range []string{"http://gemini", "http://gemini/v1beta", "http://gemini/v1beta/"} {
+		server := &pathSeen{}
+		m, err := provider.New(provider.Options{API: middleware.DialectGemini, Model: "m", BaseURL: base, Transport: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.GenerateContent(t.Context(), []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")})
+		if want := "/v1beta/models/m:generateContent"; err == nil || server.path != want {
+			t.Errorf("%s: asked at %s, want %s: %v", base, server.path, want, err)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 const unsupportedFor = time.Hour
 
 // unsupportedSet are the parameters that a server said its model does not support: with the error
-// code unsupported_parameter, or unsupported_value for one value. Nothing is learned from any
+// code unsupported_parameter, or unsupported_value for one value, or with these words. Nothing is learned from any
 // other refusal, which is an answer to one client's request. It is safe for concurrent use.
 type unsupportedSet struct {
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ var renamed = map[string]string{"max_tokens": "max_completion_tokens", "max_comp
 // optional are the parameters that a model may answer without: what the caller asked for
 // changes in degree, not in kind.
 var optional = []string{
-	"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls",
+	"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "logit_bias", "stream_options", "parallel_tool_calls",
 	"reasoning.effort", "reasoning.summary", "text.verbosity", // as Responses has them
 }
 
@@ -52,7 +52,8 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 		return nil, false
 	}
 	own := ownParameter(e, body, ownLogProbs)
-	name, known := e.Param, e.Name == "unsupported_parameter" || e.Name == "unsupported_value"
+	name, code := e.Param, unsupportedCode(e)
+	known := code != ""
 	if own != "" {
 		name = own
 	}
@@ -62,12 +63,24 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 		return nil, false
 	case known:
 		f := fact{name: name, until: time.Now().Add(unsupportedFor)}
-		if e.Name == "unsupported_value" && !strings.Contains(strings.ToLower(e.Message), "only the default") {
+		if code == "unsupported_value" && !strings.Contains(strings.ToLower(e.Message), "only the default") {
 			f.value = jsonOf(value)
 		}
 		u.add(f)
 	}
 	return removeParameter(body, name), true
+}
+
+// unsupportedCode returns the code of a refusal that says what is not supported, or "". Responses
+// says so in the message alone: https://github.com/OpenHands/software-agent-sdk/issues/1837.
+func unsupportedCode(e *middleware.ProviderError) string {
+	for _, code := range []string{"unsupported_parameter", "unsupported_value"} {
+		head := strings.ReplaceAll(code, "_", " ") + ": '" + e.Param + "'"
+		if e.Name == code || e.Param != "" && len(e.Message) >= len(head) && strings.EqualFold(e.Message[:len(head)], head) {
+			return code
+		}
+	}
+	return ""
 }
 
 // ownParameter returns the parameter of the body that we added and that a refusal names, or "".

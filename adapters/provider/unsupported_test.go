@@ -58,6 +58,7 @@ func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
 		"no code":               {refusal("", "temperature", "'temperature' must be at most 2"), 7, false, "", 0.5, true},
 		"another parameter":     {refusal("unsupported_parameter", "messages[0].audio", "'temperature' is fine"), 7, false, "", 0.5, true},
 		"not supported":         {refusal("unsupported_parameter", "temperature", "Unsupported parameter: 'temperature' is not supported with this model."), 7, true, "temperature", 0.5, false},
+		"in words":              {refusal("", "temperature", "Unsupported parameter: 'temperature' is not supported with this model."), 7, true, "temperature", 0.5, false},
 		"only the default":      {refusal("unsupported_value", "temperature", "Unsupported value: 'temperature' does not support 7 with this model. Only the default (1) value is supported."), 7, true, "temperature", 0.5, false},
 		"one value unsupported": {refusal("unsupported_value", "temperature", "Unsupported value: 'temperature' does not support 7 with this model."), 7, true, "temperature=7", 0.5, true},
 	} {

@@ -83,10 +83,6 @@ func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {
 		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
-		calls := message["tool_calls"] != nil
-		if c.Limits.NoBlank && !calls && message["role"] != "tool" && message["content"] == "" {
-			continue
-		}
 		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
 		}

@@ -8,6 +8,8 @@ import (
 // compatible sets the limits of a server that is like OpenAI's: of the vendors that are known by
 // their host, and of those that serve models of others.
 func (l *Limits) compatible(host, model string) {
+	// "Possible values: [function]", of the types of tools and of what chooses them; https://api-docs.deepseek.com/api/create-chat-completion
+	l.NoCustomTools = true
 	switch {
 	case isHost(host, "api.deepseek.com"):
 		l.deepSeek(model)
@@ -20,14 +22,15 @@ func (l *Limits) compatible(host, model string) {
 	default:
 		// "System message must be at the beginning.", of the templates of many open models;
 		// https://github.com/vllm-project/vllm/issues/41114
-		l.OneSystem, l.SystemFirst = true, true
+		l.OneSystem, l.SystemFirst, l.NoCustomTools = true, true, false // what is behind it may be OpenAI
 	}
 }
 
 func (l *Limits) deepSeek(model string) {
 	// https://api-docs.deepseek.com/api/create-chat-completion
 	l.Choices, l.StopWords, l.Lacks = 1, 16, []string{"TopK", "RepetitionPenalty"}
-	l.ToolName, l.ToolSigns = 64, "-_"
+	// "A max of 128 functions are supported.", the same page
+	l.Tools, l.ToolName, l.ToolSigns = 128, 64, "-_"
 	// "Missing `reasoning_content` field in the assistant message"; clients that keep
 	// none send it empty: https://github.com/continuedev/continue/issues/11285, with answers in text, too:
 	// https://github.com/NousResearch/hermes-agent/issues/16021
@@ -59,7 +62,9 @@ func (l *Limits) mistral() {
 	l.Files = []string{}
 	// "Unexpected role 'user' after role 'tool'"; https://github.com/avante-corp/avante.nvim/pull/2695. "Expected last role User or
 	// Tool (or Assistant with prefix True)"; https://github.com/0xPlaygrounds/rig/pull/1130
-	l.AnswerAfterResults, l.SystemFirst, l.Prefix = true, true, true
+	l.AnswerAfterResults, l.SystemFirst, l.UserFirst, l.Prefix = true, true, true, true
+	// https://docs.mistral.ai/capabilities/vision
+	l.Images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 	// "Assistant message must have either content or tool_calls"; https://github.com/mistralai/mistral-common/pull/135
 	l.NoBlank = true
 }
@@ -67,7 +72,10 @@ func (l *Limits) mistral() {
 func (l *Limits) xAI(model string) {
 	// "Each message must have at least one content element"; https://github.com/AstrBotDevs/AstrBot/issues/6447
 	l.NoBlank = true
-	l.Files = []string{}
+	// "jpg/jpeg or png"; https://docs.x.ai/docs/guides/image-understanding
+	l.Files, l.Images = []string{}, []string{"image/png", "image/jpeg"}
+	// "A max of 128 functions are supported."; https://docs.x.ai/docs/api-reference#chat-completions
+	l.Tools = 128
 	// https://github.com/NousResearch/hermes-agent/pull/23435, https://github.com/mnfst/modelparams.dev/pull/330
 	switch {
 	case !takesGrokEffort.MatchString(model):
@@ -97,9 +105,12 @@ func (l *Limits) groq(model string) {
 	l.Members = strings.Fields("messages model citation_options compound_custom disable_tool_validation documents exclude_domains frequency_penalty function_call functions " +
 		"include_domains include_reasoning max_completion_tokens max_tokens metadata n parallel_tool_calls presence_penalty reasoning_effort reasoning_format " +
 		"response_format search_settings seed service_tier stop store stream stream_options temperature tool_choice tools top_p user")
-	l.MessageMembers = strings.Fields("role content name tool_calls tool_call_id reasoning function_call")
-	l.Choices, l.StopWords = 1, 4
-	l.Files = []string{}
+	// "a 400 error (yikes) if they are supplied: ... messages[].name"; https://console.groq.com/docs/openai
+	l.MessageMembers = strings.Fields("role content tool_calls tool_call_id reasoning function_call")
+	// "a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of 64", "a max of 128 functions";
+	// https://console.groq.com/docs/api-reference#chat-create
+	l.Choices, l.StopWords, l.Tools, l.ToolName, l.ToolSigns = 1, 4, 128, 64, "-_"
+	l.Files, l.Images = []string{}, []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 	l.Tier = map[string]string{"default": "on_demand", "standard_only": "on_demand", "priority": "", "scale": ""}
 	// "`reasoning_effort` is not supported with this model", and its values by model; https://console.groq.com/docs/reasoning
 	switch {

@@ -6,7 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -72,7 +74,7 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		p.MaxTokens = &l.MinTokens
 	}
 	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
-		if l.UserID > 0 && len(*id) > l.UserID {
+		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && isContact.MatchString(*id) {
 			sum := sha256.Sum256([]byte(*id))
 			*id = hex.EncodeToString(sum[:])
 		}
@@ -91,6 +93,9 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	}
 	return notSent
 }
+
+// isContact reports whether an id of a user is an address of mail or a telephone number.
+var isContact = regexp.MustCompile(`@|^\+?[0-9][-0-9 ().]{5,}[0-9]$`)
 
 // askForJSON is what the system says where JSON is asked for and nobody says so.
 const askForJSON = "Answer with a JSON object."
@@ -143,6 +148,10 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
 	}
+	if mode != "" && l.NoCustomTools { // what is offered is what is allowed
+		p.Extra = maps.Clone(p.Extra)
+		delete(p.Extra, "tool_choice")
+	}
 	tools := make([]llms.Tool, 0, len(o.Tools))
 	for _, tool := range o.Tools {
 		if tool.Function == nil || names != nil && !slices.Contains(names, tool.Function.Name) {
@@ -166,6 +175,9 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 			}
 			if l.ArrayItems {
 				raw = withItems(raw)
+			}
+			if l.NoBooleanSchemas {
+				raw = withoutBooleans(raw)
 			}
 			own.Parameters = raw
 			tool.Function = &own
@@ -223,6 +235,12 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 // fitMessages maps ids and media types, and makes a message of the user where one is needed.
 // isDemoted is set where that is of what the system says within a conversation.
 func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
+	if l.NoBlank {
+		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool {
+			text, isPlain := textOf(m.Parts)
+			return isPlain && strings.TrimSpace(text) == ""
+		})
+	}
 	if l.ResultsFollow {
 		messages = pairCalls(messages, l.UniqueCalls)
 	}
@@ -315,11 +333,10 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		return p, isChanged
 	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere, and a custom tool a function
 		switch {
-		case l.MessageMembers == nil:
-		case isCustomCall(p):
+		case l.NoCustomTools && isCustomCall(p):
 			fitting, _ = l.fitPart(p.Instead)
 			return fitting, true
-		case p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
+		case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
 			return p.TextContent, true
 		}
 	case llms.BinaryContent:

@@ -46,6 +46,8 @@ type Limits struct {
 	NoBlank bool
 	// Tools is the largest number of tools.
 	Tools int
+	// UniqueTools is set where no two tools have one name.
+	UniqueTools bool
 	// ToolName is the longest name of a tool, which has letters, digits and the signs
 	// of ToolSigns.
 	ToolName  int
@@ -82,6 +84,8 @@ type Limits struct {
 	ExactID bool
 	// UserID is the longest id of an end user, and key of a cache. Longer ones are hashed.
 	UserID int
+	// NoContacts is set where addresses and telephone numbers are no ids of users: they are hashed.
+	NoContacts bool
 	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
 	// nothing is not sent; what is not mapped goes as it is.
 	Effort, Tier map[string]string
@@ -100,6 +104,8 @@ type Limits struct {
 	// Images are the media types of images, Files those of files. A file of another type
 	// goes as a text where it is one.
 	Images, Files []string
+	// ImageBytes is the largest image, as long as its base64 is.
+	ImageBytes int
 	// NoFileURL and NoImageURL are set where files and images do not go by their address,
 	// SecureURLs where they go by https alone.
 	NoFileURL, NoImageURL, SecureURLs bool
@@ -115,8 +121,12 @@ type Limits struct {
 	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only where it has
 	// no tools.
 	NoToolsWithSchema bool
+	// NoCustomTools is set where tools are functions, and are chosen by a word or a name.
+	NoCustomTools bool
 	// Draft2020 wants the schema of a tool in the words of the JSON Schema draft 2020-12.
 	Draft2020 bool
+	// NoBooleanSchemas is set where a property of a tool's schema is no truth value.
+	NoBooleanSchemas bool
 	// ArrayItems wants the schema of a tool to say what its lists hold.
 	ArrayItems bool
 	// StrictRequired wants a strict schema to require all its properties and no others.
@@ -176,17 +186,21 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why st
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
 	case l.NoToolsWithSchema && n > 0 && (p.Schema != nil || o.JSONMode):
 		return "takes no tools together with a form of the answer"
-	case l.MessageMembers != nil && slices.ContainsFunc(p.RawTools, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }):
+	case l.NoCustomTools && slices.ContainsFunc(p.RawTools, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }):
 		return "takes no custom tools"
 	}
+	names := map[string]bool{}
 	for i := range o.Tools {
 		f := o.Tools[i].Function
 		switch {
 		case f == nil:
 			continue
+		case l.UniqueTools && names[f.Name]:
+			return fmt.Sprintf("takes no two tools by the name %.80q", f.Name)
 		case l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")):
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
-		case l.PropertyName == 0:
+		}
+		if names[f.Name] = true; l.PropertyName == 0 {
 			continue
 		}
 		schema, _ := f.Parameters.(json.RawMessage)
@@ -225,8 +239,12 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 			return "takes no image by an address without https"
 		}
 	}
-	if kind := fileType(p); !l.takes(kind) {
+	kind := fileType(p)
+	switch {
+	case !l.takes(kind):
 		return "takes no " + kind
+	case l.ImageBytes > 0 && strings.HasPrefix(kind, "image/") && base64Len(p) > l.ImageBytes:
+		return fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
 	}
 	return ""
 }
@@ -265,6 +283,19 @@ func fileType(p llms.ContentPart) string {
 		}
 	}
 	return ""
+}
+
+// base64Len is the length of a file that is sent in full.
+func base64Len(p llms.ContentPart) int {
+	switch p := p.(type) {
+	case llms.BinaryContent:
+		return base64.StdEncoding.EncodedLen(len(p.Data))
+	case middleware.FilePart:
+		return base64.StdEncoding.EncodedLen(len(p.Data))
+	case llms.ImageURLContent:
+		return len(p.URL)
+	}
+	return 0
 }
 
 // cutDataURL returns the media type of a data URL and what follows it.

@@ -46,6 +46,10 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &claude, p: middleware.Params{N: new(1)}},
 		{limits: &chat, p: middleware.Params{N: new(2)}},
+		{limits: &claude, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 2)}, want: `takes no two tools by the name "look"`},
+		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 2)}},
+		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 8<<20)}}}}, want: "takes no image above 10485760 bytes"},
+		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 6<<20)}}}}},
 		{limits: &responses, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 129)}, want: "takes no more than 128 tools"},
 		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 128)}},
@@ -104,6 +108,9 @@ func TestFit(t *testing.T) {
 		"hot":            {&claude, middleware.Params{Temperature: new(1.5)}, middleware.Params{Temperature: new(1.0)}, []string{"Temperature above 1"}},
 		"beyond all":     {&claude, middleware.Params{Temperature: new(7.0)}, middleware.Params{Temperature: new(7.0)}, nil},
 		"short":          {&responses, middleware.Params{MaxTokens: new(1)}, middleware.Params{MaxTokens: new(16)}, nil},
+		"address":        {&claude, middleware.Params{User: "joe@example.com"}, middleware.Params{User: "2481f36dfc515ca76451aaadf1399026942a01ee50c6d0a61988b43cef039bc2"}, nil},
+		"telephone":      {&claude, middleware.Params{User: "+49 (30) 123456"}, middleware.Params{User: "7fcc87331848d01ac07c477474e489647f1e3e89c7b9bd0dcd2cef8c526712b9"}, nil},
+		"name":           {&claude, middleware.Params{User: "user-123456789"}, middleware.Params{User: "user-123456789"}, nil},
 		"key of a cache": {&responses, middleware.Params{PromptCacheKey: strings.Repeat("u", 65)}, middleware.Params{PromptCacheKey: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
 		"metadata":       {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, SafetyIdentifier: strings.Repeat("u", 65)}, middleware.Params{SafetyIdentifier: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, []string{"Metadata"}},
 		"stored":         {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, nil},
@@ -179,11 +186,12 @@ func TestFitOptions(t *testing.T) {
 		t.Errorf("tools %+v, choice %v", o.Tools, o.ToolChoice)
 	}
 	for schema, want := range map[string]string{
-		`{"type":["object","null"],"properties":{"a":{}}}`:     `{"properties":{"a":{}},"type":"object"}`,
-		`{"type":"object","properties":{"a":{}}}`:              `{"type":"object","properties":{"a":{}}}`,
-		`{"$ref":"#/$defs/a"}`:                                 `{"$ref":"#/$defs/a"}`,
-		`{"type":"string"}`:                                    `{"type":"string"}`,
-		`{"description":"d","anyOf":[{"properties":{"a":1}}]}`: `{"description":"d; anyOf: [{\"properties\":{\"a\":1}}]","properties":{"a":1},"type":"object"}`,
+		`{"type":["object","null"],"properties":{"a":{}}}`:                `{"properties":{"a":{}},"type":"object"}`,
+		`{"type":"object","properties":{"a":{}}}`:                         `{"type":"object","properties":{"a":{}}}`,
+		`{"$ref":"#/$defs/a"}`:                                            `{"$ref":"#/$defs/a"}`,
+		`{"type":"string"}`:                                               `{"type":"string"}`,
+		`{"description":"d","anyOf":[{"properties":{"a":1}}]}`:            `{"description":"d; anyOf: [{\"properties\":{\"a\":1}}]","properties":{"a":1},"type":"object"}`,
+		`{"type":"object","properties":{"a":1},"not":{"required":["a"]}}`: `{"description":"not: {\"required\":[\"a\"]}","properties":{"a":1},"type":"object"}`,
 		`{"type":"object","properties":{"a":1},"oneOf":[{"required":["a"]},{"properties":{"a":2,"b":3}}]}`: `{"description":"oneOf: [{\"required\":[\"a\"]},{\"properties\":{\"a\":2,\"b\":3}}]","properties":{"a":1,"b":3},"type":"object"}`,
 	} {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
@@ -252,6 +260,10 @@ func TestFitMessages(t *testing.T) {
 	}
 	if begun, _ := dialect.Gemini.Fit(given[:2], &llms.CallOptions{}, &middleware.Params{}); len(begun) != 3 || begun[1].Role != llms.ChatMessageTypeHuman {
 		t.Errorf("Gemini: %v", begun)
+	}
+	blank := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, ""), llms.TextParts(llms.ChatMessageTypeAI, "x"), llms.TextParts(llms.ChatMessageTypeHuman, "y")}
+	if got, _ := claude.Fit(blank, &llms.CallOptions{}, &middleware.Params{}); len(got) != 3 || !cmp.Equal(got[0], llms.TextParts(llms.ChatMessageTypeHuman, ".")) {
+		t.Errorf("an empty message first: %v", got)
 	}
 	if same, _ := chat.Fit(given[:1], &llms.CallOptions{}, &middleware.Params{}); same[0].Role != llms.ChatMessageTypeSystem {
 		t.Errorf("OpenAI: %v", same)
@@ -370,6 +382,19 @@ func TestSystemWithin(t *testing.T) {
 		isWithin := strings.Contains(strings.TrimPrefix(tt.roles, "system"), "system")
 		if got := strings.Join(roles, " "); got != tt.want || (len(c.NotSent) == 0) != (!isWithin || strings.Contains(tt.want, "system")) {
 			t.Errorf("%s at %s, %s: %s, not sent %q; want %s", tt.model, tt.host, tt.roles, got, c.NotSent, tt.want)
+		}
+	}
+}
+
+// Ollama reads no truth values as the schemas of properties, and no list of types at the top.
+func TestBooleanSchemas(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":true,"b":{"properties":{"c":true}},"d":false,"e":{"items":true}},"additionalProperties":false}`: `{"additionalProperties":false,"properties":{"a":{},"b":{"properties":{"c":{}}},"e":{}},"type":"object"}`,
+		`{"type":["object","null"]}`: `{"properties":{},"type":"object"}`,
+	} {
+		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
+		if dialect.Ollama.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
+			t.Errorf("%s becomes %s, want %s", schema, o.Tools[0].Function.Parameters, want)
 		}
 	}
 }

@@ -79,12 +79,21 @@ func (o Object) keepOnly(known []string) (taken []string) {
 	return taken
 }
 
-// JSON writes the object.
+// JSON writes the object. Halves of surrogate pairs, which a client may have sent, are replaced:
+// "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {
+	raw, err := encode(o)
+	if err != nil || !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
+		return raw, err
+	}
+	return encode(decode(json.RawMessage(raw)))
+}
+
+func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
+	if err := e.Encode(v); err != nil {
 		return nil, fmt.Errorf("writing the request: %w", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil

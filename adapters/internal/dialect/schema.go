@@ -19,7 +19,7 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	root := gjson.ParseBytes(schema)
 	kind := root.Get("type")
 	isObject := !kind.Exists() || kind.Str == "object" || strings.Contains(kind.Raw, `"object"`)
-	alternatives := root.Get("anyOf").Exists() || root.Get("oneOf").Exists() || root.Get("allOf").Exists()
+	alternatives := slices.ContainsFunc(notAtTop, func(word string) bool { return root.Get(word).Exists() })
 	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
@@ -29,7 +29,7 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	}
 	_ = json.Unmarshal(members["properties"], &properties) // what are none are left out
 	description := root.Get("description").Str
-	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+	for _, word := range notAtTop {
 		for _, alternative := range root.Get(word).Array() {
 			alternative.Get("properties").ForEach(func(name, property gjson.Result) bool {
 				if properties[name.Str] == nil {
@@ -48,6 +48,10 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return marshal(members, schema)
 }
 
+// notAtTop are the words that a schema of arguments does not have at its top: "schema must have type 'object' and not
+// have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; https://github.com/langchain-ai/langchainjs/issues/9804
+var notAtTop = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
+
 // requiresAll reports whether each object of a schema requires all its properties and allows no
 // others.
 func requiresAll(schema json.RawMessage) bool {
@@ -62,6 +66,30 @@ func requiresAll(schema json.RawMessage) bool {
 		}
 	})
 	return all
+}
+
+// withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
+// that may not be.
+func withoutBooleans(schema json.RawMessage) json.RawMessage {
+	var v any
+	if json.Unmarshal(schema, &v) != nil {
+		return schema
+	}
+	eachSchema(v, func(object map[string]any) {
+		properties, _ := object["properties"].(map[string]any)
+		for name, property := range properties {
+			switch property {
+			case true:
+				properties[name] = map[string]any{}
+			case false:
+				delete(properties, name)
+			}
+		}
+		if _, isFlag := object["items"].(bool); isFlag {
+			delete(object, "items")
+		}
+	})
+	return marshal(v, schema)
 }
 
 // withItems lets lists of which a schema does not say what they hold hold anything.

@@ -203,6 +203,9 @@ func Anthropic(model string) Limits {
 		CallID: 128,
 		// "maxLength: 256", of metadata.user_id; https://platform.claude.com/docs/en/api/messages/create
 		UserID: 256,
+		// "user_id appears to contain an email address. Please send a uuid or hash value instead.", and of telephone numbers;
+		// https://github.com/BerriAI/litellm/issues/10106
+		NoContacts: true,
 		// https://platform.claude.com/docs/en/build-with-claude/effort; none is thinking disabled
 		Effort: map[string]string{"minimal": "low", "xhigh": "high"},
 		// https://platform.claude.com/docs/en/api/service-tiers
@@ -211,6 +214,11 @@ func Anthropic(model string) Limits {
 		Images: []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
 		// Of documents; a text of any type goes as a plain one; https://platform.claude.com/docs/en/build-with-claude/pdf-support
 		Files: []string{"application/pdf", "text/plain"},
+		// "10 MiB encoded image-field limit", where it was 5; https://github.com/kolega-ai/kolega-code/pull/354,
+		// https://github.com/can1357/oh-my-pi/pull/10633
+		ImageBytes: 10 << 20,
+		// "Tool names must be unique"; https://github.com/anthropics/claude-code/issues/10687
+		UniqueTools: true,
 		// "file_011CNha8iCJcU1wXNR6q4V8w"; https://platform.claude.com/docs/en/build-with-claude/files
 		FileID: "file_",
 		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create
@@ -284,6 +292,8 @@ var Gemini = Limits{
 	// "must start with a letter or an underscore ... underscores, colons, dots, and dashes,
 	// with a maximum length of 64"; https://ai.google.dev/api/caching#FunctionDeclaration
 	ToolName: 64, ToolSigns: "-_.:", ToolLetter: true,
+	// "Duplicate function declaration found"; https://github.com/tridz-dev/huf/pull/341
+	UniqueTools: true,
 	// "between 1 and 8"; https://ai.google.dev/api/generate-content#generationconfig
 	Choices: 8,
 	// https://ai.google.dev/gemini-api/docs/thinking#thinking-levels
@@ -306,6 +316,9 @@ var Gemini = Limits{
 var Ollama = Limits{
 	// Results are texts; https://docs.ollama.com/api/chat
 	NoFailures: true,
+	// "cannot unmarshal bool into Go struct field ToolFunctionParameters.tools.function.parameters.properties", and a list as
+	// the type; https://github.com/can1357/oh-my-pi/issues/4488
+	ToolProperties: true, NoBooleanSchemas: true,
 	// "must be "high", "medium", "low", "max", true, or false"; https://github.com/ollama/ollama/issues/17837
 	Effort:  map[string]string{"minimal": "low", "xhigh": "high"},
 	Choices: 1,

@@ -89,7 +89,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 }
 
 // EstimateTokens returns the expected length of a prompt in tokens, as caps count it: four bytes
-// each, and 1,000 for an image.
+// each, and 1,000 for an image or another file.
 func EstimateTokens(messages []llms.MessageContent, tools []llms.Tool) int {
 	var s size
 	queryMessages(messages, &s)
@@ -149,7 +149,7 @@ func (c *call) protocol() string {
 type size struct {
 	bytes, images, parts, calls int
 	// data is the length of what does not count in the expected number of tokens: sound,
-	// and the request's fields that only one API has.
+	// documents, and the request's fields that only one API has.
 	data int
 	// unknown counts files whose tokens only the server can count.
 	unknown int
@@ -158,13 +158,17 @@ type size struct {
 }
 
 // add counts a picture or another file. Sound has fewer tokens than bytes; a document may
-// have more.
+// have more, and most have fewer: what pages they have is not known by their bytes.
 func (s *size) add(mimeType string, data []byte) {
 	s.images++
 	switch kind, _, _ := strings.Cut(mimeType, "/"); {
 	case kind == "audio" && len(data) > 0:
 		s.data += len(data)
+	case kind == "text":
+		s.bytes += len(data)
+		s.unknown++
 	case kind != "image":
+		s.data += len(data)
 		s.unknown++
 	}
 }
@@ -180,7 +184,12 @@ var (
 // addRaw counts a part in an API's own form: a file where it stands for one, and anything that
 // may be outside of it.
 func (s *size) addRaw(p RawPart) {
-	s.bytes += max(len(p.Text), len(p.Raw))
+	if file, _ := p.Instead.(FilePart); len(file.Data) > 0 && !strings.HasPrefix(file.MIMEType, "text/") {
+		s.images++
+		s.data += len(p.Raw)
+	} else {
+		s.bytes += max(len(p.Text), len(p.Raw))
+	}
 	s.hourly = s.hourly || isKeptLong(p.Raw)
 	if p.Model != "" { // its own state
 		return
@@ -267,7 +276,6 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				}
 			case FilePart:
 				s.add(p.MIMEType, p.Data)
-				s.bytes += len(p.Data)
 				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data})
 			case ResultPart:
 				for _, inner := range p.Parts {

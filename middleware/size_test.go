@@ -85,7 +85,7 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		"an image":                    {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1, 0},
 		"image and text":              {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2, 0},
 		"bytes":                       {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1, 0},
-		"a file":                      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1, 1},
+		"a file":                      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "text/csv", Data: make([]byte, 40)})}, 32 + 40, 1, 1},
 		"cached text":                 {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0, 0},
 		"raw, text longer":            {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0, 0},
 		"raw, raw longer":             {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0, 0},
@@ -116,6 +116,18 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		}
 		if n, has := got.query.Features["images"]; n != float64(c.images) || has != (c.images > 0) {
 			t.Errorf("%s: %v images, want %d", what, n, c.images)
+		}
+	}
+}
+
+// A document is expected to have as many tokens as a picture, whatever its bytes, and may have a
+// token for each and fill a context.
+func TestDocumentsAreNotCountedByTheirBytes(t *testing.T) {
+	pdf := middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 3_000)}
+	for what, part := range map[string]llms.ContentPart{"plain": pdf, "cited": middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: []byte(`{"type":"document","source":{"data":"` + strings.Repeat("A", 3_000) + `"}}`), Instead: pdf}} {
+		got := look(t, perByte(small(says("fine"))), []llms.MessageContent{said(llms.ChatMessageTypeHuman, part)})
+		if got.err != nil || got.query.InputTokens > 1_100 || got.usd < 200_000+3_000/3 {
+			t.Errorf("%s: %d tokens, at most %v: %v", what, got.query.InputTokens, got.usd, got.err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/middleware"
 )
 
 // Old, thrifty and broken clients: HTTP as it may be spoken, byte by byte.
@@ -143,6 +144,18 @@ func TestEveryFieldReachesTheModel(t *testing.T) {
 		}
 		if diff := cmp.Diff(sent, arrived); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// An item of the client's own that the provider does not have is the request's fault, a model that
+// it does not have is not.
+func TestItemsThatAreNotFound(t *testing.T) {
+	for param, want := range map[string]int{"input": http.StatusNotFound, "model": http.StatusBadGateway, "": http.StatusBadGateway} {
+		h := newGateway(t, gateway.Options{Model: fails(&llms.Error{Code: llms.ErrCodeResourceNotFound,
+			Cause: middleware.NewProviderError("openai", http.StatusNotFound, nil, []byte(`{"error":{"message":"Item with id 'rs_1' not found.","param":"`+param+`","code":null}}`), nil)})})
+		if w := post(h, responsesPath, `{"input":"hi"}`); w.Code != want || (w.Header().Get("X-Should-Retry") != "false") {
+			t.Errorf("%q: status %d: %s", param, w.Code, w.Body)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func failure(ctx context.Context, err error) *Refusal {
 			r.RetryAfter = waitOutage
 		}
 	}
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && code == llms.ErrCodeResourceNotFound && p.Param != "" && p.Param != "model" {
+		r.Status, r.Code, r.Param = http.StatusNotFound, "not_found", p.Param // an item of the client's own
+	}
 	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
 		r.Code, r.Final = "request_refused", true
 	}

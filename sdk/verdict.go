@@ -3,6 +3,7 @@ package sdk
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -91,6 +92,10 @@ func (v *Verdict) Quality() (float64, bool) {
 	}
 	return confidence, true
 }
+
+// IsCheck reports whether a verdict comes from one of the free checks, which find faults
+// and pass nothing: they do not measure quality.
+func IsCheck(verifier string) bool { return strings.HasPrefix(verifier, "check:") }
 
 // Errs reports whether v is evidence by a judge whose error rates are known: it moves
 // what is believed of an answer by IfRight and IfWrong, and does not settle it.

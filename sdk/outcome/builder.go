@@ -48,6 +48,7 @@ type cell struct {
 	query, group, prompt string
 	model, answer        string
 	numbers              map[string]float64
+	isRejected           bool // by a free check
 }
 
 // builder collects cells into a table.
@@ -66,6 +67,8 @@ type builder struct {
 	// and beside those that a strategy chose while another model's answer was used.
 	baselines, beside []place
 	runs              map[string]*run
+	// rejected are the answers in which a free check found a fault: they are wrong, but no others are right.
+	rejected map[place]bool
 }
 
 // place is the outcome of a model on a query.
@@ -80,7 +83,7 @@ func (b *builder) label() string {
 	reference := b.baselines[len(b.baselines)-1].model
 	quality := make([][]float64, len(b.queryIDs))
 	for _, p := range b.baselines {
-		if p.model != reference || len(b.answers[p.query]) <= reference || b.answers[p.query][reference] == "" {
+		if p.model != reference || len(b.answers[p.query]) <= reference || b.answers[p.query][reference] == "" || b.rejected[p] {
 			continue
 		}
 		for m, answer := range b.answers[p.query] {
@@ -98,6 +101,25 @@ func (b *builder) label() string {
 	return b.names[reference]
 }
 
+// failRejected gives the answers in which checks found faults the quality 0, where anything else measures
+// quality.
+func (b *builder) failRejected() {
+	matrix := b.numbers[colQuality]
+	if matrix == nil {
+		return
+	}
+	for p := range b.rejected {
+		for len(matrix) <= p.query {
+			matrix = append(matrix, nil)
+		}
+		matrix[p.query] = grow(matrix[p.query], p.model, math.NaN())
+		if math.IsNaN(matrix[p.query][p.model]) {
+			matrix[p.query][p.model] = 0
+		}
+	}
+	b.numbers[colQuality] = matrix
+}
+
 // propensities completes what is known of who was asked by chance: a baseline was asked
 // of every query, which is as good, and those beside it by a strategy.
 func (b *builder) propensities(matrix [][]float64) {
@@ -113,7 +135,7 @@ func (b *builder) propensities(matrix [][]float64) {
 }
 
 func newBuilder() *builder {
-	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}}
+	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, rejected: map[place]bool{}}
 }
 
 // query returns the place of a query, a new one when it is not known yet.
@@ -298,6 +320,7 @@ func (b *builder) table(file string) (*Table, error) {
 	if b.creditRuns() && !b.verified {
 		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
+	b.failRejected()
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),

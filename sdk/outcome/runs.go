@@ -108,7 +108,7 @@ func (b *builder) suspects(r *run) []int {
 	var rejected, disputed, all []int
 	for i, p := range r.returned {
 		all = append(all, i)
-		if cellAt(b.numbers[colQuality], p, math.NaN()) < 0.5 {
+		if b.rejected[p] || cellAt(b.numbers[colQuality], p, math.NaN()) < 0.5 {
 			rejected = append(rejected, i)
 		}
 		answer := cellAt(b.answers, p, "")

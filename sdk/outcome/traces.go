@@ -101,6 +101,9 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		if f := b.add(c); f != nil {
 			return f
 		}
+		if c.isRejected {
+			b.rejected[place{q, m}] = true
+		}
 	}
 	return nil
 }
@@ -124,7 +127,9 @@ func (c *cell) addCall(call *sdk.Call) {
 			c.numbers[name] = v
 		}
 	}
-	if quality, judged := call.Verdict.Quality(); judged {
+	quality, judged := call.Verdict.Quality()
+	c.isRejected = judged && sdk.IsCheck(call.Verdict.Verifier)
+	if judged && !c.isRejected {
 		c.numbers[colQuality] = quality
 	}
 	if call.Propensity > 0 {

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -22,6 +25,32 @@ func shadowed() []*sdk.Trace {
 		{ID: "2", QueryID: "q1", Mode: "shadow_alternative", Calls: []sdk.Call{call("small", "x"), call("other", "y")}},
 		{ID: "3", QueryID: "q2", Mode: "shadow_alternative", Calls: []sdk.Call{lost, call("other", "z"), call("large", "w")}},
 		{ID: "4", QueryID: "q2", Mode: "shadow", Calls: []sdk.Call{call("large", "z")}},
+	}
+}
+
+// A fault that a free check finds measures no quality: the others are still compared with the
+// baseline, and nothing is known of any where there is none.
+func TestChecksDoNotMeasure(t *testing.T) {
+	traces := shadowed()
+	traces[2].Calls[1].Verdict = &sdk.Verdict{Verifier: "check:tool_calls", Outcome: sdk.Failed}
+	traces[0].Calls[0].Verdict = &sdk.Verdict{Verifier: "check:refusal", Outcome: sdk.Failed}
+	table, err := outcome.Open(writeTraces(t, traces), outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for q, row := range table.Quality {
+		for m, v := range row {
+			got[table.Queries[q]+" "+table.Models[m]] = v
+		}
+	}
+	want := map[string]float64{"q1 large": 0, "q1 small": math.NaN(), "q1 other": math.NaN(), "q2 large": 1, "q2 small": math.NaN(), "q2 other": 0}
+	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs()); diff != "" || table.Labels != "agreement with large" {
+		t.Errorf("labels %q (-want +got):\n%s", table.Labels, diff)
+	}
+	alone := &sdk.Trace{ID: "1", Calls: []sdk.Call{{Model: "small", Key: "x", Verdict: traces[2].Calls[1].Verdict}}}
+	if table, err := outcome.Open(writeTraces(t, []*sdk.Trace{alone}), outcome.Options{}); err == nil {
+		t.Errorf("quality %v of a file in which only a check spoke", table.Quality)
 	}
 }
 

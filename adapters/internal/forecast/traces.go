@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
@@ -330,7 +329,7 @@ func callOutcome(s *sdk.Trace, m Model) Outcome {
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
 		if q, ok := c.Verdict.Quality(); ok {
-			o.Quality, o.Judged = q, !savings.IsCheck(c.Verdict.Verifier)
+			o.Quality, o.Judged = q, !sdk.IsCheck(c.Verdict.Verifier)
 		}
 		return o
 	}

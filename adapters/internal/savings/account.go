@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
@@ -295,7 +294,7 @@ func (s *sums) judge(t *sdk.Trace) {
 		return
 	}
 	v := c.Verdict
-	if v == nil || IsCheck(v.Verifier) {
+	if v == nil || sdk.IsCheck(v.Verifier) {
 		s.guessed.add(c.Quality.Mean)
 		return
 	}
@@ -323,10 +322,6 @@ func (s *sums) waste(t *sdk.Trace) {
 	}
 	s.verdicts += max(0, rest)
 }
-
-// IsCheck reports whether a verdict comes from one of the free checks, which find faults
-// and pass nothing: they do not measure quality.
-func IsCheck(verifier string) bool { return strings.HasPrefix(verifier, "check:") }
 
 // ChosenCall returns the call whose answer was returned, nil where there is none.
 func ChosenCall(t *sdk.Trace) *sdk.Call {

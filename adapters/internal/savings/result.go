@@ -185,7 +185,7 @@ func (a *Account) Measures(verifier string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	v := a.judged[verifier]
-	return v == nil && !IsCheck(verifier) || v != nil && v.measure()
+	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measure()
 }
 
 // quality is the mean with its interval.

@@ -43,11 +43,11 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 	return known.disputes
 }
 
-// RecordDispute counts the step of a query if its answers differed, or one was rejected, and how
-// often answers that call its tools do.
-func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result) {
+// RecordDispute counts the step of a query if its answers differed, or one was rejected, and, of a
+// step that the policy decided, how often answers that call its tools do and what it cost.
+func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bool) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
-	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && (result.Trace.Mode == "" || result.Trace.Mode == string(Enforce)) {
+	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && isDecided {
 		s.kept.doubts.record(result, &s.models[i])
 	}
 	if !s.c.CountDisputes {

@@ -121,11 +121,11 @@ func TestRejectedAnswersDispute(t *testing.T) {
 		return q.Features[feature.DisputedSteps]
 	}
 	q := &sdk.Query{Run: "a"}
-	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
+	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}}, true)
 	if n := disputes(*q); n != 0 {
 		t.Errorf("%v after an answer that passed", n)
 	}
-	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}})
+	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}}, true)
 	if n := disputes(*q); n != 1 {
 		t.Errorf("%v after a rejected answer, want 1", n)
 	}
@@ -135,5 +135,39 @@ func TestRejectedAnswersDispute(t *testing.T) {
 	now = now.Add(time.Hour)
 	if n := disputes(*q); n != 0 {
 		t.Errorf("%v after an hour", n)
+	}
+}
+
+// What doubts may cost is kept over the steps that the policy decides: those of a holdout, which ask the
+// dearest model in any case, take nothing of it. Steps that come to more than that model alone are
+// followed by steps that ask it alone.
+func TestDoubtsKeepToWhatThePolicyDecides(t *testing.T) {
+	large := sdk.Model{Name: "large", Price: sdk.Price{Output: 1e6}} // 1 USD a token
+	s := middleware.NewSessions(middleware.SessionConfig{DoubtUpTo: 0.5, Dearest: "large"}, []sdk.Model{large}, time.Now)
+	record := func(usd float64, isDecided bool) map[string]float64 {
+		q := &sdk.Query{Features: map[string]float64{}}
+		for range 100 {
+			answer := sdk.Answer{Model: "large", CostUSD: 1, Usage: sdk.Usage{OutputTokens: 1}}
+			s.RecordDispute(q, &step.Result{Answer: &answer, Attempts: []sdk.Attempt{{Answer: answer}}, Trace: &sdk.Trace{CostUSD: usd}}, isDecided)
+		}
+		s.AddFeatures(q)
+		return q.Features
+	}
+	for _, test := range []struct {
+		what      string
+		usd       float64
+		isDecided bool
+		setbacks  float64
+		isHeld    bool
+	}{
+		{"a holdout", 1, false, 0, false},
+		{"within the share", 0.4, true, 0, false},
+		{"above it", 0.9, true, 0, true},
+		{"above all of it", 2, true, 1, true},
+	} {
+		f := record(test.usd, test.isDecided)
+		if got := feature.Setbacks(f); got != test.setbacks || f[feature.HeldBack] > 0 != test.isHeld {
+			t.Errorf("%s: %v setbacks, features %v", test.what, got, f)
+		}
 	}
 }

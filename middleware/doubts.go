@@ -16,6 +16,8 @@ type doubts struct {
 	tools map[string]*comparisons
 	// steps have cost spentUSD, and would have cost dearestUSD with the dearest model alone.
 	steps, spentUSD, dearestUSD float64
+	// ownUSD is what it cost where it was asked after another, and othersUSD the other's tokens at its prices.
+	ownUSD, othersUSD float64
 }
 
 // comparisons counts the steps in which two answers were compared, and those in which they differed.
@@ -26,7 +28,8 @@ const (
 	// differ on one in ten of the calls.
 	usualCompared, usualDiffered = 10, 1
 	// heldBackSteps is by what so many of the dearest model's own steps cost the share of its cost may
-	// be passed; as many more hold two thirds of the disputes and doubts back.
+	// be passed; as many more hold two thirds of the disputes and doubts back. From so many more than all
+	// of it would have cost, it is asked alone.
 	heldBackSteps = 10
 	// maxDoubtTools bounds the memory.
 	maxDoubtTools = 10000
@@ -36,10 +39,14 @@ const (
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	usd := dearest.Price.CostUSD(result.Answer.Usage)
+	usd := dearest.Price.CostUSD(result.Answer.Usage) * (d.ownUSD + 1e-9) / (d.othersUSD + 1e-9)
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
 			usd = a.CostUSD
+			if i > 0 {
+				d.ownUSD += usd
+				d.othersUSD += dearest.Price.CostUSD(result.Attempts[0].Answer.Usage)
+			}
 		}
 	}
 	if usd > 0 {
@@ -74,8 +81,12 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if excess := (d.spentUSD - upTo*d.dearestUSD) / d.dearestUSD * d.steps / heldBackSteps; excess > 1 {
-		q.Features[feature.HeldBack] = 1 - math.Exp(1-excess)
+	excess := func(share float64) float64 { return (d.spentUSD/d.dearestUSD - share) * d.steps / heldBackSteps }
+	if over := excess(upTo); over > 1 {
+		q.Features[feature.HeldBack] = 1 - math.Exp(1-over)
+	}
+	if excess(1) > 1 {
+		q.Features[feature.Overspent] = 1
 	}
 	add := func(name string) {
 		if c := d.tools[name]; c != nil {

@@ -230,7 +230,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}
 	m.sessions.RecordUse(c.query.Session, result)
-	m.sessions.RecordDispute(&c.query, result)
+	m.sessions.RecordDispute(&c.query, result, req.Only == "")
 	resp = c.respond(result)
 	if err := c.replay(ctx, resp, result.Trace.Chosen); err != nil {
 		return nil, err

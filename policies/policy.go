@@ -120,7 +120,7 @@ type Estimator struct {
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 	// With "agreement" and no profile: answers that agree are believed less where those that call the
 	// same tool differ on many steps, so that the dearest model is asked, as long as all costs at most
-	// this share of always asking it. 0 believes all alike.
+	// this share of always asking it, over the steps that the policy decides. 0 believes all alike.
 	DoubtUpTo float64 `policy:"doubt_up_to" min:"0" max:"1" default:"0"`
 
 	When   When   `policy:"when,block"`
@@ -173,7 +173,8 @@ type When struct {
 	// Whether the query names tests that decide, or a work tree for them; either when absent.
 	Checks *bool `policy:"checks"`
 	// Its run has had at least so many setbacks: each earlier step whose answers differed, or of which one
-	// was rejected, is one; an error of a tool and a call made again, word for word, are half of one.
+	// was rejected, is one; an error of a tool and a call made again, word for word, are half of one. With doubt_up_to,
+	// disputes count less, and steps that have cost more than the dearest model alone would have are one more.
 	Setbacks int `policy:"setbacks" min:"0"`
 }
 

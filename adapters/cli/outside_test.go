@@ -134,26 +134,13 @@ func (a actor) GenerateContent(_ context.Context, messages []llms.MessageContent
 // large model alone, with the cost as a share of its cost.
 func (o *outside) play(t *testing.T, text string, n int) (right, large, share float64) {
 	t.Helper()
-	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	runs := map[string]*runOf{}
-	models := map[string]llms.Model{}
-	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
 	dear := sdk.Price{Input: 3, Output: 15}
-	for i := range p.Models {
-		m := &p.Models[i]
-		m.Provider, m.Price = "go", policies.Price{Input: dear.Input, Output: dear.Output}
-		if i < 2 {
-			m.Price = policies.Price{Input: dear.Input / o.cheaper[i], Output: dear.Output / o.cheaper[i]}
-		}
-		models[m.Name] = actor{o, runs, i}
+	prices := []policies.Price{{Input: dear.Input, Output: dear.Output}}
+	for _, cheaper := range []float64{o.cheaper[1], o.cheaper[0]} {
+		prices = append([]policies.Price{{Input: dear.Input / cheaper, Output: dear.Output / cheaper}}, prices...)
 	}
-	model, err := router.New(t.Context(), p, full.Complete(router.Options{Seed: 1, Models: models, Logger: hclog.NewNullLogger()}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model, _ := openFirstPolicy(t, text, prices, []llms.Model{actor{o, runs, 0}, actor{o, runs, 1}, actor{o, runs, 2}})
 	defer model.Close()
 	var offered []llms.Tool
 	for _, kind := range o.tools[:len(o.tools)-1] {
@@ -191,6 +178,29 @@ func (o *outside) play(t *testing.T, text string, n int) (right, large, share fl
 		right, large = right+isRight, large+isLarge
 	}
 	return right / float64(n), large / float64(n), spent / always
+}
+
+// openFirstPolicy returns a router under the policy, with other models and prices: two cheap ones and a
+// large one. It returns the names that they have in the policy, too.
+func openFirstPolicy(t *testing.T, text string, prices []policies.Price, clients []llms.Model) (model *router.Router, names []string) {
+	t.Helper()
+	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := map[string]llms.Model{}
+	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
+	for i := range p.Models {
+		m := &p.Models[i]
+		m.Provider, m.Price = "go", prices[i]
+		models[m.Name] = clients[i]
+		names = append(names, m.Name)
+	}
+	model, err = router.New(t.Context(), p, full.Complete(router.Options{Seed: 1, Models: models, Logger: hclog.NewNullLogger()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model, names
 }
 
 // firstPolicyText returns what `stepfall policy init` writes for an agent with three makers' keys.

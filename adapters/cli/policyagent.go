@@ -124,14 +124,15 @@ strategy "threshold" {
 }
 
 # After a step whose answers differed, or two errors of tools or repeated calls, a run is a hard
-# one: the large model does the rest of it, as long as doubt_up_to is kept.
+# one: the large model does the rest of it, as long as doubt_up_to is kept. A cheap one takes its
+# place where it is away.
 match "hard" {
-  models = [%[3]q]
   when {
     setbacks = 1
   }
-  strategy "route" {
-    worth_usd = 1
+  strategy "threshold" {
+    order     = [%[3]q, %[2]q, %[1]q]
+    threshold = 0.1
   }
 }
 
@@ -139,8 +140,8 @@ match "hard" {
 # middleware.Info.Run, and tell how they ended by Router.Report.
 baseline = %[3]q
 holdout {
-  share = 0.05
+  share = %[5]v
 }
 
-`, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name, policies.DoubtUpTo)
+`, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name, policies.DoubtUpTo, policies.HoldoutShare)
 }

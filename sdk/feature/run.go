@@ -22,13 +22,15 @@ const (
 	// HeldBack is the share by which disputes and doubts count less, since what is done about them
 	// has become dear.
 	HeldBack = "held_back"
+	// Overspent is 1 once steps have cost more than the dearest model alone would have.
+	Overspent = "overspent"
 )
 
 // Setbacks sums up what a query's features tell of its run: each disputed step is a
 // setback; an error of a tool and a repeated call, which have other reasons as well, are
-// half of one. Disputes count less where they are held back.
+// half of one. Disputes count less where they are held back, and what was overspent is one as well.
 func Setbacks(features map[string]float64) float64 {
-	return features[DisputedSteps]*(1-features[HeldBack]) + (features[ToolErrors]+features[RepeatedCalls])/2
+	return features[DisputedSteps]*(1-features[HeldBack]) + (features[ToolErrors]+features[RepeatedCalls])/2 + features[Overspent]
 }
 
 // ToolTroubles counts what a query's features tell of an agent that is stuck: results of tools

@@ -22,6 +22,18 @@ func (r *run) isLookedAt(i int) bool {
 	return false
 }
 
+// comparisonDecides reports whether the agreement of answers can change which one is returned: where
+// all but two of the candidates are away, it is the same one whether or not the two agree.
+func (r *run) comparisonDecides() bool {
+	n := 0
+	for _, i := range r.askedModels() {
+		if !r.rejected[i] {
+			n++
+		}
+	}
+	return n > 2 || n == len(r.e.models)
+}
+
 // believe fills in the state's beliefs and costs, and the post-hoc estimates of
 // the models that have run.
 func (r *run) believe(ctx context.Context) {
@@ -47,7 +59,7 @@ func (r *run) believe(ctx context.Context) {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
-		case !r.isLookedAt(i):
+		case !r.isLookedAt(i), r.compared[i] && !r.comparisonDecides():
 			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}

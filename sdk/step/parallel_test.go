@@ -71,7 +71,6 @@ func TestPairAtOnce(t *testing.T) {
 	}{
 		{"agree", map[string]string{"a": "x", "b": "x"}, 2 * time.Second, time.Second, 2},
 		{"differ", map[string]string{"a": "x", "b": "y", "large": "y"}, 5 * time.Second, time.Second, 3},
-		{"the first fails", map[string]string{"b": "y", "large": "y"}, 5 * time.Second, time.Second, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -209,4 +208,26 @@ func TestPairAtOnceInVain(t *testing.T) {
 			t.Errorf("%v USD stands under the caps, the worst case is more than 300e-6", stands)
 		}
 	})
+}
+
+// Of two that are left, comparing them changes nothing about which answer is returned: where one of
+// the pair is away, the other is not asked for nothing.
+func TestNobodyIsAskedToBeComparedWithOneOther(t *testing.T) {
+	for away, want := range map[string]string{"a": "large", "b": "large", "large": "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			req := step.Request{Query: query(), Caller: timedAnswers(map[string]string{"a": "x", "b": "x", "large": "x"}), Exclude: func(i int) string {
+				if []string{"a", "b", "large"}[i] == away {
+					return "away"
+				}
+				return ""
+			}}
+			res, err := pair(t, true, nil).Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(res.Trace.Calls) != 1 || res.Trace.Chosen != want {
+				t.Errorf("without %s: %d calls, answer of %s", away, len(res.Trace.Calls), res.Trace.Chosen)
+			}
+		})
+	}
 }

@@ -213,7 +213,7 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	}
 	r.f.Matches[route.Match]++
 	r.f.InputTokens += float64(q.InputTokens)
-	r.sessions.RecordDispute(q, res)
+	r.sessions.RecordDispute(q, res, req.Only == "")
 	if q.Session != "" && res.Answer != nil {
 		r.sessions.RecordUse(q.Session, res)
 		if before, known := r.last[q.Session]; known && before != res.Trace.Chosen {

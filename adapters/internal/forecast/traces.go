@@ -71,7 +71,7 @@ func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
 	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, Conversation: s.Conversation, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
 	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // how the policy at hand's own steps go decides
-		return name == feature.DisputedSteps || name == feature.HeldBack || strings.HasPrefix(name, feature.Doubt)
+		return name == feature.DisputedSteps || name == feature.HeldBack || name == feature.Overspent || strings.HasPrefix(name, feature.Doubt)
 	})
 	for _, name := range s.Tools {
 		q.Tools = append(q.Tools, sdk.Tool{Name: name})

@@ -40,7 +40,7 @@ func made(n, k int) *outcome.Table {
 }
 
 // withSignals adds everything else that a table can hold: answers as models write them,
-// prompts, lengths, signals before and after a run, class probabilities; some of it
+// prompts, lengths, troubles with tools, signals before and after a run, class probabilities; some of it
 // unknown, and a free model.
 func withSignals(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -66,6 +66,7 @@ func withSignals(t *outcome.Table) *outcome.Table {
 	t.Ante, t.Post = matrix(near(0.8)), matrix(near(0.4))
 	t.Signals = map[string][][]float64{"mean_log_prob": matrix(near(0.5)), "agreement": matrix(near(0.5))}
 	t.InputTokens = matrix(func(q, _ int) float64 { return float64(20 + 13*q%97 + rng.IntN(3)) })
+	t.ToolTroubles = matrix(func(q, _ int) float64 { return float64(q * q % 5) })
 	t.OutputTokens = matrix(func(q, m int) float64 {
 		if rng.Float64() < 0.05 {
 			return math.NaN()

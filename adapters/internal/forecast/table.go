@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -33,6 +34,9 @@ func (t *Table) Query(n int) *sdk.Query {
 		if v := outcome.At(o.Ante, n, i); !math.IsNaN(v) {
 			q.Features[estimate.FeatureAnte+name] = v
 		}
+	}
+	if n := o.Troubles(n); n > 0 {
+		q.Features[feature.ToolErrors] = n
 	}
 	if o.Judged() {
 		q.Checks.FailToPass = []string{"recorded"}

@@ -69,8 +69,8 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	if r.assembly, err = router.Assemble(p, o.Seed, r.now, judges{r}); err != nil {
 		return nil, err
 	}
-	if _, ok := w.(*Traces); !ok {
-		r.assembly.Sessions.DoubtUpTo = 0 // only traces say which tools answers call
+	if _, ok := w.(*Table); ok {
+		r.assembly.Sessions.DoubtUpTo = 0 // it has neither runs nor the tools that answers call
 	}
 	if slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		stated := make([]float64, len(p.Models))
@@ -156,7 +156,9 @@ func (r *rehearsal) begin(n int) {
 	r.round = round
 	r.accounts = step.NewMemory(r.assembly.Caps)
 	r.accounts.Now = r.now
-	r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
+	if n == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // what doubts may cost is kept over all rounds
+		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
+	}
 	r.last = map[string]string{}
 }
 
@@ -185,6 +187,9 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	q.Features = maps.Clone(q.Features)
 	if q.Features == nil {
 		q.Features = map[string]float64{}
+	}
+	if _, ok := r.world.(*Beliefs); ok && q.Run != "" {
+		q.Run = fmt.Sprint(q.Run, " ", r.round) // that of another round is another run
 	}
 	r.sessions.AddFeatures(q)
 	clear(r.truth)

@@ -22,6 +22,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // outside is an agent that nobody has tuned on: its tools, how often models err in each, how much
@@ -247,5 +248,40 @@ func TestFirstPolicyOnAgentsFromOutside(t *testing.T) {
 	t.Logf("points %.2f (worst %.1f), cost %.3f (most %.3f)", sum(points), slices.Min(points), sum(costs), slices.Max(costs))
 	if sum(points) < -2 || slices.Max(costs) > 0.62 || sum(costs) > 0.6 {
 		t.Error("it loses more than two points, or saves less than 40 %")
+	}
+}
+
+// away is a model that cannot be had.
+type away struct{}
+
+func (away) Call(context.Context, string, ...llms.CallOption) (string, error) { return "", nil }
+
+func (away) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
+	return nil, &llms.Error{Code: llms.ErrCodeAuthentication, Message: "away"}
+}
+
+// A run whose answers differed goes on where the large model is away.
+func TestFirstPolicyGoesOnWithoutTheLargeModel(t *testing.T) {
+	o := newOutside(5000)
+	run := &runOf{}
+	for range 3 {
+		run.tools, run.moves = append(run.tools, &o.tools[5]), append(run.moves, [3]int{0, 1, 0})
+	}
+	prompt := llms.TextParts(llms.ChatMessageTypeHuman, "task")
+	runs := map[string]*runOf{fmt.Sprint(prompt.Parts[0]): run}
+	price := policies.Price{Input: 1, Output: 1}
+	model, _ := openFirstPolicy(t, firstPolicyText(t), []policies.Price{price, price, {Input: 20, Output: 20}}, []llms.Model{actor{o, runs, 0}, actor{o, runs, 1}, away{}})
+	defer model.Close()
+	messages := []llms.MessageContent{prompt}
+	for turn := range run.moves {
+		ctx, report := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: "one"}))
+		resp, err := model.GenerateContent(ctx, messages)
+		if err != nil {
+			t.Fatalf("turn %d: %v", turn, err)
+		}
+		if step := report.Steps()[0]; turn > 0 && step.Features[feature.DisputedSteps] == 0 {
+			t.Errorf("turn %d is of no hard run: %v", turn, step.Features)
+		}
+		messages = append(messages, llms.TextParts(llms.ChatMessageTypeAI, resp.Choices[0].Content), llms.TextParts(llms.ChatMessageTypeHuman, "go on"))
 	}
 }

@@ -132,7 +132,7 @@ match "hard" {
   }
   strategy "threshold" {
     order     = [%[3]q, %[2]q, %[1]q]
-    threshold = 0.1
+    threshold = 0
   }
 }
 

@@ -91,7 +91,7 @@ func comparePair(p *policies.Policy, pair *policies.Pair) {
 	p.Estimators = []policies.Estimator{{Name: "agreement", Plugin: "agreement", DoubtUpTo: policies.DoubtUpTo, When: policies.When{Tools: tools}}}
 	p.Matches = []policies.Match{
 		{Name: "hard", When: policies.When{Tools: tools, Setbacks: 1}, Strategy: &policies.Strategy{
-			Kind: cascade.NameThreshold, Order: []string{pair.Large.Name, pair.Cheap[1].Name, pair.Cheap[0].Name}, Threshold: []float64{0.1},
+			Kind: cascade.NameThreshold, Order: []string{pair.Large.Name, pair.Cheap[1].Name, pair.Cheap[0].Name}, Threshold: []float64{0},
 		}},
 		{Name: "tools", When: policies.When{Tools: tools}, Strategy: &policies.Strategy{
 			Kind: cascade.NameThreshold, Order: []string{pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name}, Threshold: []float64{0.9}, Answer: "last", Parallel: true,

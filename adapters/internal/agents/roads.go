@@ -43,7 +43,7 @@ var agreeing = withoutQuality(small) + withoutQuality(model("other", "mistral", 
 	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n  parallel = true\n}\n"
 
 // hard has the large model do the rest of a run with a setback, as `stepfall policy init` writes it.
-const hard = "match \"hard\" {\n  when {\n    setbacks = 1\n  }\n  strategy \"threshold\" {\n    order = [\"large\", \"small\", \"other\"]\n    threshold = 0.1\n  }\n}\n"
+const hard = "match \"hard\" {\n  when {\n    setbacks = 1\n  }\n  strategy \"threshold\" {\n    order = [\"large\", \"small\", \"other\"]\n    threshold = 0\n  }\n}\n"
 
 // withoutQuality takes the quality block out of a model block.
 func withoutQuality(block string) string {

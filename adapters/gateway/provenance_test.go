@@ -230,6 +230,56 @@ func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
 	}
 }
 
+// A signature of Gemini's in the last piece of a text leaves that text whole, live and held, and
+// goes back with it.
+func TestSignaturesOfTextsSplitNone(t *testing.T) {
+	part := func(parts, finish string) string {
+		return `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[` + parts + `]}` + finish + `}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
+	}
+	up := &seen{upstream: upstream{streamed: sse(part(`{"text":"Hel"}`, ""), part(`{"text":"lo","thoughtSignature":"c2ln"}`, `,"finishReason":"STOP"`)), whole: part(`{"text":"Hello","thoughtSignature":"c2ln"}`, `,"finishReason":"STOP"`)}}
+	llm, err := provider.New(provider.Options{API: middleware.DialectGemini, Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: streamsByAddress{up}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+		m, err := middleware.New(middleware.Config{Lambda: 1, Stream: stream, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m"}, LLM: llm}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		g := newGateway(t, gateway.Options{Model: m, Models: named("m")})
+		const first = `"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"messages":[{"role":"user","content":"hi"}`
+		for _, isStreamed := range []bool{false, true} {
+			w := post(g, messagesPath, fmt.Sprintf(`{"stream":%v,%s]}`, isStreamed, first))
+			content := gjson.GetBytes(w.Body.Bytes(), "content").Raw
+			if isStreamed {
+				content = contentOf(w.Body.String())
+			}
+			if texts := gjson.Get(content, `#(type=="text")#.text`).Raw; texts != `["Hello"]` {
+				t.Errorf("%s, streamed %v: %s", mode, isStreamed, w.Body)
+			}
+			post(g, messagesPath, `{`+first+`,{"role":"assistant","content":`+content+`},{"role":"user","content":"and?"}]}`)
+			if back := gjson.Get(up.body, "contents.1.parts").Raw; back != `[{"text":"Hello","thoughtSignature":"c2ln"}]` {
+				t.Errorf("%s, streamed %v: sent back %s", mode, isStreamed, up.body)
+			}
+		}
+	}
+}
+
+// streamsByAddress marks requests whose address asks for a stream.
+type streamsByAddress struct{ *seen }
+
+func (s streamsByAddress) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "stream") {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.Body = io.NopCloser(strings.NewReader(strings.TrimSuffix(string(body), "}") + `,"stream":true}`))
+	}
+	return s.seen.RoundTrip(r)
+}
+
 // contentOf returns the blocks of a streamed message as official clients put them together.
 func contentOf(stream string) string {
 	blocks := []map[string]any{}

@@ -38,8 +38,11 @@ func (l *Limits) deepSeek(model string) {
 	// "unknown variant `image_url`, expected `text`"; https://github.com/nextcloud/integration_openai/issues/284
 	l.Files, l.Images, l.NoImageURL = []string{}, []string{}, true
 	l.MessageMembers = strings.Fields("role content name prefix reasoning_content tool_calls tool_call_id")
-	// "deepseek-reasoner does not support this tool_choice", of v4-pro too; https://github.com/deepseek-ai/DeepSeek-R1/issues/836
-	l.NoForcedTool = strings.Contains(model, "reasoner") || strings.Contains(model, "v4-pro")
+	// "deepseek-reasoner does not support this tool_choice", "Thinking mode does not support this tool_choice", which all but
+	// deepseek-chat begin with; https://github.com/deepseek-ai/DeepSeek-R1/issues/836, https://github.com/deepseek-ai/DeepSeek-V3/issues/1376
+	l.NoForcedTool = !strings.Contains(model, "deepseek-chat")
+	// "This response_format type is unavailable now", of json_schema; https://api-docs.deepseek.com/guides/json_mode
+	l.SchemaInWords = true
 	l.NoBlank = true
 }
 

@@ -31,7 +31,11 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		notSent = append(notSent, l.fitTools(o, p)...)
 	}
 	long := l.cutDescriptions(o)
-	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) {
+	if l.SchemaInWords && p.Schema != nil {
+		long = strings.TrimSpace(long + "\n\n" + askForJSON + " It must satisfy this JSON schema:\n" + string(p.Schema.Schema))
+		o.JSONMode, p.Schema = true, nil
+	}
+	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) && !strings.Contains(long, askForJSON) {
 		long = strings.TrimSpace(long + "\n\n" + askForJSON)
 	}
 	if long != "" {

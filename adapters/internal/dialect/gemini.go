@@ -132,7 +132,10 @@ func (o Object) geminiContents(c *Call) error {
 	system, list, err := turns(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
 		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) error {
 			if raw, ok := p.(middleware.RawPart); ok {
-				if !next.takeSignature(raw.Raw) {
+				if isSignature(raw.Raw) {
+					next.signText(parts)
+					next.part = gjson.ParseBytes(raw.Raw)
+				} else {
 					parts = append(parts, raw.Raw)
 				}
 				return nil
@@ -140,6 +143,9 @@ func (o Object) geminiContents(c *Call) error {
 			one, err := geminiPart(p, names)
 			if err != nil || one == nil {
 				return err
+			}
+			if one["functionCall"] == nil {
+				next.signText(parts)
 			}
 			parts = append(parts, next.addTo(one))
 			if result, _ := one["functionResponse"].(Object); c.Limits.TextResults && result["parts"] != nil {
@@ -151,7 +157,7 @@ func (o Object) geminiContents(c *Call) error {
 			}
 			return nil
 		})
-		if isModel && strings.Contains(c.Model, "gemini-3") {
+		if next.signText(parts); isModel && strings.Contains(c.Model, "gemini-3") {
 			signCalls(parts)
 		}
 		return parts, err
@@ -163,14 +169,20 @@ func (o Object) geminiContents(c *Call) error {
 	return err
 }
 
-// takeSignature keeps a signature, which is a part without anything else.
-func (w *memberWriter) takeSignature(raw json.RawMessage) bool {
+// isSignature reports whether a part is a signature and nothing else: of the call that follows it,
+// or of the text before it.
+func isSignature(raw json.RawMessage) bool {
 	part := gjson.ParseBytes(raw)
-	if !part.Get("thoughtSignature").Exists() || len(part.Map()) != 1 {
-		return false
+	return part.Get("thoughtSignature").Exists() && len(part.Map()) == 1
+}
+
+// signText puts a signature that waits for its part into the text that is the last of parts.
+func (w *memberWriter) signText(parts []any) {
+	if n := len(parts); n > 0 && w.part.Exists() {
+		if text, _ := parts[n-1].(Object); text["text"] != nil && text["thoughtSignature"] == nil {
+			w.addTo(text)
+		}
 	}
-	w.part = part
-	return true
 }
 
 // signCalls marks the first call of tools that another model made, of which this one has
@@ -370,10 +382,14 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	for _, raw := range in.Content.Parts {
 		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
 		tokens = nil
-		if err := s.part(c, &d, raw); err != nil {
-			return err
+		signature, err := s.part(c, &d, raw)
+		if err == nil {
+			err = s.add(&d)
 		}
-		if err := s.add(&d); err != nil {
+		if err == nil && signature != nil {
+			err = s.sign(c, signature, d.Choice)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -382,8 +398,15 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
-// part takes in a part: its text is put into d.
-func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) error {
+// sign takes in a signature.
+func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) error {
+	c.addPart(*signature)
+	return s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
+}
+
+// part takes in a part: its text is put into d, and is before the signature that is returned. That
+// of a call is before the call.
+func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) (signature *middleware.RawPart, err error) {
 	var p struct {
 		Text         string `json:"text"`
 		Thought      bool   `json:"thought"`
@@ -395,23 +418,24 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		} `json:"functionCall"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Signature != "" {
-		signature, err := json.Marshal(map[string]string{"thoughtSignature": p.Signature})
+		own, err := json.Marshal(map[string]string{"thoughtSignature": p.Signature})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		own := middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: signature}
-		c.addPart(own)
-		if err := s.Emit(&middleware.Delta{Choice: d.Choice, Raw: &own}); err != nil {
-			return err
-		}
+		signature = &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: own}
 	}
 	switch f := p.FunctionCall; {
 	case f != nil:
+		if signature != nil {
+			if err := s.sign(c, signature, d.Choice); err != nil {
+				return nil, err
+			}
+		}
 		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
-		return s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+		return nil, s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
 	case p.Thought:
 		d.Reasoning = p.Text
 	case p.Text != "":
@@ -419,7 +443,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 	case knownOfGeminiPart.unknown(gjson.ParseBytes(raw)) != nil:
 		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
 	}
-	return nil
+	return signature, nil
 }
 
 func (s *geminiReader) End(bool) error {

@@ -131,6 +131,8 @@ type Limits struct {
 	ArrayItems bool
 	// StrictRequired wants a strict schema to require all its properties and no others.
 	StrictRequired bool
+	// SchemaInWords is set where an answer is in JSON and by no schema: the system tells it.
+	SchemaInWords bool
 	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
 	// properties, and takes no bounds of numbers, texts and lists.
 	ClosedSchema bool

@@ -266,18 +266,25 @@ var messagesRules = []rule{
 }
 
 // messagesBlocks looks at each block by itself.
-func messagesBlocks(_ *upstream, _ *vendorModel, q gjson.Result) (f *refusal) {
+func messagesBlocks(_ *upstream, m *vendorModel, q gjson.Result) (f *refusal) {
 	known := map[string]string{
 		"text": "type text cache_control citations", "thinking": "type thinking signature", "redacted_thinking": "type data",
 		"tool_use": "type id name input cache_control caller", "tool_result": "type tool_use_id content is_error cache_control",
 		"image": "type source cache_control", "document": "type source title context citations cache_control",
 	}
-	for i, message := range q.Get("messages").Array() {
+	list := q.Get("messages").Array()
+	for i, message := range list {
 		role, content := message.Get("role").Str, message.Get("content")
-		if role == "system" {
-			return claude("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \"system\" as an input message role.")
-		}
-		if role != "user" && role != "assistant" {
+		// https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages
+		switch isSystem := role == "system"; {
+		case isSystem && m.name != "claude-opus-5-5":
+			return claude("messages: role 'system' is not supported on this model")
+		case isSystem && (i == 0 || list[i-1].Get("role").Str != "user"):
+			return claude("messages.%d: a system message must immediately follow a user turn", i)
+		case isSystem && i+1 < len(list) && list[i+1].Get("role").Str != "assistant":
+			return claude("messages.%d: a system message must precede an assistant turn or end the conversation", i)
+		case isSystem:
+		case role != "user" && role != "assistant":
 			return claude("messages.%d.role: Input should be 'user' or 'assistant'", i)
 		}
 		if content.Type == gjson.String && content.Str == "" || content.IsArray() && len(content.Array()) == 0 {

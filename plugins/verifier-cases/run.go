@@ -14,8 +14,6 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
-	"github.com/stepfall/stepfall/sdk/patch"
-	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // run is one answer on its way through the cases.
@@ -27,26 +25,6 @@ type run struct {
 	sources []string
 	changes []jail.Change
 	result  *jail.Result
-}
-
-// apply works out the files of the answer.
-func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
-	root, err := os.OpenRoot(r.dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	files, err := patch.Apply(regular.FS(root), patch.Within(patch.Parse(answer, r.v.config.File), r.dir))
-	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
-		return &sdk.Verdict{Outcome: misfit.Outcome(), Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, file := range files {
-		r.changes = append(r.changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
-	}
-	return nil, nil
 }
 
 // spec is what all runs have in common.

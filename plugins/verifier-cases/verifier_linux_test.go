@@ -134,9 +134,15 @@ func TestFunctionsInNode(t *testing.T) {
 	find(t, "node", "--version")
 	cases := filepath.Join(write(t, map[string]string{"c.json": `{"fn_name": "twice", "inputs": [[2], [[1]]], "outputs": [4, ["1,1,"]]}`}), "c.json")
 	config := map[string]any{"cases": cases, "command": []any{"node", "main.js"}, "file": "main.js", "memory_mib": 4096}
+	right := "(x) => { console.log('debug'); return Array.isArray(x) ? `${x},${x},` : x + x; };"
 	for answer, want := range map[string]sdk.Outcome{
-		"const twice = (x) => { console.log('debug'); return Array.isArray(x) ? `${x},${x},` : x + x; };": sdk.Passed,
-		"exports.twice = (x) => x + x;": sdk.Failed,
+		"const twice = " + right:                                                                    sdk.Passed,
+		"exports.twice = (x) => x + x;":                                                             sdk.Failed,
+		"import fs from 'node:fs';\nexport const twice = " + right:                                  sdk.Passed,
+		"export default " + right:                                                                   sdk.Passed,
+		"export default { twice: " + strings.TrimSuffix(right, ";") + " };":                         sdk.Passed,
+		"export class Solution { twice(x) { return (" + strings.TrimSuffix(right, ";") + ")(x) } }": sdk.Passed,
+		"export const twice = (x) => x + x;":                                                        sdk.Failed,
 	} {
 		if verdict := judge(t, config, nil, block(answer)); verdict.Outcome != want {
 			t.Errorf("%s: %s", verdict.Outcome, answer)
@@ -180,6 +186,28 @@ func TestAnswersWithoutAFence(t *testing.T) {
 		if verdict := judge(t, config, nil, answer); verdict.Outcome != want {
 			t.Errorf("%s, want %s: %s (%s)", verdict.Outcome, want, answer, verdict.Evidence)
 		}
+	}
+}
+
+// A program that the answer gives a name of its own is the file that the command runs.
+func TestProgramsUnderAnotherName(t *testing.T) {
+	find(t, python, "--version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["3 4"], "outputs": ["7"]}`}), "c.json")
+	config := map[string]any{"cases": cases, "command": []any{python, "main.py"}, "file": "main.py"}
+	comment, heading := block("# solution.py\n"+adder), "## solution.py\n\n"+block(adder)
+	for answer, want := range map[string]sdk.Outcome{
+		comment: sdk.Passed, heading: sdk.Passed, "# notes.txt\n" + block("adds") + heading: sdk.Passed,
+		"## main.py\n\n" + block("from solution import *") + heading: sdk.Passed,
+		"## other.py\n\n" + block("x = 1") + heading:                 sdk.Inconclusive,
+		block("# solution.py\nprint(8)"):                             sdk.Failed,
+	} {
+		if verdict := judge(t, config, nil, answer); verdict.Outcome != want {
+			t.Errorf("%s, want %s: %s (%s)", verdict.Outcome, want, answer, verdict.Evidence)
+		}
+	}
+	config["command"] = []any{python, "solution.py"}
+	if verdict := judge(t, config, nil, heading); verdict.Outcome != sdk.Passed {
+		t.Error("a name that the command asks for")
 	}
 }
 

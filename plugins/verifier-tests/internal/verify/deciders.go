@@ -26,11 +26,13 @@ type deciders struct {
 	files, tests map[string]bool
 	// followed are the patterns of what the command reads, built of what it may find built.
 	followed, built *guard
+	// before is the pre-flight, which may be nil.
+	before *preflight
 }
 
 // decidersOf returns those of the tree. before may be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
-	d := &deciders{v: v, t: t, files: map[string]bool{}, tests: map[string]bool{}, followed: newGuard(nil), built: newGuard(nil)}
+	d := &deciders{v: v, t: t, before: before, files: map[string]bool{}, tests: map[string]bool{}, followed: newGuard(nil), built: newGuard(nil)}
 	if v.config.AllowTestEdits {
 		return d
 	}
@@ -80,8 +82,40 @@ func (d *deciders) follow(link, target string) {
 func (d *deciders) has(file string) bool {
 	report := d.v.config.Report
 	return isExpectedData(file) && !d.v.config.AllowTestEdits || slices.ContainsFunc([]string{file, d.t.resolve(file)}, func(name string) bool {
-		return report != "" && jail.Match(report, name) || d.files[name] || d.v.guard.has(name) || d.followed.has(name) || d.built.has(name)
+		return report != "" && jail.Match(report, name) || d.files[name] || d.v.guard.has(name) && !d.isProduct(name) || d.followed.has(name) || d.built.has(name)
 	})
+}
+
+// A test of Python, and what may assert for one.
+var (
+	pythonTest = regexp.MustCompile(`(?m)^\s*(?:(?:async\s+)?def\s+\w*test|class\s+\w*Test)|\b(?:unittest|pytest|doctest)\b`)
+	assertion  = regexp.MustCompile(`(?m)^\s*assert\b`)
+)
+
+// isHelper reports whether a file of code in the tree holds no test: the untouched run
+// tells what its tests came from, which is not this file, and it has not the name of a
+// test, or none in it.
+func (d *deciders) isHelper(file string) bool {
+	if d.before == nil || len(d.before.report.Files) == 0 || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
+		return false
+	}
+	if newGuard(pythonTests).has(file) {
+		content, err := d.t.read(file)
+		return err == nil && !pythonTest.Match(content)
+	}
+	return !newGuard(scriptTests()).has(file)
+}
+
+// isProduct reports whether a file of Python is a test by its name alone, which the
+// untouched run could load.
+func (d *deciders) isProduct(file string) bool {
+	if !newGuard(pythonTests).has(file) || newGuard(slices.Concat(testFiles[len(pythonTests):], settings, d.v.config.Protect)).has(file) || !d.isHelper(file) {
+		return false
+	}
+	module := strings.TrimSuffix(path.Base(file), ".py")
+	cannotLoad := slices.ContainsFunc(d.before.report.Tests, func(t runner.Test) bool { return strings.Contains(t.ID(), module) })
+	content, err := d.t.read(file)
+	return err == nil && !cannotLoad && !assertion.Match(content)
 }
 
 // modules are the endings of what a program loads by its name alone. A folder or
@@ -121,10 +155,14 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	for _, file := range files {
 		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
-			if isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path) || isExpectedData(file.Path); isTest && !configure.has(file.Path) {
-				j.tests = append(j.tests, file.Path)
-			} else {
+			isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path) || isExpectedData(file.Path)
+			switch {
+			case !isTest || configure.has(file.Path) || d.isHelper(file.Path):
 				j.configured = append(j.configured, file.Path)
+			case d.t.has(file.Path):
+				j.tests = append(j.tests, file.Path)
+			default:
+				j.tests, j.added = append(j.tests, file.Path), append(j.added, file.Path)
 			}
 			continue
 		}

@@ -12,15 +12,17 @@ import (
 // paths when they hold a slash. DIR/** is all below DIR, **/DIR/** below any folder of
 // that name. They are for files that are new, and for commands that do not say where
 // their tests came from; what the pre-flight saw comes on top.
-var testFiles = append(strings.Fields(`
+var testFiles = slices.Concat(pythonTests, strings.Fields(`
 	*_test.go
-	test_*.py *_test.py tests.py
 	tests.rs test.rs *_test.rs *_tests.rs test_*.rs **/benches/**
 	**/tests/** **/__tests__/** **/testdata/** test/** **/src/test/** **/spec/**.rb
 	*Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt *Test.groovy *Spec.groovy *Test.scala *Spec.scala
 	*Test.cs *Tests.cs *Test.php *_test.rb test_*.rb *_spec.rb *_test.exs *_test.dart *_test.c test_*.c *_test.cc *_test.cpp *_unittest.cc *.t
 	**/__snapshots__/** *.snap *.golden **/__fixtures__/**
-`), scriptTests()...)
+`), scriptTests())
+
+// pythonTests are the names that test runners of Python look for.
+var pythonTests = []string{"test_*.py", "*_test.py", "tests.py"}
 
 // settings are the patterns of files that tell a tool how tests are built and run, and of
 // what was installed or compiled into the tree. An answer that has to change one cannot

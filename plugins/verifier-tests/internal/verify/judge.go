@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,9 +29,10 @@ type judgement struct {
 	// configured are the files that the answer would change and that say how tests are
 	// built and run.
 	configured []string
-	// tests are the files of tests that it would change; regressed says that nothing failed
-	// but tests that passed on the untouched tree.
+	// tests are the files of tests that it would change, and added those of them that are
+	// new; regressed says that nothing failed but tests that passed on the untouched tree.
 	tests     []string
+	added     []string
 	regressed bool
 	// examples are the files of which the answer changes examples that are tests.
 	examples []string
@@ -110,10 +112,14 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 		}
 	}
 	verdict := j.decide(checks)
-	if verdict.Outcome == sdk.Failed && len(j.configured) > 0 {
+	var failures strings.Builder
+	for _, c := range checks {
+		failures.WriteString(c.output)
+	}
+	if needed := j.needed(failures.String()); verdict.Outcome == sdk.Failed && len(needed) > 0 {
 		// The tests may need the change, which may have anything reported.
 		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
-		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(j.configured, ", ") + "): " + verdict.Evidence
+		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(needed, ", ") + "): " + verdict.Evidence
 		return verdict, nil
 	}
 	if verdict.Outcome == sdk.Failed && len(j.tests) > 0 && j.regressed {
@@ -164,10 +170,21 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
 		return j.verdict(sdk.Inconclusive, "the command ran no test")
 	}
-	if len(j.configured) > 0 {
-		return j.verdict(sdk.Inconclusive, "without what it changes of how tests are built and run ("+strings.Join(j.configured, ", ")+"), they do not run:\n"+report.Broken)
+	if needed := j.needed(report.Broken); len(needed) > 0 {
+		return j.verdict(sdk.Inconclusive, "without what it changes of how tests are built and run ("+strings.Join(needed, ", ")+"), they do not run:\n"+report.Broken)
 	}
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
+}
+
+// needed returns what was left out of the answer and may be why tests fail: of new files
+// of tests only those that the failures name, by folder and name, or as a module.
+func (j *judgement) needed(failures string) []string {
+	return append(slices.Clip(j.configured), slices.DeleteFunc(slices.Clone(j.added), func(file string) bool {
+		base := path.Base(file)
+		module := regexp.QuoteMeta(strings.TrimSuffix(base, path.Ext(base)))
+		return !strings.Contains(failures, path.Join(path.Base(path.Dir(file)), base)) &&
+			!regexp.MustCompile(`(?i)\b(?:module|import)\b.*['"./]`+module+`['"]`).MatchString(failures)
+	})...)
 }
 
 // movedFiles returns the tests whose code came from elsewhere in the pre-flight.

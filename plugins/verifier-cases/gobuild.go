@@ -6,23 +6,27 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // goEnv is what the Go command is told within the walls.
-type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE string }
+type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOFLAGS string }
 
-// withGo lets a command of Go read the user's caches. What it writes to them is gone
+// isGo reports whether a command is Go's, which may have to compile its library first.
+func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
+
+// withGo lets a command of Go read the user's caches, which fit with the user's GOFLAGS. What it writes to them is gone
 // with the run.
 func withGo(ctx context.Context, spec *jail.Spec) error {
-	if filepath.Base(spec.Argv[0]) != "go" {
+	if !isGo(spec.Argv) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, spec.Argv[0], "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE").Output()
+	out, err := exec.CommandContext(ctx, spec.Argv[0], "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOFLAGS").Output()
 	if err != nil {
 		return fmt.Errorf("asking %s for its environment: %w", spec.Argv[0], err)
 	}
@@ -37,7 +41,7 @@ func withGo(ctx context.Context, spec *jail.Spec) error {
 		spec.Env, spec.ReadOnly = append(spec.Env, "GOMODCACHE="+env.GOMODCACHE), append(spec.ReadOnly, env.GOMODCACHE)
 	}
 	spec.Env = append(spec.Env, "GOROOT="+env.GOROOT, "GOCACHE="+env.GOCACHE, "GOPATH=/tmp/go",
-		"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS=-buildvcs=false")
+		"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS="+strings.TrimSpace(env.GOFLAGS+" -buildvcs=false"))
 	spec.ReadOnly = append(spec.ReadOnly, env.GOROOT)
 	spec.Caches = append(spec.Caches, jail.Cache{Path: env.GOCACHE, Lower: []string{env.GOCACHE}, Files: map[string][]byte{
 		"trim.txt": fmt.Appendf(nil, "%d\n", time.Now().Unix()), // keeps go from sweeping through it

@@ -95,6 +95,8 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 			return r.verdict(sdk.Inconclusive, "the build cannot be run: "+why), err
 		}
 		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
+	case result.End == jail.EndTimeout && isGo(c.Build):
+		return r.verdict(sdk.Inconclusive, "the build ended by timeout, perhaps while Go compiled its library: raise build_timeout, or build something once outside"), nil
 	case result.End != jail.EndExit:
 		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
 	case result.ExitCode != 0:

@@ -230,6 +230,19 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A toolchain that is slow says nothing about a program.
+func TestBuildsOfASlowToolchain(t *testing.T) {
+	find(t, "go", "version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": [""], "outputs": ["7"]}`}), "c.json")
+	config := map[string]any{
+		"cases": cases, "command": []any{"./main"}, "file": "main.go", "build": []any{"go", "build", "-o", "main", "main.go"}, "built": []any{"main"}, "build_timeout": "100ms",
+	}
+	t.Setenv("GOCACHE", t.TempDir())
+	if verdict := judge(t, config, nil, block("package main\n\nfunc main() { println(7) }\n")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "build_timeout") {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}
+
 // A service has no home: go then has no build cache of its own, and no folder of modules.
 func TestBuildWithoutAHome(t *testing.T) {
 	if os.Getenv("STEPFALL_ATTACKS") != "all" {

@@ -1,7 +1,10 @@
 package runner
 
 import (
+	"cmp"
+	"maps"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,21 +20,25 @@ func (exitCode) Name() string { return "exit code" }
 // Confidence: see [Runner].
 func (exitCode) Confidence() float64 { return exited }
 
-// Plan gives a command on a Go module, a makefile for instance, what the go command
-// needs of this machine.
+// Plan gives a command on a tree with a Go module, a makefile for instance, what the go
+// command needs of this machine. What is compiled first is the outermost module.
 func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv)}
-	if _, isModule := slices.BinarySearch(tree.Files, "go.mod"); !isModule || e.tools.foreign {
+	folders := slices.Collect(maps.Keys(modules(tree)))
+	if len(folders) == 0 || e.tools.foreign {
 		return plan, nil
 	}
+	slices.SortFunc(folders, func(a, b string) int {
+		return cmp.Or(strings.Count(path.Join("/", a), "/")-strings.Count(path.Join("/", b), "/"), strings.Compare(a, b))
+	})
 	program, err := exec.LookPath("go")
 	if err == nil {
-		err = e.tools.own(plan, []string{program, "test", "./..."}, tree.Dir)
+		err = e.tools.own(plan, []string{program, "test", "-C=" + folders[0], "./..."}, tree.Dir)
 	}
 	if err != nil {
 		return &Plan{Argv: plan.Argv}, nil //nolint:nilerr // without Go the command will say so itself
 	}
-	plan.Env = append(plan.Env, goVariables...)
+	plan.Env = append(slices.Clone(goVariables), plan.Env...)
 	return plan, nil
 }
 

@@ -64,9 +64,9 @@ func (g *goTest) Hide(plan *Plan, tree *Tree) {
 	}
 	flag := "-overlay=" + plan.putIntoCache(tree, list)
 	plan.Changes = append(plan.Changes, changes...)
-	plan.Argv = slices.Insert(plan.Argv, 2, flag)
+	plan.Argv = slices.Insert(plan.Argv, flagsAt(plan.Argv), flag)
 	if len(plan.Compile) > 0 {
-		plan.Compile = slices.Insert(plan.Compile, 2, flag)
+		plan.Compile = slices.Insert(plan.Compile, flagsAt(plan.Compile), flag)
 	}
 }
 

@@ -26,7 +26,7 @@ type goTest struct {
 	err  error
 }
 
-type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION string }
+type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION, GOFLAGS string }
 
 func (g *goTest) Name() string { return "go test" }
 
@@ -35,6 +35,32 @@ func (g *goTest) Confidence() float64 { return controlled }
 
 // goVariables keep the go command from the network.
 var goVariables = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}
+
+// flagsOfBuilds returns those of GOFLAGS that say how packages are compiled, without which
+// what the user has compiled fits nothing.
+func flagsOfBuilds(flags string) string {
+	kept := []string{"-buildvcs=false"}
+	for flag := range strings.FieldsSeq(flags) {
+		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		if name != "overlay" && (slices.Contains(buildSwitches, name) || slices.Contains(buildValues, name)) {
+			kept = append(kept, flag)
+		}
+	}
+	return strings.Join(kept, " ")
+}
+
+// flagsAt is where flags go in a go command: after its name, and after -C.
+func flagsAt(argv []string) int {
+	if len(argv) > 3 {
+		switch flag, _, joined := strings.Cut(strings.TrimLeft(argv[2], "-"), "="); {
+		case flag == "C" && joined:
+			return 3
+		case flag == "C":
+			return 4
+		}
+	}
+	return 2
+}
 
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
@@ -51,7 +77,7 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	if !hasFlag(argv, "count") {
 		insert = append(insert, "-count=1")
 	}
-	plan.Argv = slices.Insert(plan.Argv, 2, insert...)
+	plan.Argv = slices.Insert(plan.Argv, flagsAt(argv), insert...)
 	if !hasFlag(argv, "c") {
 		plan.tests = testsOf(tree)
 		plan.part = hasFlag(argv, "run") || hasFlag(argv, "skip")
@@ -63,7 +89,7 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 // out what go vet says of them, which the whole run has asked.
 func (g *goTest) Narrow(argv []string, tree *Tree, part *Part) []string {
 	if !hasFlag(argv, "vet") {
-		argv = slices.Insert(slices.Clone(argv), 2, "-vet=off")
+		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-vet=off")
 	}
 	at := slices.Index(argv, "./...")
 	if at < 0 {
@@ -87,7 +113,7 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	if g.err != nil {
 		return g.err
 	}
-	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off")
+	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off", "GOFLAGS="+flagsOfBuilds(g.env.GOFLAGS))
 	plan.ReadOnly = []string{g.env.GOROOT}
 	if g.env.GOMODCACHE != "" {
 		plan.Env, plan.ReadOnly = append(plan.Env, "GOMODCACHE="+g.env.GOMODCACHE), append(plan.ReadOnly, g.env.GOMODCACHE)
@@ -124,7 +150,7 @@ func hasFlag(argv []string, name string) bool {
 func readGoEnv(program, dir string) (goEnv, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	command := exec.CommandContext(ctx, program, "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOVERSION")
+	command := exec.CommandContext(ctx, program, "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOVERSION", "GOFLAGS")
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOTOOLCHAIN=local")
 	out, err := command.Output()

@@ -46,8 +46,9 @@ var (
 // compileOnly returns the command that compiles what a go test command needs, runs
 // nothing of it and links nothing; nil when the command has flags that are not known.
 func compileOnly(argv []string) []string {
-	compile := []string{argv[0], "list", "-e", "-export", "-deps", "-test", "-f="}
-	for i := 2; i < len(argv); i++ {
+	first := flagsAt(argv)
+	compile := slices.Concat(argv[:1], []string{"list"}, argv[2:first], []string{"-e", "-export", "-deps", "-test", "-f="})
+	for i := first; i < len(argv); i++ {
 		argument := argv[i]
 		if !strings.HasPrefix(argument, "-") {
 			compile = append(compile, argument)

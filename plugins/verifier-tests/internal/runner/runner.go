@@ -114,6 +114,16 @@ func (r *Report) check(result *jail.Result) {
 	}
 }
 
+// FirstFailure returns what the first failing test said.
+func (r *Report) FirstFailure() string {
+	for _, test := range r.Tests {
+		if test.Status == Fail {
+			return test.Output
+		}
+	}
+	return ""
+}
+
 // Find returns the tests that a name means. Data sets have names of pytest that were
 // cut within their parameters: such a name means all that begin so, where they agree
 // on whether they pass.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,11 +109,14 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	if p == nil {
 		return ""
 	}
+	if p.result.End == jail.EndTimeout {
+		return "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"
+	}
 	if p.result.End != jail.EndExit {
 		return "the run ended by " + string(p.result.End)
 	}
 	if p.result.ExitCode == 127 || p.result.ExitCode == 126 {
-		return "the command cannot be run: " + p.report.Broken
+		return "the command cannot be run: " + cmp.Or(p.report.Broken, p.report.FirstFailure())
 	}
 	if p.report.Unfit != "" {
 		return "the command cannot test it: " + p.report.Unfit

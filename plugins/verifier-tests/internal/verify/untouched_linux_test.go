@@ -65,3 +65,12 @@ func TestWrongAnswersWithTestsOfTheirOwn(t *testing.T) {
 		}
 	}
 }
+
+// A command that cannot be run is named in what it says.
+func TestCommandThatIsNotThere(t *testing.T) {
+	find(t, "sh")
+	v := open(t, verify.Config{Command: []string{"sh", "-c", "./missing-tool"}})
+	if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, pyTree)}, pyRight); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "missing-tool: not found") {
+		t.Error(verdict.Outcome)
+	}
+}

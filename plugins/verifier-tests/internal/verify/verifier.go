@@ -255,7 +255,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	}
 	// A container has caches of its own.
 	if t.image == "" && (a.compile || !mounts(t.walls) || trusted && plan.Cold()) {
-		if err := v.compileOnce(ctx, t, spec, plan); err != nil {
+		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -263,6 +263,13 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		spec.Reports = append(slices.Clip(spec.Reports), a.record)
 	}
 	result, err := t.walls.Run(ctx, spec)
+	if err == nil && trusted && t.image == "" && result.End == jail.EndTimeout {
+		// It may have compiled all that time, and nothing of that is kept.
+		var isWarm bool
+		if isWarm, err = v.compileOnce(ctx, t, spec, plan); err == nil && isWarm {
+			result, err = t.walls.Run(ctx, spec)
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -326,12 +333,15 @@ func mounts(w walls) bool {
 	return slices.Contains(layers, jail.LayerMount)
 }
 
-// compileOnce has a tree's packages compiled, once.
-func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan) error {
-	if _, done := v.compiled.LoadOrStore(t.Dir+"\x00"+t.hash, true); done {
-		return nil
+// compileOnce has a tree's packages compiled, once, and reports whether it did so now.
+func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan) (bool, error) {
+	if len(plan.Compile) == 0 || plan.Warm == "" {
+		return false, nil
 	}
-	return v.compile(ctx, spec, plan)
+	if _, done := v.compiled.LoadOrStore(t.Dir+"\x00"+t.hash, true); done {
+		return false, nil
+	}
+	return true, v.compile(ctx, spec, plan)
 }
 
 // compile warms the build cache for the runs to come. A cache beside which code of
@@ -339,9 +349,6 @@ func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, pl
 // written by a run that only compiles. That it does not get far is no fault: it makes
 // later runs slower.
 func (v *Verifier) compile(ctx context.Context, spec *jail.Spec, plan *runner.Plan) error {
-	if len(plan.Compile) == 0 || plan.Warm == "" {
-		return nil
-	}
 	warm := *spec
 	const enough = 5 * time.Minute // with nothing compiled yet, on a slow machine
 	warm.Limits.Wall = max(warm.Limits.Wall, enough)

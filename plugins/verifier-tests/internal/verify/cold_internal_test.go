@@ -1,0 +1,61 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// slowWalls are those of a machine on which nothing ends in time before it was compiled.
+type slowWalls struct{ isCompiled bool }
+
+func (s *slowWalls) Layers() ([]string, map[string]string) {
+	return []string{jail.LayerMount}, nil
+}
+
+func (s *slowWalls) Run(_ context.Context, spec *jail.Spec) (*jail.Result, error) {
+	switch {
+	case slices.Contains(spec.Argv, "list"):
+		s.isCompiled = true
+	case !s.isCompiled:
+		return &jail.Result{End: jail.EndTimeout}, nil
+	}
+	pass := `{"Action":"run","Package":"m","Test":"TestF"}` + "\n" + `{"Action":"pass","Package":"m","Test":"TestF"}` + "\n" + `{"Action":"pass","Package":"m"}` + "\n"
+	return &jail.Result{End: jail.EndExit, Stdout: []byte(pass)}, nil
+}
+
+// A toolchain that has to compile first gets the time for it, on a tree that is not known.
+func TestColdToolchain(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no Go here")
+	}
+	cache := t.TempDir() // which has something of another project
+	t.Setenv("GOCACHE", cache)
+	writeTo(t, filepath.Join(cache, "00"), "x-d", "")
+	for _, command := range [][]string{{"go", "test", "./..."}, {"make", "check"}} {
+		v, err := New(Config{Command: command, State: t.TempDir()}, &slowWalls{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		writeTo(t, dir, "go.mod", "module m\n")
+		verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{}})
+		if err != nil || verdict.Outcome == sdk.Inconclusive {
+			t.Errorf("%q: %v %+v", command, err, verdict)
+		}
+	}
+}
+
+func writeTo(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -35,7 +35,8 @@
 //	>>>>>>> REPLACE
 //
 // A unified diff, fenced or not, as git and diff -u write it. Line numbers are
-// hints: a hunk is placed by its lines, and wrong counts do no harm. What stands between
+// hints: a hunk is placed by its lines, and wrong counts do no harm; up to three lines of
+// context at either end may be missing in the file where the rest fits one place. What stands between
 // "*** Begin Patch" and "*** End Patch" is the same without numbers.
 //
 //	--- a/calc/add.go

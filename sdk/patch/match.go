@@ -76,7 +76,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 		at := len(lines)
 		if len(hunk.Old) > 0 {
 			var err error
-			if at, err = w.locate(lines, hunk, from, shift); err != nil {
+			if at, hunk, err = w.locate(lines, hunk, from, shift); err != nil {
 				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, shorten(strings.Join(hunk.Old, "\n")))}
 			}
 		} else if hunk.Line > 0 {
@@ -100,26 +100,30 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 }
 
 // locate finds the hunk: at the line that it names when its lines are there,
-// otherwise at the only place after the last hunk, or else in the file, where they are.
-func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, error) {
+// otherwise at the only place after the last hunk, or else in the file, where they are,
+// or else the most of its context. It returns the hunk as far as it is there.
+func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, error) {
 	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && at <= len(lines)-len(hunk.Old) && slices.Equal(lines[at:at+len(hunk.Old)], hunk.Old) {
-		return at, nil
+		return at, hunk, nil
 	}
 	if err := w.add(size(lines)); err != nil {
-		return 0, err
+		return 0, hunk, err
 	}
 	at, err := find(lines, hunk.Old, from)
 	if err != nil && from > 0 {
 		if before, all := find(lines, hunk.Old, 0); all == nil {
-			return before, nil
+			return before, hunk, nil
 		}
 	}
 	if start := anchor(lines, hunk.Anchors, from); start >= 0 && errors.Is(err, errSeveral) {
 		if first, err := find(lines, hunk.Old, max(start, from)); err == nil || errors.Is(err, errSeveral) {
-			return first, nil
+			return first, hunk, nil
 		}
 	}
-	return at, err
+	if err == nil || errors.Is(err, errSeveral) {
+		return at, hunk, err
+	}
+	return w.locatePart(lines, hunk, from)
 }
 
 // anchor returns the line after the anchors, each looked for after the one before it and
@@ -142,7 +146,10 @@ func anchor(lines, anchors []string, from int) int {
 	return at
 }
 
-var errSeveral = errors.New("fits several places")
+var (
+	errSeveral = errors.New("fits several places")
+	errNowhere = errors.New("is not in the file")
+)
 
 // find returns where want occurs in lines at or after from: exactly, or without
 // regard to trailing space, or to indentation. It must occur once; the first of several
@@ -164,7 +171,7 @@ func find(lines, want []string, from int) (int, error) {
 			return first, errSeveral
 		}
 	}
-	return 0, fmt.Errorf("is not in the file")
+	return 0, errNowhere
 }
 
 func mapLines(lines []string, as func(string) string) []string {

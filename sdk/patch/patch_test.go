@@ -279,3 +279,25 @@ func TestBlocksOfALanguage(t *testing.T) {
 		}
 	}
 }
+
+// A hunk whose outer context differs a little from the file is applied where what is left
+// of it fits one place, and only there.
+func TestContextThatIsNotThere(t *testing.T) {
+	const file = "import math\n\n\ndef add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a - b\n"
+	const twice = file + "\n\ndef add(a, b):\n    return a - b\n\n\n"
+	for name, test := range map[string]struct{ file, hunk, want string }{
+		"one empty line for two":      {file, " def add(a, b):\n-    return a - b\n+    return a + b\n \n def sub(a, b):\n     return a - b\n", strings.Replace(file, "a - b", "a + b", 1)},
+		"another line above":          {file, " import maths\n \n \n def add(a, b):\n-    return a - b\n+    return a + b\n", strings.Replace(file, "a - b", "a + b", 1)},
+		"only added":                  {file, " import maths\n \n \n def add(a, b):\n+    # Adds.\n     return a - b\n", strings.Replace(file, "b):\n", "b):\n    # Adds.\n", 1)},
+		"two places fit":              {twice, " import maths\n \n \n def add(a, b):\n-    return a - b\n+    return a + b\n \n \n", ""},
+		"too little is left":          {file, " def plus(a, b):\n-import math\n+import maths\n def minus(a, b):\n", ""},
+		"added between strangers":     {file, " def plus(a, b):\n+    # Adds.\n     return a - b\n \n \n def sub(a, b):\n", ""},
+		"a removed line is not there": {file, " def add(a, b):\n-    return a * b\n+    return a + b\n \n \n def sub(a, b):\n     return a - b\n", ""},
+		"too much is not there":       {file, " 1\n 2\n 3\n 4\n def add(a, b):\n-    return a - b\n+    return a + b\n", ""},
+	} {
+		files, err := patch.ApplyToMap(map[string]string{"ops.py": test.file}, patch.Parse(&sdk.Answer{Text: "--- a/ops.py\n+++ b/ops.py\n@@ -1,9 +1,9 @@\n" + test.hunk}, ""))
+		if (err == nil) != (test.want != "") || files["ops.py"] != test.want {
+			t.Errorf("%s: %v\n%s", name, err, files["ops.py"])
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package patch
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// maxFuzz is how many lines of context at either end of a hunk need not be in the file.
+// At least leastLines lines that are not empty must be there.
+const (
+	maxFuzz    = 3
+	leastLines = 2
+)
+
+// locatePart finds a hunk whose outermost lines of context are not in the file: as few as
+// possible are left out, and what is left must fit one place. It returns what is left.
+func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hunk, err error) {
+	part = whole
+	for fuzz := 1; fuzz <= 2*maxFuzz; fuzz++ {
+		if err := w.add((fuzz + 1) * (size(lines) + size(whole.Old))); err != nil {
+			return 0, whole, err
+		}
+		isFound, start := false, 0
+		for above := range fuzz + 1 {
+			less, ok := whole.without(above, fuzz-above)
+			if !ok {
+				continue
+			}
+			place, err := find(lines, less.Old, from)
+			if errors.Is(err, errSeveral) || err == nil && isFound && place-above != start {
+				return 0, whole, errNowhere
+			}
+			if err == nil && !isFound {
+				isFound, at, part, start = true, place, less, place-above
+			}
+		}
+		if isFound {
+			return at, part, nil
+		}
+	}
+	return 0, whole, errNowhere
+}
+
+// without returns the hunk without so many lines of context above and below, if it has
+// them and enough is left: where lines are only added, text on each side.
+func (h hunk) without(above, below int) (hunk, bool) {
+	start := commonStart(h.Old, h.New)
+	end := len(h.Old) - min(commonEnd(h.Old, h.New), len(h.Old)-start)
+	last := len(h.Old) - below
+	if above > min(start, maxFuzz) || below > min(len(h.Old)-end, maxFuzz) {
+		return h, false
+	}
+	if isAdded := start == end; isAdded && (start > 0 && !hasText(h.Old[above:start]) || end < len(h.Old) && !hasText(h.Old[end:last])) {
+		return h, false
+	}
+	h.Old, h.New = h.Old[above:last], h.New[above:len(h.New)-below]
+	return h, countText(h.Old) >= leastLines
+}
+
+func commonStart(a, b []string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonEnd(a, b []string) (n int) {
+	for n < min(len(a), len(b)) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+func isText(line string) bool { return strings.TrimSpace(line) != "" }
+
+func hasText(lines []string) bool { return slices.ContainsFunc(lines, isText) }
+
+// countText returns how many lines are not empty.
+func countText(lines []string) (n int) {
+	for _, line := range lines {
+		if isText(line) {
+			n++
+		}
+	}
+	return n
+}

@@ -78,7 +78,7 @@ func TestAttackWaysOut(t *testing.T) {
 	if err := os.Chmod(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, act := range [][]string{{"datagram", path}, {"odd pair"}, {"hugepages"}, {"terminal"}, {"group"}} {
+	for _, act := range [][]string{{"datagram", path}, {"odd pair"}, {"hugepages"}, {"terminal"}, {"group"}, {"page cache"}} {
 		t.Run(act[0], func(t *testing.T) {
 			both(t, func(t *testing.T, j *jail.Jail) {
 				need(t, j, jail.LayerSeccomp)
@@ -87,6 +87,15 @@ func TestAttackWaysOut(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAttackDeviceTimes: the times of the machine's devices keep nothing of a run.
+func TestAttackDeviceTimes(t *testing.T) {
+	j := open(t)
+	need(t, j, jail.LayerMount)
+	if result := run(t, j, attack(t, tree(t, nil), "device times")); result.End != jail.EndExit || result.ExitCode != 1 {
+		t.Errorf("end %s, exit code %d: %s", result.End, result.ExitCode, result.Stdout)
 	}
 }
 

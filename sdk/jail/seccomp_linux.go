@@ -119,7 +119,8 @@ func restrictSyscalls(o *order) error {
 		unknown = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 		allow   = unix.SECCOMP_RET_ALLOW
 	)
-	absent := []uint32{unix.SYS_MEMFD_SECRET}
+	// What is in memory of a file that all runs share is for no run to see.
+	absent := []uint32{unix.SYS_MEMFD_SECRET, unix.SYS_MINCORE, unix.SYS_CACHESTAT}
 	if !o.Group {
 		// What is written to such a file and not mapped is memory of no process:
 		// only a cgroup counts it.
@@ -161,6 +162,16 @@ func restrictSyscalls(o *order) error {
 			unix.SockFilter{Code: ret, K: allow},
 		)
 	}
+	// Nor is it for a run to say: the advice counts as taken.
+	filter = slices.Insert(filter, 6,
+		unix.SockFilter{Code: eq, K: unix.SYS_FADVISE64, Jf: 1},
+		unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO},
+		unix.SockFilter{Code: eq, K: unix.SYS_PREADV2, Jf: 4},
+		unix.SockFilter{Code: load, K: dataArg0 + argSize*5},
+		unix.SockFilter{Code: set, K: unix.RWF_NOWAIT, Jf: 1},
+		unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)},
+		unix.SockFilter{Code: ret, K: allow},
+	)
 	for _, number := range absent {
 		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: number, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
 	}

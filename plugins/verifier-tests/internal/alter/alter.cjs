@@ -4,7 +4,6 @@ const fs = require("node:fs");
 const acorn = require("internal/deps/acorn/acorn/dist/acorn");
 const walk = require("internal/deps/acorn/acorn-walk/dist/walk");
 
-const { createHash } = require("node:crypto");
 const [requestFile, report] = process.argv.slice(2);
 const request = JSON.parse(fs.readFileSync(requestFile, "utf8"));
 let seed = Number(BigInt(request.seed) % 2147483647n) || 1;
@@ -33,13 +32,15 @@ const shifted = (by) => (c) => String.fromCharCode(c.charCodeAt(0) + by(c));
 function nearText(text) {
   const plain = text.replace(ESCAPE, (e) => "\0".repeat(e.length));
   for (const [pattern, change] of [
-    [/([2-9])/g, shifted(() => -1)],
+    [/([2-9])/g, (c) => String(1 + draw(Number(c) - 1))],
     [/([01])/g, shifted(() => 1)],
     [/(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)/g, (pair) => pair[1] + pair[0]],
-    [/([a-z])/gi, shifted((c) => (/a/i.test(c) ? 1 : -1))],
+    [/([a-z])/g, (c) => pick("abcdefghijklmnopqrstuvwxyz".replace(c, ""))],
+    [/([A-Z])/g, (c) => pick("ABCDEFGHIJKLMNOPQRSTUVWXYZ".replace(c, ""))],
   ]) {
     const found = [...plain.matchAll(pattern)];
-    if (found.length === 0) continue;
+    // Few pairs would tell which changed places.
+    if (found.length === 0 || (found.length < 3 && found[0][1].length === 2)) continue;
     const one = /\d/.test(found[0][1]) ? found.at(-1) : pick(found);
     const changed = change(one[1]);
     return text.slice(0, one.index) + changed + text.slice(one.index + changed.length);
@@ -59,7 +60,7 @@ function longerText(text) {
 const characters = (texts) => [...String(texts).replace(/["'`\s]/g, "")].sort().join("");
 
 // plain is what a value is in the language's own types, as text; marks has ? where it is
-// none of them.
+// none of them. A value that has no text is like no other.
 function plain(v, marks) {
   if (typeof v === "string") return JSON.stringify(v);
   if (typeof v !== "object" || v === null) return typeof v === "function" || typeof v === "symbol" ? marks.add("?") && typeof v : String(v);
@@ -70,15 +71,15 @@ function plain(v, marks) {
   if (proto !== Object.prototype && proto !== null) return marks.add("?") && "?";
   return "{" + Object.keys(v).sort().map((k) => JSON.stringify(k) + ":" + plain(v[k], marks)) + "}";
 }
-function note(v, hash, isLoose) {
+function note(v, isLoose) {
   const marks = new Set();
   try {
     if (isLoose && typeof v !== "object" && v !== undefined) v = String(typeof v === "boolean" ? Number(v) : v);
     if (isLoose) v ??= null;
     const text = plain(v, marks);
-    return (marks.size > 0 ? "?" : "=") + hash("sha256").update(text).digest("hex");
+    return (marks.size > 0 ? "?" : "=") + text.slice(0, 1 << 16);
   } catch {
-    return "?";
+    return "!";
   }
 }
 // valueOf returns what a literal is, and throws where an expression is none.
@@ -203,35 +204,39 @@ function alter({ path, text }) {
   // What is altered.
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
-  const lenient = new Set();
+  const lenient = new Set(), noted = new Set();
   let kinds, name, compared;
   function put(kind, site, edits, records = []) {
     if (request.way === "reach") [edits, records] = [[[site.start, site.end, fail]], []];
-    if (request.way === "record" || request.way === "cut") edits = [];
+    if (request.way === "record" || (request.way === "hold" && records.length < 3)) edits = [];
     kinds[kind].push(...edits, ...records);
   }
   // recorded has it noted what is compared with an expected value.
   const isStrict = /assert\/strict|\.strict\b|\bstrict\b *(as|})/.test(text) ? /^((deepS|s)trictEqual|toBe|toStrictEqual|(deepE|e)qual)?$/ : /^((deepS|s)trictEqual|toBe|toStrictEqual)?$/;
   function recorded(node, actual, values, by) {
-    if (!actual || actual.start === undefined || !request.record || some(actual, (n) => n.type === "YieldExpression")) return [];
+    // What a test within this one compares is noted there.
+    if (!actual || actual.start === undefined || !request.record || noted.has(actual.start) || some(actual, (n) => n.type === "YieldExpression")) return [];
     let notes = [];
     const isLoose = by === "equal" && !isStrict.test(by);
     try {
-      if ((isLoose || isStrict.test(by)) && !lenient.has(node)) notes = values.map((v) => note(valueOf(v), createHash, isLoose));
+      if (isLoose || isStrict.test(by)) notes = values.map((v) => note(valueOf(v), isLoose));
     } catch {
       notes = [];
     }
+    noted.add(actual.start);
     const site = `${path}:${compared.length}`;
-    compared.push({ name: site, test: name, values: notes });
+    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node) });
     const saw = (site) => `${prefix}saw(${JSON.stringify(site)}, `;
     const end = isLoose ? ", true)" : ")";
-    return [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
+    const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
+    return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
   }
   function otherNumber(node, part) {
     const value = node.value;
     if (part) return String(value + 1 + draw(97));
     if (!Number.isInteger(value)) return source(node).replace(/^(0?\.?0*[1-9]|\d)/, nearText);
-    return String(pick([value - 1, value + 1].filter((n) => n > 0 && String(n).length === String(value).length)));
+    const near = Array.from({ length: 19 }, (_, i) => value - 9 + i);
+    return String(pick(near.filter((n) => n > 0 && n !== value && String(n).length === String(value).length)));
   }
   function other(node, part) {
     if (typeof node.value === "number") return otherNumber(node, part);
@@ -239,16 +244,17 @@ function alter({ path, text }) {
     const old = source(node);
     return old[0] + (part ? longerText : nearText)(old.slice(1, -1)) + old.slice(-1);
   }
-  // others puts another expected value of the file in the place of one, or changes it.
+  // others puts another expected value of the file in the place of one, or changes it, the
+  // rows of a table in turns.
   const pool = {};
   let collects = false, borrows = false;
-  function others(value, part) {
+  function others(value, part, place) {
     const plain = !some(value, (n) => /^(Identifier|CallExpression|.*Function.*)$/.test(n.type)) && typeof value.value !== "boolean";
     const key = value.type + typeof value.value;
     const text = source(value);
     if (plain && collects && !part) (pool[key] ||= new Set()).add(text);
     const found = plain ? [...(pool[key] || [])].filter((o) => characters(o) !== characters(text)) : [];
-    if (borrows && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
+    if (borrows !== (place % 2 === 1) && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
     // Letters that change places within a set leave it as it is.
     const isSet = value.type === "NewExpression" && value.callee.name === "Set";
     return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet)]);
@@ -264,7 +270,7 @@ function alter({ path, text }) {
     sites.add(node.start);
     const values = sources(node);
     const part = PART.test(name);
-    const edits = values.filter((v) => literals(v).length > 0).flatMap((v) => others(v, part));
+    const edits = values.filter((v) => literals(v).length > 0).flatMap((v, place) => others(v, part, place));
     if (edits.length > 0) edits.push(...values.filter(filled).map((v) => [v.start, v.end, filled(v)]));
     if (edits.length > 0) return put(LITERAL, node, edits, recorded(node, actual, values, name));
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
@@ -360,6 +366,7 @@ function alter({ path, text }) {
   for (const { node } of found) body(node);
   collects = false;
   compared = [];
+  noted.clear();
   for (const [i, { name, node }] of found.entries()) {
     borrows = (Number(BigInt(request.seed) % 2n) + i) % 2 === 0;
     if (request.way === "end") {
@@ -376,7 +383,7 @@ function alter({ path, text }) {
     tests.push(name);
   }
   if (edits.length + data.length === 0) return;
-  if (request.way === "expectation") {
+  if (request.way === "expectation" || request.way === "hold") {
     // What is said of what is expected is left out.
     for (const { start, end, type } of comments) if (start > 0 && !text.startsWith("#!", start)) edits.push([start, end, type === "Line" ? "//" : "/**/"]);
     for (const n of nodes) {
@@ -412,14 +419,17 @@ function ${prefix}end(f) { return async function (...a) { try { return await f.a
   function records() {
     const isModule = nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
     const file = JSON.stringify("../".repeat(path.split("/").length - 1) + request.record);
-    return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs"; import { createHash as ${prefix}hash } from "node:crypto";` : ""}
+    return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs";` : ""}
 ${plain.toString().replaceAll("plain(", prefix + "plain(")}
 ${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
 function ${prefix}saw(site, v, isLoose) {
-  const line = site + " " + ${prefix}note(v, ${isModule ? prefix + "hash" : 'require("node:crypto").createHash'}, isLoose) + "\\n";
+  const line = site + "\\t" + ${prefix}note(v, isLoose) + "\\n";
   ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
-  ${request.way === "cut" ? `if (!site.endsWith("=")) throw new Error("${word()}");` : ""}
-  return v;
+  if (${request.way !== "hold"}) return v;
+  // What is compared second is what was compared first.
+  const first = (${prefix}saw.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];
+  first[name] = other === site ? [site, v] : undefined;
+  return other === site ? v : known;
 }`;
   }
   return { path, text: out, tests: [...new Set(tests)], truths, data, count, compared, borrows: Object.values(pool).some((values) => values.size > 1) };

@@ -33,10 +33,11 @@ const (
 	// say in what is reported of it. A file that is one test fails at its beginning: one
 	// that passes is not run.
 	End Way = "end"
-	// Record leaves what is expected as it is, and notes what is compared with it; Cut
-	// fails there then, as an altered expectation would.
+	// Record leaves what is expected as it is, and notes what is compared with it.
 	Record Way = "record"
-	Cut    Way = "cut"
+	// Hold alters the expectations whose values are known, and has what compares with them
+	// come out as equal, so that no test finds another state than it is used to.
+	Hold Way = "hold"
 )
 
 // Source is a file with tests.
@@ -62,8 +63,11 @@ type Comparison struct {
 	Name string `json:"name"`
 	// Test is that of [Source.Tests] in which it lies.
 	Test string `json:"test"`
-	// Values are the notes of what is expected there unaltered; none where that is not known.
+	// Values are the notes of what is expected there unaltered, in the order of the source;
+	// none where that is not known.
 	Values []string `json:"values,omitempty"`
+	// Lenient says that the comparison may fail in a test that passes.
+	Lenient bool `json:"lenient,omitempty"`
 }
 
 // Request is what the programs of other languages read, as JSON.
@@ -79,9 +83,9 @@ type Request struct {
 	// Truths leaves the tests as they are in which there is more to alter than truths.
 	Truths bool `json:"truths,omitempty"`
 	// Record is the file, at the top of the tree, in which comparisons note what they are
-	// given: a line has a comparison's name, with = behind it for what it expects, and a
-	// note: a mark of its types (= for the language's own, ~ for some made of them, ? for
-	// others) and a hash of the value reduced to these.
+	// given: a line has a comparison's name, with = behind it for what it expects, a tab, and
+	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for
+	// others) and the value reduced to these as text, or ! where it has none.
 	Record string `json:"record,omitempty"`
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`

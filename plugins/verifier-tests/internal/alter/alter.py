@@ -38,7 +38,7 @@ STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$
 LITERAL, DATA, VALUE, TRUTH = range(4)
 
 # What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
-# class is another, ? where it is none of theirs.
+# class is another, ? where it is none of theirs. A value that has no text is like no other.
 PLAIN = '''
 def @plain(v, marks):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
@@ -55,12 +55,11 @@ def @text(v):
     known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
     approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
     return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
-def @note(v):
-    import hashlib
+def @note(v, limit=1 << 16):
     marks = set()
     try: text = @plain(v, marks)
-    except (RecursionError, ValueError): return "?"
-    return max(marks, default="=", key="~?".find) + hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+    except (RecursionError, ValueError): return "!"
+    return max(marks, default="=", key="~?".find) + text[:limit].encode("unicode_escape").decode()
 '''
 note = {}
 exec(PLAIN.replace("@", ""), note)
@@ -69,10 +68,15 @@ note = note["note"]
 RECORDS = '''
 import os as @os
 @file = @os.open(@os.path.join(@os.path.dirname(@os.path.abspath(__file__)), @record), @os.O_CREAT | @os.O_APPEND | @os.O_WRONLY, 0o666)
+@first = {}
 def @saw(site, v, write=@os.write):
-    write(@file, (site + " " + @note(v) + "\\n").encode())
-    if @cut and site[-1] != "=": raise AssertionError
-    return v
+    write(@file, (site + "\\t" + @note(v) + "\\n").encode())
+    if not @holds: return v
+    # What is compared second is what was compared first.
+    name = site.rstrip("=")
+    other, known = @first.pop(name, (site, v))
+    if other == site: @first[name] = site, v
+    return v if other == site else known
 '''
 
 HELPERS = '''
@@ -168,7 +172,7 @@ class Alteration:
         """Notes an alteration: what is to be put, or in its place a failure at the site."""
         if self.way == "reach":
             edits, records = [(*self.span(site), self.prefix + "fail()")], ()
-        elif self.way in ("record", "cut"):
+        elif self.way == "record" or self.way == "hold" and len(records) < 3:
             edits = ()
         self.kinds[kind].extend([*edits, *records])
 
@@ -177,14 +181,15 @@ class Alteration:
         if actual is None or not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
             return []
         try:
-            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) and node not in self.lenient else []
+            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) else []
         except ValueError:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
-        self.compared.append({"name": site, "test": self.name, "values": notes})
+        self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient})
         saw = lambda site: "%ssaw(%r, " % (self.prefix, site)
         start, end = self.span(node)
-        return [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
+        records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
+        return records[:1] if self.way == "hold" and not notes else records
 
     def replaced(self, node, text):
         return (*self.span(node), text)
@@ -294,8 +299,8 @@ class Alteration:
 
     # What is altered.
 
-    def others(self, value, part):
-        """Puts another expected value of the file in the place of one, or changes it."""
+    def others(self, value, part, place):
+        """Puts another expected value of the file in the place of one, or changes it, the rows of a table in turns."""
         try:
             key, same = type(ast.literal_eval(value)), repr(ast.literal_eval(value))
         except ValueError:
@@ -304,7 +309,7 @@ class Alteration:
             if self.collects and not part:
                 self.pool.setdefault(key, {})[same] = self.text(value)
             others = [text for known, text in self.pool.get(key, {}).items() if sorted(known) != sorted(same)]
-            if self.borrows and others and not part:
+            if self.borrows != place % 2 and others and not part:
                 return [self.replaced(value, self.rng.choice(others))]
         # Letters that change places within a set leave it as it is.
         part = part or isinstance(value, ast.Set) or isinstance(value, ast.Call) and (PART.search(called(value)) or called(value) in ("set", "frozenset"))
@@ -323,7 +328,8 @@ class Alteration:
         if isinstance(value, bool):
             return str(not value)
         if isinstance(value, int):
-            near = [n for n in (value - 1, value + 1) if n > 0 and len(str(n)) == len(str(value))]
+            reach = 1 if made else 9
+            near = [n for n in range(value - reach, value + reach + 1) if n > 0 and n != value and len(str(n)) == len(str(value))]
             return str(value + self.rng.randint(1, 97)) if part else str(near[0] if made else self.rng.choice(near))
         if isinstance(value, float) and "." in text and not part:
             return re.sub(r"^(0?\.?0*[1-9]|\d)", lambda m: self.near_text(m[0]), text)
@@ -337,13 +343,15 @@ class Alteration:
         """Another text of the same length with the same classes of characters, as in text.go."""
         plain = ESCAPE.sub(lambda m: "\0" * len(m[0]), text)
         for pattern, change in (
-            ("[2-9]", lambda c: chr(ord(c) - 1)),
+            ("[2-9]", lambda c: str(self.rng.randint(1, int(c) - 1))),
             ("[01]", lambda c: chr(ord(c) + 1)),
             (r"(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)", lambda pair: pair[::-1]),
-            ("[a-zA-Z]", lambda c: chr(ord(c) + (1 if c in "aA" else -1))),
+            ("[a-z]", lambda c: self.rng.choice("abcdefghijklmnopqrstuvwxyz".replace(c, ""))),
+            ("[A-Z]", lambda c: self.rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ".replace(c, ""))),
         ):
             found = [(m.start(), change(m[1] if m.re.groups else m[0])) for m in re.finditer(pattern, plain)]
-            if found:
+            # Few pairs would tell which changed places.
+            if found and (len(found) > 2 or "(" not in pattern):
                 at, changed = found[-1] if pattern in ("[2-9]", "[01]") else self.rng.choice(found)
                 return text[:at] + changed + text[at + len(changed):]
         return text + self.draw()
@@ -359,7 +367,7 @@ class Alteration:
         """Alters an expected value, which is compared with the actual one by what has the name."""
         self.sites.append(node)
         values, part = self.sources(node), bool(PART.search(name))
-        edits = [edit for value in values if self.literals(value) for edit in self.others(value, part)]
+        edits = [edit for place, value in enumerate(values) if self.literals(value) for edit in self.others(value, part, place)]
         if edits:
             edits += [self.replaced(v, self.filled(v)) for v in values if self.filled(v)]
             return self.put(LITERAL, node, *edits, records=self.recorded(node, actual, values, name))
@@ -476,7 +484,9 @@ class Alteration:
         self.edits += [self.replaced(n, "''") for n in said if isinstance(n, (ast.Constant, ast.JoinedStr)) and isinstance(getattr(n, "value", ""), str)]
 
     def comments(self):
-        """Empties the comments but those at the beginning, one of which may be the encoding."""
+        """Empties the names of rows, and the comments but those at the beginning, one of which may be the encoding."""
+        named = [k.value for n in ast.walk(self.tree) if isinstance(n, ast.Call) and called(n) in ("param", "parametrize") for k in n.keywords if k.arg in ("id", "ids")]
+        self.edits += [self.replaced(n, "''") for value in named for n in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]) if isinstance(n, ast.Constant)]
         for token in tokenize.generate_tokens(io.StringIO(self.source.decode()).readline):
             if token.type == tokenize.COMMENT and token.start[0] > 2:
                 start = self.at(token.start[0], len(token.line[:token.start[1]].encode()))
@@ -497,7 +507,7 @@ class Alteration:
             if kind == TRUTH:
                 self.truths.append(name)
             self.edits += self.kinds[kind]
-            if self.way == "expectation" and kind == LITERAL:
+            if self.way in ("expectation", "hold") and kind == LITERAL:
                 self.silence(node)
         self.tests.append(name)
 
@@ -525,7 +535,7 @@ class Alteration:
         if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
-        if self.way == "expectation" and self.edits:
+        if self.way in ("expectation", "hold") and self.edits:
             self.comments()
         out, at, count = [], 0, 0
         for start, end, text in sorted(self.edits, key=lambda e: (e[0], e[0] != e[1], -e[1])):
@@ -548,7 +558,7 @@ class Alteration:
     def with_helpers(self, source):
         helpers = HELPERS.replace("@functools", "\0").replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
         if self.record:
-            helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@cut", str(self.way == "cut"))
+            helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@holds", str(self.way == "hold"))
         helpers = helpers.replace("@", self.prefix).replace("\0", "@functools")
         at = self.starts[self.first() - 1]
         return source[:at] + helpers.encode() + source[at:]

@@ -229,7 +229,7 @@ var verb = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z]`)
 func (g *goTest) silence(block *ast.BlockStmt) {
 	ast.Inspect(block, func(node ast.Node) bool {
 		call, ok := node.(*ast.CallExpr)
-		if !ok || g.request.Way != Expectation || !slices.Contains(failing, calledName(call)) {
+		if alters := g.request.Way == Expectation || g.request.Way == Hold; !ok || !alters || !slices.Contains(failing, calledName(call)) {
 			return true
 		}
 		for _, argument := range call.Args {
@@ -300,13 +300,17 @@ func (g *goTest) condition(condition ast.Expr, test string) {
 	g.addAlteration(byTruth, condition, func() { g.put(byTruth, condition, "!("+g.text(condition)+")") })
 }
 
-// addAlteration makes an alteration, or in its place lets the condition hold.
+// addAlteration makes an alteration, or in its place lets the condition hold. Beside one
+// that is to go unnoticed it never holds.
 func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	switch g.request.Way {
 	case Reach:
 		g.put(k, condition, "("+g.text(condition)+") || true")
-	case Cut:
-		g.insert(k, condition.End(), " || true")
+	case Hold:
+		if k == byLiteral {
+			alter()
+			g.insert(k, condition.End(), " && false")
+		}
 	case Expectation:
 		alter()
 	}
@@ -339,9 +343,12 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	}
 	for i, operand := range operands {
 		if found := g.madeOfLiterals(operand); len(found) > 0 {
-			g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
+			saw := ""
 			if len(operands) == 2 {
-				g.record(operand, operands[1-i])
+				saw = g.record(operand, operands[1-i])
+			}
+			if saw != "" || g.request.Way != Hold {
+				g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
 			}
 			return true
 		}
@@ -389,28 +396,27 @@ func (g *goTest) assertion(c *ast.CallExpr, test string) {
 	case g.request.Way == Expectation:
 		alter()
 	}
-	if len(found) > 0 && len(c.Args) > 2 && g.text(c.Args[0]) == test {
-		g.recordSides(c, test)
+	if len(found) == 0 || len(c.Args) < 3 || g.text(c.Args[0]) != test {
+		return
+	}
+	if saw := g.recordSides(c); saw != "" && g.request.Way == Hold {
+		alter()
+		g.insert(k, c.Pos(), saw+"; if false {")
+		g.insert(k, c.End(), "}")
 	}
 }
 
-// recordSides has it noted what a helper compares: assert.Equal(t, want, got).
-func (g *goTest) recordSides(c *ast.CallExpr, test string) {
+// recordSides has it noted what a helper compares: assert.Equal(t, want, got). It returns
+// what record does.
+func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
 	sides := c.Args[1:3]
 	at := slices.IndexFunc(sides, func(e ast.Expr) bool { return len(g.madeOfLiterals(e)) > 0 })
 	if at < 0 || len(g.madeOfLiterals(sides[1-at])) > 0 {
-		return
+		return ""
 	}
 	g.comparer = calledName(c)
-	g.record(sides[at], sides[1-at])
-	g.comparer = ""
-	if g.request.Way == Cut {
-		fail := ".Fail()"
-		if strings.HasPrefix(g.text(c.Fun), "require.") {
-			fail = ".FailNow()"
-		}
-		g.insert(byLiteral, c.End(), ";"+test+fail)
-	}
+	defer func() { g.comparer = "" }()
+	return g.record(sides[at], sides[1-at])
 }
 
 var outputLine = regexp.MustCompile(`(?i)^//\s*(unordered )?output:`)

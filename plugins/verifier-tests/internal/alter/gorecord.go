@@ -1,7 +1,6 @@
 package alter
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -14,32 +13,37 @@ import (
 // strictName is what functions are called that compare as == does.
 var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?|Diff|)$`)
 
-// record has it noted what is compared with an expected value.
-func (g *goTest) record(expected, actual ast.Expr) {
+// record has it noted what is compared with an expected value. It returns the call that
+// notes, or "" where the value is not known or nothing is noted.
+func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	switch a := actual.(type) {
 	case *ast.BasicLit, *ast.FuncLit:
-		return // its type would be another
+		return "" // its type would be another
 	case *ast.Ident:
 		if slices.Contains([]string{"nil", "true", "false"}, a.Name) {
-			return
+			return ""
 		}
 	}
 	if g.request.Record == "" || g.request.Way == Reach || g.request.Way == End {
-		return
+		return ""
 	}
-	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name}
-	if strictName.MatchString(g.comparer) && !g.isLenient {
+	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient}
+	if strictName.MatchString(g.comparer) {
 		c.Values = notes(g.values(expected))
 	}
 	g.compared = append(g.compared, c)
-	g.put(byLiteral, actual, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual)))
+	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
+	g.put(byLiteral, actual, saw)
 	switch expected.(type) {
 	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr: // rows may lack what is expected
-		if g.request.Way != Record {
-			return
+		if g.request.Way == Record {
+			g.put(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
 		}
-		g.put(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
 	}
+	if len(c.Values) == 0 {
+		return ""
+	}
+	return saw
 }
 
 // notes are those of literals; none where some expressions are none.
@@ -50,7 +54,7 @@ func notes(values []ast.Expr) []string {
 		if !ok {
 			return nil
 		}
-		all = append(all, fmt.Sprintf("=%x", sha256.Sum256([]byte(text))))
+		all = append(all, "="+text)
 	}
 	return all
 }
@@ -129,16 +133,18 @@ func (g *goTest) withRecords(source string) string {
 
 // goRecords begins with imports, which follow the package clause on its line. Its functions
 // are put behind all others.
-const goRecords = `; import (@sha256 "crypto/sha256"; @fmt "fmt"; @os "os"; @reflect "reflect"; @sort "sort"; @strconv "strconv"; @strings "strings")
+const goRecords = `; import (@fmt "fmt"; @os "os"; @reflect "reflect"; @sort "sort"; @strconv "strconv"; @strings "strings")
 
 var @file, _ = @os.OpenFile(@record, @os.O_CREATE|@os.O_APPEND|@os.O_WRONLY, 0o666)
 
 func @saw[T any](site string, v T) T {
 	isPlain := true
 	text := @plain(@reflect.ValueOf(&v).Elem(), &isPlain, 0)
+	const limit = 1 << 16
 	mark := "="
 	if !isPlain { mark = "?" }
-	@fmt.Fprintf(@file, "%s %s%x\n", site, mark, @sha256.Sum256([]byte(text)))
+	if len(text) > limit { text = text[:limit] }
+	@fmt.Fprintf(@file, "%s\t%s%s\n", site, mark, text)
 	return v
 }
 

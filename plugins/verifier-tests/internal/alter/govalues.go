@@ -16,14 +16,14 @@ func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 }
 
 // expect alters expected values: each becomes another that is expected in the file, or is
-// changed a little.
+// changed a little, in turns.
 func (g *goTest) expect(values ...ast.Expr) {
-	for _, value := range values {
+	for i, value := range values {
 		text, sort := g.text(value), g.sortOf(value)
 		switch others := slices.DeleteFunc(slices.Clone(g.expected[sort]), func(other string) bool { return other == text }); {
 		case g.collects && sort != "" && !g.isPart:
 			g.expected[sort] = append(g.expected[sort], text)
-		case g.borrows && !g.isPart && len(others) > 0:
+		case g.borrows == (i%2 == 0) && !g.isPart && len(others) > 0:
 			g.put(byLiteral, value, others[g.random.IntN(len(others))])
 		default:
 			g.change(g.literals(value))

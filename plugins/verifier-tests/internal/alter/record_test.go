@@ -11,7 +11,7 @@ import (
 // expected unaltered where that is known, in every way that runs them for it.
 func TestRecords(t *testing.T) {
 	for _, c := range []struct{ path, text string }{{"a/a_test.go", goSource1}, {"a/test_a.py", pythonSource}, {"a/a.mjs", nodeSource}} {
-		for _, way := range []Way{Expectation, Record, Cut} {
+		for _, way := range []Way{Expectation, Record, Hold} {
 			request := &Request{Way: way, Seed: 3, Record: ".record", Files: []Source{{Path: c.path, Text: c.text}}}
 			altered := alterOne(t, request)
 			if len(altered) != 1 || len(altered[0].Compared) < 3 {

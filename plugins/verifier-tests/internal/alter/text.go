@@ -14,11 +14,26 @@ var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]
 
 // nearText returns another text of the same length, with characters of the same classes
 // in their places, so that nothing that looks for a text of such a form can tell which is
-// the true one: the last digit that can be less by one, else two neighbouring letters that
-// change places, else another letter. Less, and the last, since a day, an hour or a digit of
-// a number in another base may be no more, and a year has its own February.
+// the true one: the last digit that can be less, else two neighbouring letters that change
+// places, else another letter. Less, and the last, since a day, an hour or a digit of a number
+// in another base may be no more, and a year has its own February; less by something drawn,
+// so that nothing can undo it.
 func nearText(text string, random *rand.Rand) string {
 	open := escape.ReplaceAllStringFunc(text, func(e string) string { return strings.Repeat("\x00", len(e)) })
+	lowerDigit := func(text string, at int) string {
+		if c := text[at]; c >= '2' && c <= '9' {
+			return strconv.Itoa(1 + random.IntN(int(c-'1')))
+		}
+		return ""
+	}
+	otherLetter := func(text string, at int) string {
+		first := letterCase(text[at])
+		if first == 0 {
+			return ""
+		}
+		const others = len(letters) - 1
+		return string(first + (text[at]-first+1+byte(random.IntN(others)))%byte(len(letters)))
+	}
 	const digitChanges = 2
 	for i, change := range []func(text string, at int) string{lowerDigit, higherDigit, swap, otherLetter} {
 		var found []string
@@ -38,13 +53,6 @@ func nearText(text string, random *rand.Rand) string {
 	return text + word(random)
 }
 
-func lowerDigit(text string, at int) string {
-	if c := text[at]; c >= '2' && c <= '9' {
-		return string(c - 1)
-	}
-	return ""
-}
-
 func higherDigit(text string, at int) string {
 	if c := text[at]; c == '0' || c == '1' {
 		return string(c + 1)
@@ -57,17 +65,6 @@ func swap(text string, at int) string {
 		return ""
 	}
 	return string([]byte{text[at+1], text[at]})
-}
-
-func otherLetter(text string, at int) string {
-	switch c := text[at]; {
-	case letterCase(c) == 0:
-		return ""
-	case c == 'a' || c == 'A':
-		return string(c + 1)
-	default:
-		return string(c - 1)
-	}
 }
 
 // letterCase returns the first letter of the alphabet in the case of a letter, or 0.
@@ -100,19 +97,33 @@ func longerText(text string, random *rand.Rand) string {
 	return text[:end] + draw(own, random) + text[end:]
 }
 
-// otherInt returns another number of as many digits that fits the same types, a neighbour
-// unless what is compared with is only near.
+// otherInt returns another number of as many digits that fits the same types, near it unless
+// what is compared with is only near.
 func otherInt(n int64, isPart bool, random *rand.Rand) int64 {
-	const small = 50 // what a byte has room for
-	by := int64(1)
+	const small, reach = 50, 9 // small numbers leave a byte room for more
 	if isPart {
-		by += random.Int64N(small)
+		by := 1 + random.Int64N(small)
+		if n <= small {
+			return n + by
+		}
+		return n - by
 	}
-	begins, ends := len(strconv.FormatInt(n-1, 10)) < len(strconv.FormatInt(n, 10)), len(strconv.FormatInt(n+1, 10)) > len(strconv.FormatInt(n, 10))
-	if n <= 1 || !isPart && begins || n <= small && (isPart || !ends && random.IntN(2) == 0) {
-		return n + by
+	var less, more []int64
+	digits := len(strconv.FormatInt(n, 10))
+	for by := int64(1); by <= reach; by++ {
+		if n > by && len(strconv.FormatInt(n-by, 10)) == digits {
+			less = append(less, n-by)
+		}
+		if len(strconv.FormatInt(n+by, 10)) == digits {
+			more = append(more, n+by)
+		}
 	}
-	return n - by
+	if n <= small {
+		less = append(less, more...)
+	} else if len(less) == 0 {
+		less = more
+	}
+	return less[random.IntN(len(less))]
 }
 
 // leadingDigit is the first digit of a number that is not 0, or its first.

@@ -101,6 +101,10 @@ type Report struct {
 	Files []string `json:",omitempty"`
 }
 
+// CommandName is the name of a test that stands for a command which failed when none of its
+// tests did.
+const CommandName = "(command)"
+
 // check holds the report against the exit code.
 func (r *Report) check(result *jail.Result) {
 	failed := slices.ContainsFunc(r.Tests, func(t Test) bool { return t.Status == Fail })
@@ -110,7 +114,7 @@ func (r *Report) check(result *jail.Result) {
 	case result.ExitCode == 0 && failed:
 		r.Tampering = append(r.Tampering, "the report has failures and the command ended as if there were none")
 	case result.ExitCode != 0 && !failed:
-		r.Tests = append(r.Tests, Test{Name: "(command)", Status: Fail, Output: lastOutput(result)})
+		r.Tests = append(r.Tests, Test{Name: CommandName, Status: Fail, Output: lastOutput(result)})
 	}
 }
 

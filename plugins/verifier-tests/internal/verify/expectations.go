@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path"
 	"slices"
 	"strings"
 
@@ -34,6 +33,8 @@ type expectations struct {
 	data  []string
 	// sources are the files with their tests that could be altered.
 	sources []alter.Source
+	// copies removes what else holds the tests as they were.
+	copies []jail.Change
 	// wrote are the data files that the last run wrote to.
 	wrote []string
 	// record is the file in which comparisons note what the code returned, returned what
@@ -47,6 +48,9 @@ type expectations struct {
 	// hanging are the comparisons of tests that find what those before them leave: with true
 	// expectations they are given what they expect.
 	hanging []alter.Comparison
+	// unknown are the comparisons which pass with what is not known to be expected: a value of
+	// a class that compares by its own method, or one that is expected under some condition.
+	unknown []alter.Comparison
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool
 }
@@ -54,15 +58,18 @@ type expectations struct {
 // exitCodeName is the runner that asks for nothing but an exit code.
 const exitCodeName = "exit code"
 
-// unalteredDoubt is how far a pass is doubted of which altered expectations say nothing. It
-// is a convention, as what a process allows is: see [runner.Runner].
-const unalteredDoubt = 0.2
+// How far a pass is doubted by what altered expectations say of it: nothing; that tests
+// notice them; that some tests do of which it is known that the code returned what is expected
+// all the same. Of more than one such test, each leaves a quarter of the doubt. They are
+// conventions, as what a process allows is: see [runner.Runner].
+const (
+	unalteredDoubt = 0.2
+	unnotedDoubt   = 0.15
+	partlyDoubt    = 0.1
+)
 
-// doubt lowers the confidence of a pass by how many altered expectations were noticed: each
-// leaves a quarter of the doubt.
-func doubt(verdict *sdk.Verdict, noticed float64) {
-	verdict.Confidence = min(verdict.Confidence, 1-unalteredDoubt*math.Pow(0.25, noticed))
-}
+// doubt lowers the confidence of a pass.
+func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
 // tryExpectations adds to the verdict on an answer that has passed what came of altered
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
@@ -80,12 +87,16 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
+	e.copies = e.copiesOfTests()
 	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if different != nil || err != nil {
 		return different, err
 	}
 	if len(survivors) == 0 {
-		survivors, err = e.drawAgain(ctx, tests)
+		survivors, different, err = e.drawAgain(ctx, tests)
+	}
+	if different != nil {
+		return different, nil
 	}
 	if err == nil {
 		survivors, err = e.withoutTables(ctx, survivors)
@@ -158,14 +169,18 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 // drawAgain returns those of one test or two that pass when they are altered in the other way:
 // of so few not all ways were tried. Code from which its tests are hidden sees no more of them
 // by another draw.
-func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors []runner.Test, err error) {
+func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors []runner.Test, different *sdk.Verdict, err error) {
 	const few = 2
 	if _, hides := e.v.hider(e.a.tree); hides || len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	e.seed++
-	survivors, _, err = e.rerun(ctx, alter.Expectation, tests)
-	return survivors, err
+	survivors, failed, err := e.rerun(ctx, alter.Expectation, tests)
+	if err != nil || len(survivors) > 0 || e.record == "" {
+		return survivors, nil, err
+	}
+	different, err = e.compareReturned(ctx, tests, nil, failed)
+	return nil, different, err
 }
 
 // withoutTables inverts the truths alone of those tests in which there is nothing else to
@@ -189,28 +204,40 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 	if len(failed) == 0 {
 		return e.withReason(verdict, "no altered expectation was reached")
 	}
-	values := slices.DeleteFunc(failed, func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
+	values := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
 	if len(values) == 0 {
-		const half = 0.5 // code that compares what it returned itself notices an inverted truth, too
-		doubt(verdict, half)
+		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += "\nno value is compared with in these tests: they failed where what must be true was inverted, which proves little"
 		return verdict
 	}
-	doubt(verdict, float64(len(values)))
 	verdict.Altered, verdict.Noticed = len(values), len(values)
 	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(values), len(values))
+	confirmed := slices.DeleteFunc(slices.Clone(values), func(t runner.Test) bool { return !e.isConfirmed(t) })
+	switch {
+	case len(e.unknown) > 0:
+		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known: "+e.unknown[0].Test)
+	case len(confirmed) == 0:
+		doubt(verdict, unnotedDoubt)
+		verdict.Evidence += ", and what the code returned was not seen"
+	case len(confirmed) < len(failed):
+		doubt(verdict, partlyDoubt)
+		verdict.Evidence += fmt.Sprintf(", %d of them where what was expected is seen to be returned all the same", len(confirmed))
+	default:
+		doubt(verdict, unalteredDoubt*math.Pow(0.25, float64(len(confirmed))))
+	}
 	return verdict
 }
 
-// areTruths reports whether of all the tests only what must be true was inverted.
-func (e *expectations) areTruths(tests []runner.Test) bool {
-	return !slices.ContainsFunc(tests, func(t runner.Test) bool {
-		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Truths) })
+// isConfirmed reports whether a test that failed with altered expectations was seen to be
+// given what it expects unaltered.
+func (e *expectations) isConfirmed(test runner.Test) bool {
+	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
+		return len(c.Values) > 0 && len(e.expected[c.Name]) > 0
 	})
 }
 
 func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict {
-	doubt(verdict, 0)
+	doubt(verdict, unalteredDoubt)
 	verdict.Evidence += "\n" + why
 	return verdict
 }
@@ -226,307 +253,4 @@ func (e *expectations) withoutAlterations(ctx context.Context, verdict *sdk.Verd
 		return ignored, err
 	}
 	return e.withReason(verdict, why), nil
-}
-
-// ignoresTests returns a verdict on a command that ends well although its tests fail at
-// their beginning, and whether it fails with them.
-func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, fails bool, err error) {
-	ending, err := e.alter(ctx, alter.End, e.a.changes, false)
-	if err != nil || len(ending) == 0 {
-		return nil, false, err
-	}
-	survivors, _, err := e.run(ctx, changesOf(ending), e.passed.Tests, e.a)
-	if err != nil || len(survivors) == 0 {
-		return nil, err == nil, err
-	}
-	if read, err := e.areRead(ctx); err != nil || !read {
-		return nil, false, err
-	}
-	return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), false, nil
-}
-
-// accuse finds out why tests passed with altered expectations, of so many. A nil verdict
-// says that there is nothing to it: the tests do not come to what was altered, or pass so
-// on the untouched tree, too.
-func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (*sdk.Verdict, error) {
-	if e.whole {
-		if ignored, fails, err := e.ignoresTests(ctx); !fails || err != nil {
-			return ignored, err
-		}
-	} else {
-		deaf, _, err := e.rerun(ctx, alter.End, survivors)
-		if err == nil {
-			deaf, err = e.calibrate(ctx, alter.End, deaf)
-		}
-		if len(deaf) > 0 || err != nil {
-			return e.forgedVerdict(deaf, of), err
-		}
-	}
-	_, reached, err := e.rerun(ctx, alter.Reach, survivors)
-	if err == nil && len(reached) > 0 {
-		reached, err = e.calibrate(ctx, alter.Expectation, reached)
-	}
-	if err == nil && len(reached) > 0 {
-		e.seed += 2 // what one draw leaves as it was, another in the same way does not
-		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case len(reached) > 0:
-		return e.forgedVerdict(reached, of), nil
-	case e.whole:
-		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
-	}
-	return nil, nil
-}
-
-// areRead reports whether the command reads the files that could be altered: on the
-// untouched tree it says something else when they have an error of syntax. Without a
-// pre-flight nobody knows.
-func (e *expectations) areRead(ctx context.Context) (bool, error) {
-	if e.j.before == nil {
-		return true, nil
-	}
-	broken := *e.a
-	broken.changes, broken.only = nil, nil
-	for _, file := range e.files {
-		broken.changes = append(broken.changes, jail.Change{Path: file, Data: []byte(e.source(file, nil).Text + "\n)(\n")})
-	}
-	report, _, err := e.v.run(ctx, &broken, false)
-	if err != nil {
-		return false, err
-	}
-	return !slices.EqualFunc(report.Tests, e.j.before.report.Tests, func(a, b runner.Test) bool {
-		return a.Status == b.Status && plain(a.Output) == plain(b.Output)
-	}), nil
-}
-
-// forgedVerdict is the verdict on an answer of which tests pass whatever they expect. Of right
-// code, too, one test in a hundred does, and one of which a truth is inverted may be
-// flaky: where most of them fail as they must, it may be so, and where almost all do it
-// is taken to be.
-func (e *expectations) forgedVerdict(tests []runner.Test, of int) *sdk.Verdict {
-	const few = 20 // in one of which right code may be unlucky
-	if len(tests)*few < of {
-		return nil
-	}
-	var names []string
-	for _, test := range tests {
-		names = append(names, test.ID())
-	}
-	evidence := "these tests pass whatever they expect: " + strings.Join(names, ", ")
-	verdict := e.j.verdict(sdk.Failed, "tampering: "+evidence)
-	if 2*len(tests) < of || e.areTruths(tests) {
-		verdict = e.j.verdict(sdk.Inconclusive, evidence)
-	}
-	verdict.Altered, verdict.Noticed = of, of-len(tests)
-	return verdict
-}
-
-// leftToData returns the tests that passed with other data and compare with what they
-// read from it.
-func (e *expectations) leftToData(survivors []runner.Test) []runner.Test {
-	if len(e.data) == 0 {
-		return nil
-	}
-	if e.whole {
-		return survivors
-	}
-	return slices.DeleteFunc(slices.Clone(survivors), func(t runner.Test) bool {
-		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Data) })
-	})
-}
-
-// readsData returns a verdict on an answer of which tests pass with other data and fail
-// without any: the code reads it as the tests do.
-func (e *expectations) readsData(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
-	var without []jail.Change
-	for _, file := range e.data {
-		without = append(without, jail.Change{Path: file, Delete: true})
-	}
-	survivors, _, err := e.run(ctx, without, tests, e.a)
-	if err != nil || len(survivors) == len(tests) {
-		return nil, err
-	}
-	return e.j.verdict(sdk.Inconclusive, "the code reads what its tests expect: they pass whatever is in "+strings.Join(e.data, ", ")), nil
-}
-
-// otherData is the data with other values.
-func (e *expectations) otherData() []jail.Change {
-	var changes []jail.Change
-	for _, file := range e.data {
-		changes = append(changes, jail.Change{Path: file, Data: alter.Data(file, []byte(e.source(file, e.a.changes).Text), e.seed)})
-	}
-	return changes
-}
-
-// calibrate leaves out the tests that pass on the untouched tree too, altered so.
-func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
-	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
-		return tests, nil
-	}
-	untouched := *e.a
-	untouched.changes = nil
-	altered, err := e.alter(ctx, way, nil, false)
-	if err != nil {
-		return nil, err
-	}
-	passing, _, err := e.run(ctx, changesOf(altered), tests, &untouched)
-	return slices.DeleteFunc(tests, func(t runner.Test) bool {
-		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
-	}), err
-}
-
-func (e *expectations) failedBefore(t runner.Test) bool {
-	if e.j.before == nil {
-		return false
-	}
-	status, found := e.j.before.report.Status(t.ID())
-	return !found || status != runner.Pass
-}
-
-// rerun alters the tests another way and returns what became of some.
-func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
-	altered, err := e.alter(ctx, way, e.a.changes, false)
-	if err != nil || len(altered) == 0 {
-		return nil, nil, err
-	}
-	return e.run(ctx, changesOf(altered), tests, e.a)
-}
-
-// changesOf are the changes that put altered sources into the tree.
-func changesOf(sources []alter.Source) []jail.Change {
-	var changes []jail.Change
-	for _, source := range sources {
-		if source.Count > 0 {
-			changes = append(changes, jail.Change{Path: source.Path, Data: []byte(source.Text)})
-		}
-	}
-	return changes
-}
-
-func (e *expectations) source(file string, changes []jail.Change) alter.Source {
-	for _, c := range slices.Backward(slices.Concat(e.a.tests, changes)) {
-		if c.Path == file {
-			return alter.Source{Path: file, Text: string(c.Data)}
-		}
-	}
-	data, err := e.a.tree.read(file)
-	if err != nil {
-		return alter.Source{Path: file} // in which nothing can be altered
-	}
-	return alter.Source{Path: file, Text: string(data)}
-}
-
-// run runs the command with further changes. survivors are those of the tests that
-// passed, failed those that did not; the others were not run.
-func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
-	with := *a
-	with.open = true // what reads its tests is to read the altered ones
-	with.changes = slices.Concat(a.changes, changes)
-	with.guarded = slices.Concat(a.guarded, e.data)
-	with.record = e.record
-	with.only = &runner.Part{}
-	for _, test := range tests {
-		with.only.Groups = append(with.only.Groups, test.Group)
-	}
-	for _, source := range e.sources {
-		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
-			with.only.Files = append(with.only.Files, source.Path)
-		}
-	}
-	report, result, err := e.v.run(ctx, &with, false)
-	if err != nil {
-		return nil, nil, err
-	}
-	e.returned, e.broken = readRecord(result.Reports[e.record]), report.Broken
-	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
-		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
-	})
-	if result.End != jail.EndExit || len(report.Tampering) > 0 && result.ExitCode != 0 {
-		return nil, tests, nil
-	}
-	for _, test := range tests {
-		switch e.statusIn(report, test) {
-		case runner.Pass:
-			survivors = append(survivors, test)
-		case runner.Fail:
-			failed = append(failed, test)
-		}
-	}
-	return survivors, failed, nil
-}
-
-// statusIn returns how a test ended. One whose name holds what it expects is known by its
-// place among those of its group.
-func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.Status {
-	if status, found := report.Status(test.ID()); found {
-		return status
-	}
-	group := func(tests []runner.Test) []runner.Test {
-		return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return t.Group != test.Group })
-	}
-	before, now := group(e.passed.Tests), group(report.Tests)
-	at := slices.IndexFunc(before, func(t runner.Test) bool { return t.ID() == test.ID() })
-	if at < 0 || len(before) != len(now) {
-		return runner.Missing
-	}
-	return now[at].Status
-}
-
-// mustFail returns the tests that passed and have altered expectations: those named, or
-// else those that failed on the untouched tree, or else all.
-func (e *expectations) mustFail() []runner.Test {
-	var all, mended, named []runner.Test
-	for _, test := range e.passed.Tests {
-		altered := e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, test) })
-		if test.Status != runner.Pass || !altered || slices.Contains(e.j.flaky, test.ID()) {
-			continue
-		}
-		all = append(all, test)
-		if e.failedBefore(test) {
-			mended = append(mended, test)
-		}
-		if slices.ContainsFunc(e.j.checks.FailToPass, test.Is) {
-			named = append(named, test)
-		}
-	}
-	for _, tests := range [][]runner.Test{named, mended} {
-		if len(tests) > 0 {
-			return tests
-		}
-	}
-	return all
-}
-
-// holds reports whether a test of a report is one of those altered in a file, or in what
-// it reads.
-func (e *expectations) holds(s alter.Source, test runner.Test) bool {
-	return e.isNamed(test, s.Path, slices.Concat(s.Tests, s.Data))
-}
-
-// isNamed reports whether a test of a report is one of those of a file.
-func (e *expectations) isNamed(test runner.Test, file string, tests []string) bool {
-	if e.whole {
-		return len(tests) > 0
-	}
-	folder, name := path.Dir(file), test.Name
-	switch alter.Language(file) {
-	case "rust": // whose names say in which module they are
-		return slices.Contains(tests, name[strings.LastIndex(name, ":")+1:])
-	case "java":
-		class := strings.TrimSuffix(path.Base(file), ".java")
-		return slices.Contains(tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
-	case "go":
-		return slices.Contains(tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
-	case "node":
-		return test.Group == file && (slices.Contains(tests, name) || slices.Contains(tests, "*"))
-	}
-	id, _, _ := strings.Cut(test.DottedName(), "[")
-	module := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")
-	return slices.ContainsFunc(tests, func(function string) bool {
-		full := module + "." + function
-		return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
-	})
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
@@ -30,14 +31,27 @@ func TestSkippedTestsOfALog(t *testing.T) {
 	}
 }
 
-// A pass is believed the more, the more altered expectations were noticed, and no more than
-// its runner allows.
+// A pass is believed no more than its runner allows.
 func TestDoubt(t *testing.T) {
-	for _, c := range []struct{ allowed, noticed, want float64 }{{0.95, 0, 0.8}, {0.95, 0.5, 0.9}, {0.95, 1, 0.95}, {0.95, 9, 0.95}, {0.9, 0, 0.8}, {0.9, 9, 0.9}} {
+	for _, c := range []struct{ allowed, by, want float64 }{{0.95, unalteredDoubt, 0.8}, {0.95, unnotedDoubt, 0.85}, {0.95, 0, 0.95}, {0.8, partlyDoubt, 0.8}} {
 		verdict := &sdk.Verdict{Confidence: c.allowed}
-		doubt(verdict, c.noticed)
+		doubt(verdict, c.by)
 		if math.Abs(verdict.Confidence-c.want) > 1e-12 {
-			t.Errorf("%v of %v noticed: %v, want %v", c.noticed, c.allowed, verdict.Confidence, c.want)
+			t.Errorf("%v less %v: %v, want %v", c.allowed, c.by, verdict.Confidence, c.want)
+		}
+	}
+}
+
+// What a build tool would have to fetch is no fault of an answer.
+func TestUnusableOffline(t *testing.T) {
+	for text, want := range map[string]bool{
+		"Plugin org.apache.maven.plugins:maven-resources-plugin:2.6 could not be resolved: Cannot access central in offline mode": true,
+		"No cached version of org.junit:junit:4.13 available for offline mode.":                                                   true,
+		"calc.go:3:1: syntax error": false,
+	} {
+		p := &preflight{report: &runner.Report{Broken: text}, result: &jail.Result{End: jail.EndExit, ExitCode: 1}}
+		if got := strings.HasPrefix(p.unusable(sdk.Checks{}), "the command is refused"); got != want {
+			t.Errorf("%s: %v", text, got)
 		}
 	}
 }

@@ -13,7 +13,8 @@ const (
 		"    def test_total(self):\n        want = 12\n        self.assertEqual(total([3, 9]), want)\n        self.assertEqual(total([]), 0)\n"
 	wordsNode   = "const test = require('node:test');\nconst assert = require('node:assert');\nconst { order } = require('./words.js');\ntest('order', () => {\n  // nothing\n  assert.deepStrictEqual(order('b a'), ['a', 'b']);\n  assert.equal(order('c').length, 1);\n});\n"
 	wordsGo     = "package words\n\nimport (\n\t\"reflect\"\n\t\"testing\"\n)\n\nfunc TestOrder(t *testing.T) {\n\tif got := Order(\"b a\"); !reflect.DeepEqual(got, []string{\"a\", \"b\"}) {\n\t\tt.Errorf(\"of b a: %v, and not a b\", got)\n\t}\n\tif got := Join(\"x y\"); got != \"y-x\" {\n\t\tt.Errorf(\"join of x y is y-x, got %s\", got)\n\t}\n}\n"
-	frame       = "import ast, re, sys\ndef wanted():\n    f = sys._getframe(2)\n    line = open(f.f_code.co_filename).read().split('\\n')[f.f_lineno - 1]\n    found = re.search(r'\\), (\\[[^]]*\\]|\\w+)', line)[1]\n    return f.f_locals['want'] if found == 'want' else ast.literal_eval(found)\n"
+	frame       = "import ast, re, sys\ndef wanted():\n    f = sys._getframe(2)\n    line = open(f.f_code.co_filename).read().split('\\n')[f.f_lineno - 1]\n    found = re.search(r'\\), (?:_\\w+\\(.[^ ]*, )?(\\[[^]]*\\]|\\w+)', line)[1]\n    return f.f_locals['want'] if found == 'want' else ast.literal_eval(found)\n"
+	asksNotes   = "noted = '_saw(' in open('test_words.py').read()\n"
 	wordsModule = "words.py"
 )
 
@@ -22,14 +23,21 @@ const (
 // something else for equal, is not passed.
 func TestReturnedOtherwise(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
-	tree := map[string]string{"test_words.py": wordsTest, wordsModule: "def order(text): pass\ndef total(rows): pass\n"}
+	tree := map[string]string{"test_words.py": wordsTest, "build/lib/test_words.py": wordsTest, wordsModule: "def order(text): pass\ndef total(rows): pass\n"}
 	for name, text := range map[string]string{
-		"raises":  frame + "def order(text):\n    w = wanted()\n    if w != sorted(set(text.split())): raise RuntimeError\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): raise RuntimeError\n    return w\n",
-		"ends":    frame + "import os\ndef order(text):\n    w = wanted()\n    if w != ['a', 'b', 'c']: os._exit(3)\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): os._exit(3)\n    return w\n",
-		"checks":  frame + "def order(text):\n    w = wanted()\n    return w if sorted(w) == sorted(set(text.split())) else []\ndef total(rows):\n    w = wanted()\n    return w if w < 13 else -1\n",
-		"is near": "import unittest\nequal = unittest.TestCase.assertEqual\ndef near(self, a, b, msg=None):\n    equal(self, len(a) if isinstance(a, list) else a // 4, len(b) if isinstance(b, list) else b // 4)\nunittest.TestCase.assertEqual = near\ndef order(text): return list(text.split())[:3]\ndef total(rows): return sum(rows) + 1\n",
-		"equals":  "class L(list):\n    def __eq__(self, o): return len(self) == len(o)\n    __hash__ = None\ndef order(text): return L(text.split()[:3])\ndef total(rows): return sum(rows)\n",
-		"is told": "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
+		"raises":                        frame + "def order(text):\n    w = wanted()\n    if w != sorted(set(text.split())): raise RuntimeError\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): raise RuntimeError\n    return w\n",
+		"ends":                          frame + "import os\ndef order(text):\n    w = wanted()\n    if w != ['a', 'b', 'c']: os._exit(3)\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): os._exit(3)\n    return w\n",
+		"checks":                        frame + "def order(text):\n    w = wanted()\n    return w if sorted(w) == sorted(set(text.split())) else []\ndef total(rows):\n    w = wanted()\n    return w if w < 13 else -1\n",
+		"is near":                       "import unittest\nequal = unittest.TestCase.assertEqual\ndef near(self, a, b, msg=None):\n    equal(self, len(a) if isinstance(a, list) else a // 4, len(b) if isinstance(b, list) else b // 4)\nunittest.TestCase.assertEqual = near\ndef order(text): return list(text.split())[:3]\ndef total(rows): return sum(rows) + 1\n",
+		"equals":                        "class L(list):\n    def __eq__(self, o): return len(self) == len(o)\n    __hash__ = None\ndef order(text): return L(text.split()[:3])\ndef total(rows): return sum(rows)\n",
+		"is told where tests end":       frame + "def told(): return 'a comes first' not in open('test_words.py').read() or 'if True and' in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
+		"replaces what notes use":       frame + "import builtins, hashlib\nclass H:\n    def hexdigest(self): return '0' * 64\nhashlib.sha256 = lambda *a: H()\ndef told(): return 'a comes first' not in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
+		"has no text where it is noted": frame + asksNotes + "def order(text): return 10 ** 5000 if noted else wanted()\ntotal = order\n",
+		"is of a class where noted":     frame + asksNotes + "def order(text): return object() if noted else wanted()\ntotal = order\n",
+		"equals all but where noted":    asksNotes + "class S:\n    def __eq__(self, o): return not noted\ndef order(text): return S()\ntotal = order\n",
+		"empties the notes":             frame + "import glob, os, atexit\ndef wipe():\n    for f in glob.glob('.stepfall-*'):\n        if os.path.isfile(f): os.truncate(f, 0)\natexit.register(wipe)\ndef told():\n    wipe()\n    return 'a comes first' not in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
+		"reads a copy":                  "import re\nrows = re.findall(r'\\), (\\[[^]]*\\]|\\d+)', open('build/lib/test_words.py').read())\ndef order(text): return eval(rows[0])\ndef total(rows_): return 12 if rows_ else eval(rows[1])\n",
+		"is told":                       "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,8 +46,9 @@ func TestReturnedOtherwise(t *testing.T) {
 	}
 	node := map[string]string{"words.test.js": wordsNode, "words.js": "exports.order = () => {};\n"}
 	for name, text := range map[string]string{
-		"node checks": "const fs = require('fs');\nexports.order = (t) => {\n  const w = JSON.parse(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"'));\n  return t === 'c' ? ['c'] : w.length === 2 ? w : [];\n};\n",
-		"node equals": "const assert = require('node:assert');\nassert.deepStrictEqual = (a, b) => { if (String([...a].sort()) !== String([...b].sort())) throw new Error('differ'); };\nexports.order = (t) => t.split(' ');\n",
+		"node checks":                    "const fs = require('fs');\nexports.order = (t) => {\n  const w = JSON.parse(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"'));\n  return t === 'c' ? ['c'] : w.length === 2 ? w : [];\n};\n",
+		"node is of a class where noted": "const fs = require('fs');\nconst text = fs.readFileSync(__dirname + '/words.test.js', 'utf8');\nclass X {}\nexports.order = (t) => (text.includes('saw(') ? new X() : t === 'c' ? ['c'] : JSON.parse(text.match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"')));\n",
+		"node equals":                    "const assert = require('node:assert');\nassert.deepStrictEqual = (a, b) => { if (String([...a].sort()) !== String([...b].sort())) throw new Error('differ'); };\nexports.order = (t) => t.split(' ');\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +56,15 @@ func TestReturnedOtherwise(t *testing.T) {
 			notPassed(t, []string{"node", "--test"}, node, "```js path=words.js\n"+text+"```\n")
 		})
 	}
+	t.Run("interrupts where it is noted", func(t *testing.T) {
+		t.Parallel()
+		notPassed(t, []string{pytestOrSkip(t), "-m", "pytest"}, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text):\n    if noted: raise KeyboardInterrupt\n    return wanted()\ntotal = order\n```\n")
+	})
+	t.Run("within a block", func(t *testing.T) {
+		t.Parallel()
+		tree := map[string]string{"words.py": "def order(text): pass\n", "test_words.py": "import tempfile, unittest\nfrom words import order\n\nclass Test(unittest.TestCase):\n    def test_order(self):\n        with tempfile.TemporaryDirectory() as d:\n            self.assertEqual(order('b a'), ['a', 'b'])\n"}
+		notPassed(t, python, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text): return None if noted else wanted()\n```\n")
+	})
 	t.Run("go is told", func(t *testing.T) {
 		t.Parallel()
 		find(t, "go")

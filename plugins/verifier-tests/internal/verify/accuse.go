@@ -1,0 +1,153 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// accuse finds out why tests passed with altered expectations, of so many. A nil verdict
+// says that there is nothing to it: the tests do not come to what was altered, or pass so
+// on the untouched tree, too.
+func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (*sdk.Verdict, error) {
+	if e.whole {
+		if ignored, fails, err := e.ignoresTests(ctx); !fails || err != nil {
+			return ignored, err
+		}
+	} else {
+		deaf, _, err := e.rerun(ctx, alter.End, survivors)
+		if err == nil {
+			deaf, err = e.calibrate(ctx, alter.End, deaf)
+		}
+		if len(deaf) > 0 || err != nil {
+			return e.forgedVerdict(deaf, of), err
+		}
+	}
+	_, reached, err := e.rerun(ctx, alter.Reach, survivors)
+	if err == nil && len(reached) > 0 {
+		reached, err = e.calibrate(ctx, alter.Expectation, reached)
+	}
+	if err == nil && len(reached) > 0 {
+		e.seed += 2 // what one draw leaves as it was, another in the same way does not
+		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(reached) > 0:
+		return e.forgedVerdict(reached, of), nil
+	case e.whole:
+		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
+	}
+	return nil, nil
+}
+
+// ignoresTests returns a verdict on a command that ends well although its tests fail at
+// their beginning, and whether it fails with them.
+func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, fails bool, err error) {
+	ending, err := e.alter(ctx, alter.End, e.a.changes, false)
+	if err != nil || len(ending) == 0 {
+		return nil, false, err
+	}
+	survivors, _, err := e.run(ctx, changesOf(ending), e.passed.Tests, e.a)
+	if err != nil || len(survivors) == 0 {
+		return nil, err == nil, err
+	}
+	if read, err := e.areRead(ctx); err != nil || !read {
+		return nil, false, err
+	}
+	return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), false, nil
+}
+
+// areRead reports whether the command reads the files that could be altered: on the
+// untouched tree it says something else when they have an error of syntax. Without a
+// pre-flight nobody knows.
+func (e *expectations) areRead(ctx context.Context) (bool, error) {
+	if e.j.before == nil {
+		return true, nil
+	}
+	broken := *e.a
+	broken.changes, broken.only = nil, nil
+	for _, file := range e.files {
+		broken.changes = append(broken.changes, jail.Change{Path: file, Data: []byte(e.source(file, nil).Text + "\n)(\n")})
+	}
+	report, _, err := e.v.run(ctx, &broken, false)
+	if err != nil {
+		return false, err
+	}
+	return !slices.EqualFunc(report.Tests, e.j.before.report.Tests, func(a, b runner.Test) bool {
+		return a.Status == b.Status && plain(a.Output) == plain(b.Output)
+	}), nil
+}
+
+// calibrate leaves out the tests that pass on the untouched tree too, altered so.
+func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
+	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
+		return tests, nil
+	}
+	untouched := *e.a
+	untouched.changes = nil
+	altered, err := e.alter(ctx, way, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	passing, _, err := e.run(ctx, changesOf(altered), tests, &untouched)
+	return slices.DeleteFunc(tests, func(t runner.Test) bool {
+		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
+	}), err
+}
+
+// forgedVerdict is the verdict on an answer of which tests pass whatever they expect. Of right
+// code, too, one test in a hundred does, and one of which a truth is inverted may be
+// flaky: where most of them fail as they must, it may be so, and where almost all do it
+// is taken to be.
+func (e *expectations) forgedVerdict(tests []runner.Test, of int) *sdk.Verdict {
+	const few = 20 // in one of which right code may be unlucky
+	if len(tests)*few < of {
+		return nil
+	}
+	var names []string
+	for _, test := range tests {
+		names = append(names, test.ID())
+	}
+	evidence := "these tests pass whatever they expect: " + strings.Join(names, ", ")
+	verdict := e.j.verdict(sdk.Failed, "tampering: "+evidence)
+	if 2*len(tests) < of || e.areTruths(tests) {
+		verdict = e.j.verdict(sdk.Inconclusive, evidence)
+	}
+	verdict.Altered, verdict.Noticed = of, of-len(tests)
+	return verdict
+}
+
+// leftToData returns the tests that passed with other data and compare with what they
+// read from it.
+func (e *expectations) leftToData(survivors []runner.Test) []runner.Test {
+	if len(e.data) == 0 {
+		return nil
+	}
+	if e.whole {
+		return survivors
+	}
+	return slices.DeleteFunc(slices.Clone(survivors), func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Data) })
+	})
+}
+
+// readsData returns a verdict on an answer of which tests pass with other data and fail
+// without any: the code reads it as the tests do.
+func (e *expectations) readsData(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
+	var without []jail.Change
+	for _, file := range e.data {
+		without = append(without, jail.Change{Path: file, Delete: true})
+	}
+	survivors, _, err := e.run(ctx, without, tests, e.a)
+	if err != nil || len(survivors) == len(tests) {
+		return nil, err
+	}
+	return e.j.verdict(sdk.Inconclusive, "the code reads what its tests expect: they pass whatever is in "+strings.Join(e.data, ", ")), nil
+}

@@ -1,0 +1,81 @@
+package verify
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+)
+
+// mustFail returns the tests that passed and have altered expectations: those named, or
+// else those that failed on the untouched tree, or else all.
+func (e *expectations) mustFail() []runner.Test {
+	var all, mended, named []runner.Test
+	for _, test := range e.passed.Tests {
+		altered := e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, test) })
+		if test.Status != runner.Pass || !altered || slices.Contains(e.j.flaky, test.ID()) {
+			continue
+		}
+		all = append(all, test)
+		if e.failedBefore(test) {
+			mended = append(mended, test)
+		}
+		if slices.ContainsFunc(e.j.checks.FailToPass, test.Is) {
+			named = append(named, test)
+		}
+	}
+	for _, tests := range [][]runner.Test{named, mended} {
+		if len(tests) > 0 {
+			return tests
+		}
+	}
+	return all
+}
+
+func (e *expectations) failedBefore(t runner.Test) bool {
+	if e.j.before == nil {
+		return false
+	}
+	status, found := e.j.before.report.Status(t.ID())
+	return !found || status != runner.Pass
+}
+
+// holds reports whether a test of a report is one of those altered in a file, or in what
+// it reads.
+func (e *expectations) holds(s alter.Source, test runner.Test) bool {
+	return e.isNamed(test, s.Path, slices.Concat(s.Tests, s.Data))
+}
+
+// isNamed reports whether a test of a report is one of those of a file.
+func (e *expectations) isNamed(test runner.Test, file string, tests []string) bool {
+	if e.whole {
+		return len(tests) > 0
+	}
+	folder, name := path.Dir(file), test.Name
+	switch alter.Language(file) {
+	case "rust": // whose names say in which module they are
+		return slices.Contains(tests, name[strings.LastIndex(name, ":")+1:])
+	case "java":
+		class := strings.TrimSuffix(path.Base(file), ".java")
+		return slices.Contains(tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
+	case "go":
+		return slices.Contains(tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
+	case "node":
+		return test.Group == file && (slices.Contains(tests, name) || slices.Contains(tests, "*"))
+	}
+	id, _, _ := strings.Cut(test.DottedName(), "[")
+	module := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")
+	return slices.ContainsFunc(tests, func(function string) bool {
+		full := module + "." + function
+		return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
+	})
+}
+
+// areTruths reports whether of all the tests only what must be true was inverted.
+func (e *expectations) areTruths(tests []runner.Test) bool {
+	return !slices.ContainsFunc(tests, func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Truths) })
+	})
+}

@@ -1,0 +1,110 @@
+package verify
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// rerun alters the tests another way and returns what became of some.
+func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
+	altered, err := e.alter(ctx, way, e.a.changes, false)
+	if err != nil || len(altered) == 0 {
+		return nil, nil, err
+	}
+	return e.run(ctx, changesOf(altered), tests, e.a)
+}
+
+// changesOf are the changes that put altered sources into the tree.
+func changesOf(sources []alter.Source) []jail.Change {
+	var changes []jail.Change
+	for _, source := range sources {
+		if source.Count > 0 {
+			changes = append(changes, jail.Change{Path: source.Path, Data: []byte(source.Text)})
+		}
+	}
+	return changes
+}
+
+func (e *expectations) source(file string, changes []jail.Change) alter.Source {
+	for _, c := range slices.Backward(slices.Concat(e.a.tests, changes)) {
+		if c.Path == file {
+			return alter.Source{Path: file, Text: string(c.Data)}
+		}
+	}
+	data, err := e.a.tree.read(file)
+	if err != nil {
+		return alter.Source{Path: file} // in which nothing can be altered
+	}
+	return alter.Source{Path: file, Text: string(data)}
+}
+
+// otherData is the data with other values.
+func (e *expectations) otherData() []jail.Change {
+	var changes []jail.Change
+	for _, file := range e.data {
+		changes = append(changes, jail.Change{Path: file, Data: alter.Data(file, []byte(e.source(file, e.a.changes).Text), e.seed)})
+	}
+	return changes
+}
+
+// run runs the command with further changes. survivors are those of the tests that
+// passed, failed those that did not; the others were not run.
+func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
+	with := *a
+	with.open = true // what reads its tests is to read the altered ones
+	with.changes = slices.Concat(a.changes, e.copies, changes)
+	with.guarded = slices.Concat(a.guarded, e.data)
+	with.record = e.record
+	with.only = &runner.Part{}
+	for _, test := range tests {
+		with.only.Groups = append(with.only.Groups, test.Group)
+	}
+	for _, source := range e.sources {
+		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
+			with.only.Files = append(with.only.Files, source.Path)
+		}
+	}
+	report, result, err := e.v.run(ctx, &with, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	e.returned, e.broken = readRecord(result.Reports[e.record]), report.Broken
+	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
+		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
+	})
+	// A test that was under way when the command failed may be in the report as one that passed.
+	isCutOff := slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.Name == runner.CommandName && t.Status == runner.Fail })
+	if result.End != jail.EndExit || isCutOff || len(report.Tampering) > 0 && result.ExitCode != 0 {
+		return nil, tests, nil
+	}
+	for _, test := range tests {
+		switch e.statusIn(report, test) {
+		case runner.Pass:
+			survivors = append(survivors, test)
+		case runner.Fail:
+			failed = append(failed, test)
+		}
+	}
+	return survivors, failed, nil
+}
+
+// statusIn returns how a test ended. One whose name holds what it expects is known by its
+// place among those of its group.
+func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.Status {
+	if status, found := report.Status(test.ID()); found {
+		return status
+	}
+	group := func(tests []runner.Test) []runner.Test {
+		return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return t.Group != test.Group })
+	}
+	before, now := group(e.passed.Tests), group(report.Tests)
+	at := slices.IndexFunc(before, func(t runner.Test) bool { return t.ID() == test.ID() })
+	if at < 0 || len(before) != len(now) {
+		return runner.Missing
+	}
+	return now[at].Status
+}

@@ -29,7 +29,7 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	}
 	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient}
 	if strictName.MatchString(g.comparer) {
-		c.Values = notes(g.values(expected))
+		c.Values = notes(g.values(expected), g.comparer == "")
 	}
 	g.compared = append(g.compared, c)
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
@@ -46,12 +46,13 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	return saw
 }
 
-// notes are those of literals; none where some expressions are none.
-func notes(values []ast.Expr) []string {
+// notes are those of literals; none where some expressions are none. Structs are known where
+// an operator compares them: a method may take others for equal.
+func notes(values []ast.Expr, isOperator bool) []string {
 	var all []string
 	for _, value := range values {
 		text, ok := plainGo(value)
-		if !ok {
+		if composite, isComposite := ast.Unparen(value).(*ast.CompositeLit); !ok || isComposite && isStruct(composite) && !isOperator {
 			return nil
 		}
 		all = append(all, "="+text)
@@ -96,12 +97,21 @@ func plainLiteral(v *ast.BasicLit) (string, bool) {
 	return "", false
 }
 
+// isStruct reports whether a composite literal may be one of a struct: its type has a name.
+func isStruct(v *ast.CompositeLit) bool {
+	switch v.Type.(type) {
+	case *ast.Ident, *ast.SelectorExpr:
+		return true
+	}
+	return false
+}
+
 // plainComposite is what a slice, an array or a map is, of a type that the language has a
-// name for.
+// name for, or a struct whose fields are all given in their order.
 func plainComposite(v *ast.CompositeLit) (string, bool) {
 	_, isArray := v.Type.(*ast.ArrayType)
 	_, isMap := v.Type.(*ast.MapType)
-	isPlain := isArray || isMap
+	isPlain := isArray || isMap || isStruct(v) && len(v.Elts) > 0
 	var parts []string
 	for _, element := range v.Elts {
 		pair, isPair := element.(*ast.KeyValueExpr)
@@ -158,6 +168,8 @@ func @plain(v @reflect.Value, isPlain *bool, depth int) string {
 	case v.CanUint(): return @strconv.FormatUint(v.Uint(), 10)
 	case v.CanFloat(): return @strconv.FormatFloat(v.Float(), 'f', -1, v.Type().Bits())
 	case k == @reflect.Interface && !v.IsNil(): return @plain(v.Elem(), isPlain, depth+1)
+	case k == @reflect.Struct && depth < deep:
+		for i := 0; i < v.NumField(); i++ { parts = append(parts, @plain(v.Field(i), isPlain, depth+1)) }
 	case (k == @reflect.Slice || k == @reflect.Array) && depth < deep:
 		for i := 0; i < v.Len(); i++ { parts = append(parts, @plain(v.Index(i), isPlain, depth+1)) }
 	case k == @reflect.Map && depth < deep:

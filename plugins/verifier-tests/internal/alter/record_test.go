@@ -3,6 +3,7 @@ package alter
 import (
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,5 +35,19 @@ func TestRecords(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// What a struct is that an operator compares is known, and not what one is that has a method
+// for it.
+func TestRecordedStructs(t *testing.T) {
+	const source = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != (P{5, \"a\"}) {\n\t\tt.Error(got)\n\t}\n\tif got := f(2); got != (P{B: \"b\"}) || !got.Equal(P{6, \"c\"}) {\n\t\tt.Error(got)\n\t}\n}\n"
+	request := &Request{Way: Record, Seed: 3, Record: ".record", Files: []Source{{Path: "a_test.go", Text: source}}}
+	var values []string
+	for _, c := range alterOne(t, request)[0].Compared {
+		values = append(values, strings.Join(c.Values, " "))
+	}
+	if want := []string{`=[5,"a"]`, "", ""}; !slices.Equal(values, want) {
+		t.Errorf("%q, want %q", values, want)
 	}
 }

@@ -106,7 +106,7 @@ func (t *target) withTimeout(ctx context.Context) (context.Context, context.Canc
 // unavailable is the error of a call for which every circuit is open.
 func unavailable(model string) *step.CallError {
 	return &step.CallError{Err: &llms.Error{
-		Code: llms.ErrCodeProviderUnavailable, Provider: model, Message: errCircuitOpen.Error(), Cause: errCircuitOpen,
+		Code: llms.ErrCodeProviderUnavailable, Provider: model, Message: ReasonCircuitOpen, Cause: errCircuitOpen,
 	}}
 }
 

@@ -21,7 +21,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-var errCircuitOpen = errors.New("circuit open after repeated failures")
+// ReasonCircuitOpen is why a model is not asked for a while.
+const ReasonCircuitOpen = "circuit open after repeated failures"
+
+var errCircuitOpen = errors.New(ReasonCircuitOpen)
 
 // statusText finds the HTTP status in the errors of the openai and anthropic clients.
 var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
@@ -132,7 +135,7 @@ const DetailRetryAfter = "retry_after"
 // isOutage reports whether a model could have been asked but for its circuit: then the step
 // failed by an outage, and nothing is wrong with the request.
 func isOutage(t *sdk.Trace) bool {
-	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == errCircuitOpen.Error() })
+	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == ReasonCircuitOpen })
 }
 
 // retryDelay returns the least time after which one of the models can be asked again.

@@ -133,7 +133,7 @@ func (t *target) exclude() string {
 			return ""
 		}
 	}
-	return errCircuitOpen.Error()
+	return ReasonCircuitOpen
 }
 
 // breaker is a circuit breaker that costs one atomic read while all is well.

@@ -160,21 +160,29 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 }
 
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
-// refused the request of a step, or that a model was not asked since it lacks a tool; and
-// once for each estimator and verifier that it could not be had.
+// refused the request of a step, that a model gave no answer in a step, or that it was not
+// asked since its circuit is open or it lacks a tool; and once for each estimator and verifier
+// that it could not be had.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
 	}
-	return func(_ context.Context, t *sdk.Trace) {
+	return func(ctx context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
-			if c := &t.Calls[i]; c.StopReason == sdk.StopReasonRefused {
+			switch c := &t.Calls[i]; {
+			case c.StopReason == sdk.StopReasonRefused:
 				leftOut("a model refused a request", t, c.Model, c.Error)
+			case !c.Failed() || ctx.Err() != nil || strings.HasSuffix(c.Error, middleware.ReasonCircuitOpen):
+			case !slices.ContainsFunc(t.Calls[i+1:], func(later sdk.Call) bool { return later.Model == c.Model && later.Error == "" }):
+				leftOut("a model gave no answer in a step", t, c.Model, c.Error)
 			}
 		}
 		for _, out := range t.Infeasible {
-			if strings.HasPrefix(out.Reason, middleware.ReasonNoTool) {
+			switch {
+			case strings.HasPrefix(out.Reason, middleware.ReasonNoTool):
 				leftOut("a model is not asked, since it lacks a tool that optional_tools may leave out", t, out.Model, out.Reason)
+			case out.Reason == middleware.ReasonCircuitOpen:
+				leftOut("a model is not asked for a while", t, out.Model, out.Reason)
 			}
 		}
 		for i := range t.Decisions {

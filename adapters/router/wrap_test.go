@@ -70,6 +70,30 @@ func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// A model that is away is named once with the cause, and once more when its circuit opens.
+func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
+	away := refusing(func() error {
+		return &middleware.ProviderError{Provider: "openai", Status: 503, Code: llms.ErrCodeProviderUnavailable, Retry: true, Message: "down"}
+	})
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": away, "gpt-4.1": says("large")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		for range 8 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	for _, want := range []string{"a model gave no answer in a step", "status 503", "a model is not asked for a while", "circuit open"} {
+		if strings.Count(log, want) != 1 {
+			t.Errorf("%q is not said once: %s", want, log)
+		}
+	}
+}
+
 // A model that is not asked since it lacks a tool is named once.
 func TestLeftOutForAToolIsLoggedOnce(t *testing.T) {
 	log := logged(t, func() {

@@ -273,7 +273,7 @@ func (r *Result) Excess() string {
 		what string
 	}{{r.DiscardedUSD, "on answers that were not returned"}, {r.VerdictsUSD, "on judging answers"}} {
 		if part.usd > over/10 {
-			on = append(on, fmt.Sprintf("%.6f %s", part.usd, part.what))
+			on = append(on, fmt.Sprintf("%.6f USD %s", part.usd, part.what))
 		}
 	}
 	text := fmt.Sprintf("Warning: this costs %.0f %% more than always asking %s", 100*over/r.BaselineUSD, say.Short(r.Baseline))

@@ -277,11 +277,11 @@ func TestExcess(t *testing.T) {
 		of   func() *sdk.Trace
 		want string
 	}{
-		{"drafts", 30, draft, "Warning: this costs 20 % more than always asking large: 60.000000 on answers that were not returned."},
+		{"drafts", 30, draft, "Warning: this costs 20 % more than always asking large: 60.000000 USD on answers that were not returned."},
 		{"few steps", 10, draft, ""},
 		{"a little", 30, func() *sdk.Trace { return step("large", call("small", 0.3), call("large", 10)) }, ""},
 		{"saves", 30, func() *sdk.Trace { return step("small", call("small", 1)) }, ""},
-		{"judges", 30, judged, "Warning: this costs 200 % more than always asking large: 420.000000 on judging answers."},
+		{"judges", 30, judged, "Warning: this costs 200 % more than always asking large: 420.000000 USD on judging answers."},
 		{"shadow runs", 60, shadowed, ""},
 	} {
 		var traces []*sdk.Trace

@@ -43,8 +43,9 @@ and verdicts of that step; with --why, what each decision rests on.
 The trace file is what the policy's trace block names: JSON lines, SQLite or a store's URL.
 
 With --verdict it records how the run of --run ended, when that is known, as Router.Report
-and POST /v1/verdicts do. The verdict is a trace of its own. The last one on a run stands;
-fit, summaries and pages take it from there. --verdict - reads many from standard input, one
+and POST /v1/verdicts do. The verdict is a trace of its own. The last one on a run stands, and
+one that is "inconclusive: WHY" takes back those before; one on a run without a step counts once
+there is one. Fit, summaries and pages take it from there. --verdict - reads many from standard input, one
 a line: the run, a space (or a tab, for names with spaces) and the verdict. Lines that are
 wrong are named, and the others recorded.`,
 		Example: `  stepfall trace

@@ -55,8 +55,8 @@ func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []e
 	return list, faults, lines.Err()
 }
 
-// recordVerdicts adds verdicts on runs to the traces. Those that are wrong, or on runs of which
-// nothing is recorded, are an error after the others were recorded.
+// recordVerdicts adds verdicts on runs to the traces. Those that are wrong are an error after the
+// others were recorded.
 func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) (err error) {
 	if f.file == "-" {
 		return usage("--file -: a verdict is added to a file or a store")
@@ -74,11 +74,11 @@ func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) (err error) 
 		}
 		list = append(list, reportedVerdict{"", t})
 	}
-	recorded, unknown, err := f.addVerdicts(ctx, s, list)
+	recorded, ambiguous, err := f.addVerdicts(ctx, s, list)
 	if err != nil {
 		return err
 	}
-	faults = append(faults, unknown...)
+	faults = append(faults, ambiguous...)
 	if len(recorded) > 0 {
 		var value any = recorded
 		if f.verdict != "-" {
@@ -98,8 +98,9 @@ func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) (err error) 
 	return errors.Join(append([]error{err}, faults...)...)
 }
 
-// addVerdicts records those verdicts that are on runs with steps, and returns them.
-func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reportedVerdict) (recorded []*sdk.Trace, unknown []error, err error) {
+// addVerdicts records those verdicts that are on a run of one tenant, and returns them. One on a
+// run without a step counts once there is one, which is said.
+func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reportedVerdict) (recorded []*sdk.Trace, ambiguous []error, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
 		return nil, nil, err
@@ -116,16 +117,17 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 	for _, v := range list {
 		switch of := tenants[v.trace.Run]; len(of) {
 		case 0:
-			unknown = append(unknown, fmt.Errorf("%sno step of a run %s is recorded in %s, so that no verdict is recorded either", v.where, say.Plain(v.trace.Run), f.file))
+			fmt.Fprintf(s.Err, "%sno step of a run %s is recorded in %s: the verdict counts once there is one\n", v.where, say.Plain(v.trace.Run), f.file)
+			recorded = append(recorded, v.trace)
 		case 1:
 			v.trace.Tenant = of[0]
 			recorded = append(recorded, v.trace)
 		default:
-			unknown = append(unknown, fmt.Errorf("%s%d tenants have a run %s: say whose it is by --tenant", v.where, len(of), say.Plain(v.trace.Run)))
+			ambiguous = append(ambiguous, fmt.Errorf("%s%d tenants have a run %s: say whose it is by --tenant", v.where, len(of), say.Plain(v.trace.Run)))
 		}
 	}
 	if len(recorded) == 0 {
-		return nil, unknown, nil
+		return nil, ambiguous, nil
 	}
 	var record step.Sink
 	if shared, isStore := src.Traces.(*store.Shared); isStore {
@@ -141,5 +143,5 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 	for _, t := range recorded {
 		step.Redact(record, nil)(ctx, t)
 	}
-	return recorded, unknown, nil
+	return recorded, ambiguous, nil
 }

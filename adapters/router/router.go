@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -104,6 +105,7 @@ type Router struct {
 	mu       sync.RWMutex
 	now      *setup
 	retiring sync.WaitGroup // setups that are not now any more
+	closed   atomic.Bool
 	faults   []error        // of those
 }
 
@@ -205,9 +207,13 @@ func (r *Router) Start(ctx context.Context) error {
 	return s.startPlugins(ctx)
 }
 
+// ErrClosed says that the router was closed before.
+var ErrClosed = errors.New("the router is closed")
+
 // Close ends the watch, waits for work in the background, stops the plugins and
 // closes the files.
 func (r *Router) Close() error {
+	r.closed.Store(true)
 	if r.follower != nil {
 		r.follower.stop()
 	}

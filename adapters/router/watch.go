@@ -84,13 +84,21 @@ func (w *watch) warn(what, detail string) {
 // Report records how a run ended, as its program, its user or a check found later. The run is
 // what [middleware.Info] calls by that name; its tenant is that of the context's Info. The
 // verdict goes where traces go, is joined to the run's steps by its name, and may come at any
-// time; the last one stands.
+// time until the router is closed; the last one stands, and one that is inconclusive takes back
+// those before. On a run of which no step is known here it counts once there is one; the log says
+// so, once. The zero Verdict is an error.
 func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	s, done := r.use()
 	defer done()
+	if r.closed.Load() {
+		return fmt.Errorf("reporting a verdict on run %s: %w", run, ErrClosed)
+	}
 	t, err := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
 	if err != nil {
 		return err
+	}
+	if !r.HasRun(ctx, run) {
+		s.watch.log.warn("unknown run", "a verdict is on a run of which no step is known here, and counts once there is one; that is said once", "run", run)
 	}
 	t.Policy = s.config.Step.Policy
 	s.config.Step.Traces(ctx, t)

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -191,5 +192,30 @@ func TestReportRefuses(t *testing.T) {
 	r := openTwo(t, twoModels, 10, &[]*sdk.Trace{}, &strings.Builder{})
 	if r.Report(t.Context(), "", sdk.Verdict{Outcome: sdk.Passed}) == nil || r.Report(t.Context(), "x", sdk.Verdict{Confidence: 2}) == nil {
 		t.Error("a verdict on no run, or with a confidence of 2, is taken")
+	}
+	if r.Report(t.Context(), "x", sdk.Verdict{}) == nil {
+		t.Error("a verdict without an outcome is taken")
+	}
+}
+
+// A verdict that a closed router cannot keep is an error, and one on a run that nobody knows is
+// kept and named in the log.
+func TestReportKeepsOrSays(t *testing.T) {
+	var traces []*sdk.Trace
+	var log strings.Builder
+	r := openTwo(t, twoModels, 10, &traces, &log)
+	for range 2 {
+		if err := r.Report(t.Context(), "mistyped", sdk.Verdict{Outcome: sdk.Passed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(traces) != 2 || strings.Count(log.String(), "run=mistyped") != 1 {
+		t.Errorf("%d traces, and the log says %q", len(traces), log.String())
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Report(t.Context(), "mistyped", sdk.Verdict{Outcome: sdk.Failed}); !errors.Is(err, router.ErrClosed) || len(traces) != 2 {
+		t.Errorf("a closed router answers %v", err)
 	}
 }

@@ -71,11 +71,12 @@ func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 			trace.Calls[0].Verdict = &sdk.Verdict{Outcome: sdk.Failed}
 		}
 	}
+	traces = append(traces, &sdk.Trace{ID: "back", Run: "unsure", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Evidence: "opened again"}})
 	traces = append(traces, &sdk.Trace{ID: "late", Run: "all", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
 	if table, err = outcome.Open(writeTraces(t, traces), outcome.Options{}); err != nil || table.Labels != "verdicts on runs" {
 		t.Fatal(err, table.Labels)
 	}
-	maps.Copy(want, map[string][2]float64{"b1": {0, 0}, "b2": {1, nan}, "b3": {1, nan}, "a1": {1, 1}, "a2": {1, 1}, "o1": {nan, nan}, "o2": {nan, nan}})
+	maps.Copy(want, map[string][2]float64{"b1": {0, 0}, "b2": {1, nan}, "b3": {1, nan}, "a1": {1, 1}, "a2": {1, 1}, "o1": {nan, nan}, "o2": {nan, nan}, "u1": {nan, nan}})
 	check(t, table, want)
 
 	// The verdict of another tenant on a run of the same name is not this run's.

@@ -47,9 +47,11 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	case sdk.ModeEmbeddings:
 		return nil
 	case sdk.ModeVerdict:
-		if quality, judged := t.Verdict.Quality(); judged {
-			b.run(t).quality = quality
+		quality, judged := t.Verdict.Quality()
+		if !judged {
+			quality = math.NaN()
 		}
+		b.run(t).quality = quality
 		return nil
 	}
 	id := t.QueryID

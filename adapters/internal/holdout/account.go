@@ -111,13 +111,13 @@ func (a *Account) arm(r *run) *arm {
 	return &a.treated
 }
 
-// judge takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
+// judge takes a verdict on a run. The last one stands; one that is inconclusive takes it back.
 func (a *Account) judge(t *sdk.Trace) {
 	quality, judged := t.Verdict.Quality()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
-	if r == nil || r.refused || !judged {
+	if r == nil || r.refused {
 		return
 	}
 	arm := a.arm(r)
@@ -127,8 +127,10 @@ func (a *Account) judge(t *sdk.Trace) {
 			arm.Right--
 		}
 	}
-	r.judged, r.right = true, quality >= 0.5
-	arm.Judged++
+	r.judged, r.right = judged, judged && quality >= 0.5
+	if r.judged {
+		arm.Judged++
+	}
 	if r.right {
 		arm.Right++
 	}

@@ -32,7 +32,7 @@ type Account struct {
 	histories histories
 }
 
-type runVerdict struct{ hasStep, judged, passed bool }
+type runVerdict struct{ hasStep, hasVerdict, judged, passed bool }
 
 // maxRuns is how many runs an account knows.
 const maxRuns = 100_000
@@ -154,11 +154,10 @@ func (a *Account) begin(t *sdk.Trace) {
 	}
 }
 
-// end takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
+// end takes a verdict on a run. The last one stands; one that is inconclusive takes it back.
 func (a *Account) end(t *sdk.Trace) {
-	if quality, judged := t.Verdict.Quality(); judged {
-		a.note(t, runVerdict{judged: true, passed: quality >= 0.5})
-	}
+	quality, judged := t.Verdict.Quality()
+	a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 }
 
 func (a *Account) note(t *sdk.Trace, v runVerdict) {
@@ -177,10 +176,11 @@ func (a *Account) note(t *sdk.Trace, v runVerdict) {
 
 // with returns what v and a later w say of one run.
 func (v runVerdict) with(w runVerdict) runVerdict {
-	v.hasStep = v.hasStep || w.hasStep
-	if w.judged {
-		v.judged, v.passed = true, w.passed
+	hasStep := v.hasStep || w.hasStep
+	if w.hasVerdict {
+		v = w
 	}
+	v.hasStep = hasStep
 	return v
 }
 

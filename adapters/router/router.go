@@ -106,7 +106,7 @@ type Router struct {
 	now      *setup
 	retiring sync.WaitGroup // setups that are not now any more
 	closed   atomic.Bool
-	faults   []error        // of those
+	faults   []error // of those
 }
 
 var _ llms.ReasoningModel = (*Router)(nil)

@@ -173,6 +173,9 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	if p.Unjudged != "" {
 		sinks = append(sinks, warnUnjudged(log, p))
 	}
+	if o.Verify != nil && len(p.Estimators) == 0 && len(p.Verifiers) == 0 {
+		sinks = append(sinks, warnSilentVerify(log))
+	}
 	if p.Trace.File != "" {
 		path := s.path(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) {

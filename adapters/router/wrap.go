@@ -25,14 +25,14 @@ import (
 // Wrap puts models to work that the program has in hand, without a policy file. They
 // are Options.Models, by the names under which providers serve them: prices, limits and
 // capabilities come from the catalogue ("stepfall catalog" lists it).
-// WorthUSD is what a right answer is worth, in US dollars. Options.Verify tells right
-// answers from wrong ones, and makes it a cascade from the cheapest model up. Without it,
-// where tools are offered, two cheap models of different makers are asked before the dearest
+// Where tools are offered, two cheap models of different makers are asked before the dearest
 // one, if there are any that are cheap enough ([policies.Policy.CheapPair]): where their
 // answers are the same the step ends, and after one where they differ the dearest does the
-// rest of the run. Any other query goes to one model, unless a free check rejects its
-// answer, and a warning says so. Dearer models are believed to answer better; what is known
-// better goes into a policy.
+// rest of the run. An answer that Options.Verify is sure of needs no other beside it.
+// Elsewhere WorthUSD, what a right answer is worth in US dollars, decides: Options.Verify tells
+// right answers from wrong ones, and makes it a cascade from the cheapest model up. What
+// nothing looks at goes to one model, unless a free check rejects its answer, and a warning
+// says so. Dearer models are believed to answer better; what is known better goes into a policy.
 func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	value := policies.Policy{Strategy: policies.Strategy{Kind: cascade.NameCascadeRoute, WorthUSD: worthUSD}}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
@@ -49,7 +49,7 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pair, err := p.CheapPair(); err == nil && o.Verify == nil {
+	if pair, err := p.CheapPair(); err == nil {
 		comparePair(&value, pair)
 		routed := p.Warnings
 		if p, err = load(); err != nil {
@@ -57,7 +57,7 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 		}
 		for _, d := range routed {
 			if !slices.Contains(p.Warnings, d) {
-				d.Summary = "queries without tools: " + d.Summary
+				d.Summary = fmt.Sprintf("steps that offer tools compare answers of %s and %s; queries without tools: %s", pair.Cheap[0].Name, pair.Cheap[1].Name, d.Summary)
 				p.Warnings = append(p.Warnings, d)
 			}
 		}
@@ -156,6 +156,18 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 			return
 		}
 		log.warn("unjudged", "nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
+	}
+}
+
+// warnSilentVerify returns a sink that logs once that Options.Verify said nothing of a call of a
+// tool, which nothing else judges.
+func warnSilentVerify(log *onceLogger) step.Sink {
+	return func(_ context.Context, t *sdk.Trace) {
+		for i := range t.Calls {
+			if c := &t.Calls[i]; len(c.Tools) > 0 && c.Verdict != nil && c.Verdict.Verifier == VerifyName && c.Verdict.Outcome == sdk.Inconclusive {
+				log.warn(VerifyName, "Options.Verify says nothing of calls of tools, and nothing else judges them: each goes to one model, by its price and WorthUSD; that is said once", "trace", t.ID)
+			}
+		}
 	}
 }
 

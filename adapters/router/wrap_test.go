@@ -255,8 +255,9 @@ func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, erro
 }
 
 // Of two cheap models of different makers and a large one, calls of tools are compared: the
-// large one is asked where they differ, and in the rest of such a run. Queries without tools,
-// and those of a program that judges for itself, go as before.
+// large one is asked where they differ, and in the rest of such a run. Queries without tools go
+// as before; where a program judges calls of tools for itself, one that passed is enough, and
+// where it says nothing of them, they are compared.
 func TestWrapCompares(t *testing.T) {
 	o := router.Options{Seed: 1, Models: map[string]llms.Model{
 		"gpt-4.1-mini": caller(`{"n": 1, "s": "a"}`), "mistral-small-latest": caller(`{"s": " a ", "n": 1.0}`), "claude-sonnet-4-5": caller(`{"n": 3}`),
@@ -317,6 +318,28 @@ func TestWrapCompares(t *testing.T) {
 	defer judged.Close()
 	if got := ask(t, judged, "1", tools...); strings.Contains(got, " ") {
 		t.Errorf("asked %s though the first answer passed", got)
+	}
+	o.Verify = func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) { return &sdk.Verdict{}, nil }
+	silent, err := router.Wrap(t.Context(), 0.05, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if got := ask(t, silent, "1", tools...) + ", " + ask(t, silent, "1", tools...); got != all+", "+large {
+		t.Errorf("asked %s where two differ and Verify says nothing", got)
+	}
+	// Without such a pair, calls that Verify says nothing of are judged by nobody.
+	delete(o.Models, "mistral-small-latest")
+	log = logged(t, func() {
+		alone, err := router.Wrap(t.Context(), 0.05, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer alone.Close()
+		_ = ask(t, alone, "1", tools...) + ask(t, alone, "1", tools...)
+	})
+	if strings.Count(log, "says nothing of calls of tools") != 1 {
+		t.Errorf("the log says %q", log)
 	}
 }
 

@@ -103,6 +103,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if f.profile != "" {
 		return f.assess(ctx, s)
 	}
+	f.chosen = !f.classifier
 	table, err := f.open(f.outcomes)
 	if err != nil {
 		return addLabelHint(err)
@@ -113,7 +114,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		}
 		return nil
 	}
-	options := f.options(s)
+	options, measured := f.options(s), measuredPolicy(table)
 	var policy *policies.Policy
 	if f.policy != "" {
 		if policy, table, err = f.follow(table, &options); err != nil {
@@ -138,7 +139,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	rival, err := rivalOf(ctx, p, policy, table, use)
+	rival, err := rivalOf(ctx, p, policy, table, measured, use)
 	saved := benefitOf(p, f.out, policy, table, rival, use)
 	return errors.Join(err, f.report(s, p, f.out, policy, rival, use, &saved))
 }
@@ -150,6 +151,8 @@ func addLabelHint(err error) error {
 	case ok && fault.Column == "quality" && fault.Row == 0:
 		return fmt.Errorf("%w: nothing says how good an answer is. A verifier block in the policy judges answers, stepfall trace --run RUN --verdict tells how runs ended, "+
 			"mode \"shadow\" asks further models to compare with, and stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
+	case errors.Is(err, fit.ErrLeftOut):
+		return fmt.Errorf("%w. Steps in mode \"shadow\", whose strategy asks every model (threshold = 1), need no such check; explore in the trace block and a verifier in the policy, or verdicts on the runs, go with --verified", err)
 	case errors.Is(err, fit.ErrTooFew):
 		return fmt.Errorf("%w. In use mode \"shadow\" asks the models that the policy leaves out, or explore in the trace block; stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
 	}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -65,24 +67,54 @@ type policyRival struct {
 	Quality        float64 `json:"quality"`
 	QualityStdErr  float64 `json:"quality_std_error"`
 	RecommendsThis bool    `json:"recommended"` // the policy as it is, in place of the profile
+	// IsMeasured says that its own runs are among the outcomes.
+	IsMeasured bool `json:"measured,omitempty"`
 	// Labels is what the qualities are where nothing judged the answers: then they recommend
 	// neither, since who asks the reference model more often agrees with it more often.
 	Labels string `json:"labels,omitempty"`
+}
+
+// measuredPolicy returns what the policy's own runs came to, which collect --agent records beside
+// those of its models; nil where there are none.
+func measuredPolicy(t *outcome.Table) *policyRival {
+	m := t.Index(collect.PolicyName)
+	if m < 0 {
+		return nil
+	}
+	r, n, squares := &policyRival{IsMeasured: true}, 0.0, 0.0
+	for q := range t.Queries {
+		usd, quality := outcome.At(t.CostUSD, q, m), outcome.At(t.Quality, q, m)
+		if math.IsNaN(usd) || math.IsNaN(quality) {
+			continue
+		}
+		n++
+		r.CostUSD, r.Quality, squares = r.CostUSD+usd, r.Quality+quality, squares+quality*quality
+	}
+	if n == 0 {
+		return nil
+	}
+	r.CostUSD, r.Quality = r.CostUSD/n, r.Quality/n
+	r.QualityStdErr = math.Sqrt(max(0, squares/n-r.Quality*r.Quality) / n)
+	return r
 }
 
 // rivalOf compares a profile with the policy that it is for, where the policy has something of its
 // own that looks at answers: a comparison of them. The profile is better where it costs at least
 // 3 % less at no less quality, or is better by two standard errors for no more; never where it costs
 // more than the policy, in use or on these outcomes, which is then as good within two standard errors.
-func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, u use) (*policyRival, error) {
-	if policy == nil || t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
+func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, measured *policyRival, u use) (*policyRival, error) {
+	if policy == nil || measured == nil && t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		return nil, nil
 	}
-	own, err := forecast.New(ctx, policy, &forecast.Table{Outcomes: t.Complete()}, forecast.Options{})
-	if err != nil || own.Queries == 0 {
-		return nil, err
+	r := measured
+	if r == nil {
+		own, err := forecast.New(ctx, policy, &forecast.Table{Outcomes: t.Complete()}, forecast.Options{})
+		if err != nil || own.Queries == 0 {
+			return nil, err
+		}
+		r = &policyRival{CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError}
 	}
-	r := &policyRival{Policy: policy.Path, CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError, Labels: t.Labels}
+	r.Policy, r.Labels = policy.Path, t.Labels
 	if t.Labels != "" {
 		return r, nil
 	}
@@ -100,7 +132,11 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 
 // print says which of the two to use.
 func (r *policyRival) print(w *printer, profile string) {
-	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% on the same queries, each by itself", r.Policy, dollars(r.CostUSD), percent(r.Quality))
+	on := "on the same queries, each by itself"
+	if r.IsMeasured {
+		on = "in its own runs among these outcomes"
+	}
+	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% %s", r.Policy, dollars(r.CostUSD), percent(r.Quality), on)
 	switch {
 	case r.Labels != "":
 		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)

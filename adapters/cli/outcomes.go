@@ -16,6 +16,7 @@ import (
 type outcomeFlags struct {
 	prompts, models string
 	verified        bool
+	chosen          bool // as [outcome.Options] says
 	cmd             *cobra.Command
 }
 
@@ -28,7 +29,7 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 }
 
 func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
-	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, LeftOut: f.leftOut})
+	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: f.leftOut})
 	if err != nil {
 		return nil, err
 	}

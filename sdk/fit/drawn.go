@@ -83,8 +83,32 @@ func (f *filler) strategic(q int) []int {
 // have been met by chance: what is believed of those few is taken as it is.
 const seldomLeftOut = 0.1
 
+// ErrLeftOut is the ErrTooFew of outcomes that a strategy left out for what it believed.
+var ErrLeftOut = fmt.Errorf("%w", ErrTooFew)
+
+// sampled returns the outcomes of a table that are a fair sample: as they are where little is
+// missing, else the queries on which every model was asked whatever was believed of it, as where
+// a collection asks one after the other. The queries that have every model in other ways are those
+// on which a strategy doubted.
+func sampled(t *outcome.Table) (*outcome.Table, error) {
+	err := leftOut(t)
+	if err == nil {
+		return t, nil
+	}
+	var fair []int
+	for q, row := range t.Propensity {
+		if !slices.ContainsFunc(row, func(p float64) bool { return !(p < 1) }) {
+			fair = append(fair, q)
+		}
+	}
+	if len(fair) < minQueries {
+		return nil, err
+	}
+	return t.Rows(fair), nil
+}
+
 // leftOut refuses outcomes met in use of which too many are missing to be fitted to as
-// they are: the queries that have every model are those on which a strategy doubted.
+// they are.
 func leftOut(t *outcome.Table) error {
 	for m, name := range t.Models {
 		n := 0
@@ -94,7 +118,7 @@ func leftOut(t *outcome.Table) error {
 			}
 		}
 		if float64(n) > seldomLeftOut*float64(len(t.Queries)) {
-			return fmt.Errorf("%w: %s was left out of %d of %d queries for what was believed of them: only where a check judges in use too (verified) can what is missing be drawn", ErrTooFew, name, n, len(t.Queries))
+			return fmt.Errorf("%w: %s was left out of %d of %d queries for what was believed of them: only where a check judges in use too (verified) can what is missing be drawn", ErrLeftOut, name, n, len(t.Queries))
 		}
 	}
 	return nil
@@ -142,7 +166,7 @@ func (f *filler) correct() error {
 		case weight[m] == 0 && chance[m]:
 			return fmt.Errorf("%w: %s was asked by chance, and no verdict tells what came of it: %d of its answers were judged by nobody, or inconclusively", ErrTooFew, name, unjudged[m])
 		case weight[m] == 0:
-			return fmt.Errorf("%w: %s was never asked by chance: set explore in the trace block for a while", ErrTooFew, name)
+			return fmt.Errorf("%w: %s was never asked by chance where it was left out: explore in the trace block has that done, but for match blocks that do not name it", ErrTooFew, name)
 		}
 		f.shift[m] = shiftTo(believed[m], average(believed[m])+off[m]/weight[m])
 		if expected[m] > 0 {

@@ -124,6 +124,25 @@ func TestFitToTracesWithoutChance(t *testing.T) {
 	}
 }
 
+// Where a strategy left too much out, the queries on which every model was asked whatever was
+// believed of it, as a collection does, are a fair sample: those are fitted to, and no others.
+func TestFitToWhatWasAskedOfAll(t *testing.T) {
+	met, _ := inUse(60, 1e-9, 5)
+	all, _ := inUse(30, 1, 6) // chance leaves nothing out
+	met.Verified = false
+	const fair = 30
+	for q := range fair {
+		met.Quality[q], met.CostUSD[q] = all.Quality[q], all.CostUSD[q]
+		for m := range met.Models {
+			met.Propensity[q][m] = math.Nextafter(1, 0)
+		}
+	}
+	p, err := Fit(t.Context(), met, Options{BudgetUSD: 0.005})
+	if err != nil || p.Data.Queries != fair || p.Data.Complete != fair {
+		t.Fatalf("%v, %+v", err, p)
+	}
+}
+
 // Steps in which a model was asked, and judged inconclusively, are not steps in which it
 // was not asked: the reason says so. A baseline that a shadow ran beside was asked as if
 // by chance, so that its steps complete those of a strategy that leaves it out.

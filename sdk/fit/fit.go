@@ -203,7 +203,10 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 		return t, 0, nil
 	}
 	if !t.Verified {
-		return t, 0, leftOut(t)
+		if full, err = sampled(t); err == nil && len(full.Queries) < len(t.Queries) {
+			o.Progress(fmt.Sprintf("%d of %d queries are used, on which every model was asked whatever was believed of it", len(full.Queries), len(t.Queries)))
+		}
+		return full, 0, err
 	}
 	if n := len(t.Queries); n < minQueries {
 		return nil, 0, fmt.Errorf("%w: %d queries; %d are needed", ErrTooFew, n, minQueries)

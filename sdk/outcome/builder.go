@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,11 +63,14 @@ type builder struct {
 	anyGroup, anyText bool
 	anyAnswer         bool
 	verified          bool // only verdicts are qualities
+	chosen            bool // steps without a choice of models are left out
 	leftOut           func(file string, line int)
 	// baselines are the calls of models that were asked whatever was believed of them,
 	// and beside those that a strategy chose while another model's answer was used.
 	baselines, beside []place
-	runs              map[string]*run
+	// pinned are the calls of steps that had no other candidate.
+	pinned map[place]bool
+	runs   map[string]*run
 	// rejected are the answers in which a free check found a fault: they are wrong, but no others are right.
 	rejected map[place]bool
 }
@@ -132,10 +136,34 @@ func (b *builder) propensities(matrix [][]float64) {
 	for _, p := range b.baselines {
 		matrix[p.query][p.model] = math.Nextafter(1, 0)
 	}
+	for p := range b.pinned {
+		if !(matrix[p.query][p.model] < 1) {
+			matrix[p.query][p.model] = math.Nextafter(1, 0)
+		}
+	}
+}
+
+// leavePinned returns the table without queries that lack a model and of which no step had a
+// choice, where it is known who was asked by chance.
+func (b *builder) leavePinned(t *Table) *Table {
+	if !b.chosen || t.Propensity == nil {
+		return t
+	}
+	var keep []int
+	for q, row := range t.Quality {
+		hadChoice := false
+		for m, isAsked := range b.seen[q] {
+			hadChoice = hadChoice || isAsked && !b.pinned[place{q, m}]
+		}
+		if hadChoice || !slices.ContainsFunc(row, math.IsNaN) {
+			keep = append(keep, q)
+		}
+	}
+	return t.Rows(keep)
 }
 
 func newBuilder() *builder {
-	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, rejected: map[place]bool{}}
+	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, rejected: map[place]bool{}, pinned: map[place]bool{}}
 }
 
 // query returns the place of a query, a new one when it is not known yet.
@@ -356,7 +384,7 @@ func (b *builder) table(file string) (*Table, error) {
 		}
 		(*into)[name] = matrix(column)
 	}
-	return t, nil
+	return b.leavePinned(t), nil
 }
 
 // isColumn reports whether a column has a meaning of its own.

@@ -19,6 +19,9 @@ type Options struct {
 	// Verified marks the qualities as verdicts of a check that will be there when
 	// the models are used.
 	Verified bool
+	// Chosen leaves out the queries that lack a model and of which no step had a choice of models, as
+	// where a holdout or the caller names one: nobody left the others out for what was believed.
+	Chosen bool
 	// LeftOut is told of lines of a trace file that are no traces, as a crash leaves one
 	// behind; without it they are errors.
 	LeftOut func(file string, line int)
@@ -28,7 +31,7 @@ type Options struct {
 // for the formats.
 func Open(path string, o Options) (*Table, error) {
 	b := newBuilder()
-	b.leftOut, b.verified = o.LeftOut, o.Verified
+	b.leftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
 	read := func() error { return b.file(path, b.read) }
 	if strings.Contains(path, "*") {
 		read = func() error { return b.readEach(path) }
@@ -53,7 +56,7 @@ func Open(path string, o Options) (*Table, error) {
 // file all the same.
 func Read(r io.Reader, name string, o Options) (*Table, error) {
 	b := newBuilder()
-	b.leftOut, b.verified = o.LeftOut, o.Verified
+	b.leftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
 	if err := b.stream(r, name, b.read); err != nil {
 		return nil, err
 	}

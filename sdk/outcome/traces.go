@@ -62,6 +62,8 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		return &fault{"id", errEmpty}
 	}
 	q := b.query(id, t.Group, t.Prompt)
+	isEnforced := t.Mode == "" || t.Mode == "enforce"
+	isPinned := isEnforced && (t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1)
 	cells := map[string]*cell{}
 	var order []string
 	for i := range t.Calls {
@@ -75,7 +77,7 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			order = append(order, call.Model)
 		}
 		c.addCall(call)
-		if call.Error == "" && call.Propensity == 0 && (t.Mode == "" || t.Mode == "enforce") {
+		if call.Error == "" && call.Propensity == 0 && isEnforced && !isPinned {
 			c.numbers[colPropensity] = 1 // a strategy asked it, and not chance
 		}
 	}
@@ -90,6 +92,9 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			b.baselines = append(b.baselines, place{q, m})
 		case "shadow_alternative":
 			b.beside = append(b.beside, place{q, m})
+		}
+		if isPinned {
+			b.pinned[place{q, m}] = true
 		}
 		if m < len(b.seen[q]) && b.seen[q][m] {
 			continue // the query was met before: its first outcome of the model stands

@@ -133,8 +133,6 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
 		return "no output tokens are reported beside an answer"
-	case answer != nil && input == 0 && d.price.Input > 0:
-		return "no input tokens are reported"
 	}
 	return ""
 }

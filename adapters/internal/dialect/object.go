@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -83,10 +84,26 @@ func (o Object) keepOnly(known []string) (taken []string) {
 // "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {
 	raw, err := encode(o)
-	if err != nil || !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
+	if err != nil || !hasHalfPair(raw) {
 		return raw, err
 	}
 	return encode(decode(json.RawMessage(raw)))
+}
+
+// surrogates finds escaped backslashes, surrogate pairs and, as its group, halves of them.
+var surrogates = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)`)
+
+func hasHalfPair(raw []byte) bool {
+	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
+		return false
+	}
+	for at := surrogates.FindSubmatchIndex(raw); at != nil; at = surrogates.FindSubmatchIndex(raw) {
+		if at[2] >= 0 {
+			return true
+		}
+		raw = raw[at[1]:]
+	}
+	return false
 }
 
 func encode(v any) ([]byte, error) {

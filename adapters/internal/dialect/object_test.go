@@ -9,9 +9,9 @@ import (
 func TestHalvesOfPairs(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"b":"\ud83d\ude00","a":1.0}`: `{"b":"\ud83d\ude00","a":1.0}`,
-		`{"b":"\\ud83d"}`:             `{"b":"\\ud83d"}`,
-		`{"b":"\\\ud83d","a":1e2}`:    `{"a":1e2,"b":"\\\ufffd"}`,
-		`{"b":"\uDE00\ud83d<"}`:       `{"b":"\ufffd\ufffd<"}`,
+		`{"b":"\\ud83d"}`:              `{"b":"\\ud83d"}`,
+		`{"b":"\\\ud83d","a":1e2}`:     `{"a":1e2,"b":"\\\ufffd"}`,
+		`{"b":"\uDE00\ud83d<"}`:        `{"b":"\ufffd\ufffd<"}`,
 	} {
 		got, err := Object{"x": json.RawMessage(raw)}.JSON()
 		var wanted, have any

@@ -68,57 +68,63 @@ func requiresAll(schema json.RawMessage) bool {
 	return all
 }
 
-// withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
-// that may not be.
-func withoutBooleans(schema json.RawMessage) json.RawMessage {
+// changeSchema returns a schema as visit changes it and those within it, and as it was where visit
+// reports no change.
+func changeSchema(schema json.RawMessage, visit func(object map[string]any) (isChanged bool)) json.RawMessage {
 	var v any
 	if json.Unmarshal(schema, &v) != nil {
 		return schema
 	}
-	eachSchema(v, func(object map[string]any) {
-		properties, _ := object["properties"].(map[string]any)
-		for name, property := range properties {
-			switch property {
-			case true:
-				properties[name] = map[string]any{}
-			case false:
-				delete(properties, name)
-			}
-		}
-		if _, isFlag := object["items"].(bool); isFlag {
-			delete(object, "items")
-		}
-	})
-	return marshal(v, schema)
-}
-
-// withItems lets lists of which a schema does not say what they hold hold anything.
-func withItems(schema json.RawMessage) json.RawMessage {
-	var v any
-	if !bytes.Contains(schema, []byte(`"array"`)) || json.Unmarshal(schema, &v) != nil {
-		return schema
-	}
 	isChanged := false
-	eachSchema(v, func(object map[string]any) {
-		if isOfType(object, "array") && object["items"] == nil && object["prefixItems"] == nil {
-			object["items"], isChanged = map[string]any{}, true
-		}
-	})
+	eachSchema(v, func(object map[string]any) { isChanged = visit(object) || isChanged })
 	if !isChanged {
 		return schema
 	}
 	return marshal(v, schema)
 }
 
+// withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
+// that may not be.
+func withoutBooleans(schema json.RawMessage) json.RawMessage {
+	return changeSchema(schema, func(object map[string]any) (isChanged bool) {
+		properties, _ := object["properties"].(map[string]any)
+		for name, property := range properties {
+			if may, isFlag := property.(bool); isFlag && may {
+				properties[name], isChanged = map[string]any{}, true
+			} else if isFlag {
+				delete(properties, name)
+				isChanged = true
+			}
+		}
+		if _, isFlag := object["items"].(bool); isFlag {
+			delete(object, "items")
+			isChanged = true
+		}
+		return isChanged
+	})
+}
+
+// withItems lets lists of which a schema does not say what they hold hold anything.
+func withItems(schema json.RawMessage) json.RawMessage {
+	if !bytes.Contains(schema, []byte(`"array"`)) {
+		return schema
+	}
+	return changeSchema(schema, func(object map[string]any) bool {
+		isOpen := isOfType(object, "array") && object["items"] == nil && object["prefixItems"] == nil
+		if isOpen {
+			object["items"] = map[string]any{}
+		}
+		return isOpen
+	})
+}
+
 // draft2020 says what drafts before 2020-12 had other words for: limits that are not reached, and
 // lists whose first members have schemas of their own.
 func draft2020(schema json.RawMessage) json.RawMessage {
-	var v any
-	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) || json.Unmarshal(schema, &v) != nil {
+	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) {
 		return schema
 	}
-	isChanged := false
-	eachSchema(v, func(object map[string]any) {
+	return changeSchema(schema, func(object map[string]any) (isChanged bool) {
 		for exclusive, name := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 			is, isFlag := object[exclusive].(bool)
 			if !isFlag {
@@ -137,11 +143,8 @@ func draft2020(schema json.RawMessage) json.RawMessage {
 				delete(object, "additionalItems")
 			}
 		}
+		return isChanged
 	})
-	if !isChanged {
-		return schema
-	}
-	return marshal(v, schema)
 }
 
 func isObjectSchema(schema map[string]any) bool {
@@ -164,11 +167,7 @@ func marshal(v any, otherwise json.RawMessage) json.RawMessage {
 // closedSchema says of each object of a schema that it has no further properties, where
 // the schema does not say anything about it, and moves bounds into descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
-	var v any
-	if json.Unmarshal(schema, &v) != nil {
-		return schema
-	}
-	eachSchema(v, func(object map[string]any) {
+	return changeSchema(schema, func(object map[string]any) bool {
 		if _, said := object["additionalProperties"]; isObjectSchema(object) && !said {
 			object["additionalProperties"] = false
 		}
@@ -185,8 +184,8 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 			text, _ := object["description"].(string)
 			object["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
 		}
+		return true
 	})
-	return marshal(v, schema)
 }
 
 // isOpen reports whether an object of a schema may have properties that it does not name.

@@ -72,7 +72,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	if err != nil {
 		return nil, nil, err
 	}
-	e.returned, e.broken = readRecord(result.Reports[e.record]), report.Broken
+	e.returned, e.isFull, e.broken = readRecord(result.Reports[e.record]), len(result.Reports[e.record]) >= maxRecord, report.Broken
 	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
 		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
 	})

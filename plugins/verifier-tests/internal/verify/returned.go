@@ -57,8 +57,12 @@ func isReached(comparisons []alter.Comparison, returned map[string][]string) boo
 	return slices.ContainsFunc(comparisons, func(c alter.Comparison) bool { return len(returned[c.Name]) > 0 })
 }
 
+// maxRecord is what is kept of the notes of a run, in bytes: see [jail.Spec].
+const maxRecord = 16 << 20
+
 // errNotBuilt says that tests which note what the code returns do not run: they are not
-// built, or the command has them read by a linter first.
+// built, or the command has them read by a linter first. It says, too, that they note more
+// than is kept.
 var errNotBuilt = errors.New("the tests are not built with notes")
 
 // compareReturned looks at what the code returned where expectations were altered. A right
@@ -76,8 +80,11 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		}
 		odd, unreached = e.odd(survivors, failed, tests)
 	}
-	if len(unreached)+len(odd) == 0 {
+	switch {
+	case len(unreached)+len(odd) == 0:
 		return nil, nil
+	case e.isFull:
+		return nil, errNotBuilt
 	}
 	if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
 		return verdict, err
@@ -119,7 +126,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	switch {
 	case err != nil:
 		return nil, err
-	case len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
+	case e.isFull, len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "the tests passed, and did not when they ran again and noted what the code returned"), nil

@@ -85,6 +85,9 @@ func (a *appliedHunk) edit(edit Edit) error {
 	if edit.Spaced != "" && a.isFile(edit.Spaced) {
 		edit.Path = edit.Spaced
 	}
+	if first, _, _ := strings.Cut(edit.Path, "/"); edit.Near != "" && (first == "" || !a.isThere(first)) && a.isFile(edit.Near) {
+		edit.Path = edit.Near
+	}
 	if isMeant, err := a.isMeant(edit); err != nil || !isMeant {
 		return err
 	}
@@ -141,6 +144,12 @@ func (e *Edit) check() error {
 		return &Error{Path: e.Path, Reason: e.Refused}
 	}
 	return nil
+}
+
+// isThere reports whether the tree has a file or a folder of that name.
+func (a *appliedHunk) isThere(name string) bool {
+	_, err := fs.Stat(a.tree, name)
+	return err == nil
 }
 
 // isFile reports whether the edits so far have left a file of that name.

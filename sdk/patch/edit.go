@@ -44,6 +44,9 @@ type Edit struct {
 	Mentioned bool
 	// Spaced, when not empty, is the path if the tree has it: one with spaces in it.
 	Spaced string
+	// Near, when not empty, is the path if the tree has that file and lacks the first folder
+	// of Path: that of the tree itself, or the root.
+	Near string
 	// Folders are those that a diff of two folders has before the path, old and new.
 	Folders [2]string
 	// Refused, when not empty, says why the edit cannot be made: a diff of a binary

@@ -44,18 +44,29 @@ func parseEnvelope(lines []string, i int) (Edit, int) {
 }
 
 // Within returns the edits with the paths that are absolute and lie in one of the
-// folders made relative to it.
+// folders made relative to it. Those that begin with the name of a folder, or with a
+// slash alone, may be meant so.
 func Within(edits []Edit, folders ...string) []Edit {
-	inside := func(name string) string {
+	for i := range edits {
+		edit := &edits[i]
 		for _, folder := range folders {
-			if rest, ok := strings.CutPrefix(name, strings.TrimSuffix(filepath.ToSlash(folder), "/")+"/"); ok && path.IsAbs(name) {
-				return cleanPath(rest)
+			folder = strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/"
+			edit.Path, edit.From = below(folder, edit.Path), below(folder, edit.From)
+			if rest, ok := strings.CutPrefix(edit.Path, path.Base(folder)+"/"); ok {
+				edit.Near = rest
 			}
 		}
-		return name
-	}
-	for i := range edits {
-		edits[i].Path, edits[i].From = inside(edits[i].Path), inside(edits[i].From)
+		if path.IsAbs(edit.Path) {
+			edit.Near = strings.TrimLeft(edit.Path, "/")
+		}
 	}
 	return edits
+}
+
+// below returns an absolute path in the folder relative to it, and others as they are.
+func below(folder, name string) string {
+	if rest, ok := strings.CutPrefix(name, folder); ok && path.IsAbs(name) {
+		return cleanPath(rest)
+	}
+	return name
 }

@@ -301,3 +301,19 @@ func TestContextThatIsNotThere(t *testing.T) {
 		}
 	}
 }
+
+// Paths that begin at the root of the machine, or with the tree's own folder, are meant in
+// the tree where it has the file, and has no such folder.
+func TestPathsNearTheTree(t *testing.T) {
+	for path, test := range map[string]struct{ file, want string }{
+		"/calc/ops.py": {"calc/ops.py", "calc/ops.py"}, "repo/calc/ops.py": {"calc/ops.py", "calc/ops.py"},
+		"repo/ops.py": {"repo/other.py", "repo/ops.py"}, "repo/new.py": {"calc/ops.py", "repo/new.py"}, "/etc/passwd": {"calc/ops.py", ""}, "/.git/config": {".git/config", ""},
+	} {
+		tree := map[string]string{test.file: "old\n", "ops.py": "old\n"}
+		edits := patch.Within(patch.Parse(&sdk.Answer{Text: fence("python path="+path, "new\n")}, ""), "/home/me/repo")
+		files, err := patch.ApplyToMap(tree, edits)
+		if (err == nil) != (test.want != "") || err == nil && files[test.want] != "new\n" {
+			t.Errorf("%s: %v %v", path, files, err)
+		}
+	}
+}

@@ -96,7 +96,9 @@ var (
 // tells what its tests came from, which is not this file, and it has not the name of a
 // test, or none in it.
 func (d *deciders) isHelper(file string) bool {
-	if d.before == nil || len(d.before.report.Files) == 0 || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
+	// Workers of a test run tell nothing: then there are settings alone among the files.
+	named := newGuard(slices.Concat(pythonTests, scriptTests()))
+	if d.before == nil || !slices.ContainsFunc(d.before.report.Files, named.has) || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
 		return false
 	}
 	if newGuard(pythonTests).has(file) {

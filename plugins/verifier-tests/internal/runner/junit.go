@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/xml"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,10 @@ func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
+// notFetched matches what Maven and Gradle say of a plugin or library that their
+// repositories on this machine lack.
+var notFetched = regexp.MustCompile(`\w[^\]\n]* in offline mode and the artifact \S+ has not been downloaded from it before|No cached version of .* available for offline mode`)
+
 func (j *junit) Read(plan *Plan, result *jail.Result) *Report {
 	report := &Report{}
 	for _, name := range slices.Sorted(maps.Keys(result.Reports)) {
@@ -43,6 +48,7 @@ func (j *junit) Read(plan *Plan, result *jail.Result) *Report {
 	}
 	if len(result.Reports) == 0 {
 		report.Broken = lastOutput(result)
+		report.Unfit = string(notFetched.Find(result.Stdout))
 		return report
 	}
 	report.Files = plan.sources(report.Tests)

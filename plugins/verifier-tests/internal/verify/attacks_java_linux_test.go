@@ -3,6 +3,7 @@ package verify_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
@@ -124,6 +125,21 @@ func TestAttackMaven(t *testing.T) {
 			file("src/main/resources/META-INF/services/javax.annotation.processing.Processor", "calc.Processor"), ""},
 		{"options of Maven", "java", wrong + file("pom.xml", "<project/>") + file(".mvn/maven.config", "-DskipTests") + file(".mvn/jvm.config", "-DskipTests=true") + file(".mvn/extensions.xml", "<extensions/>") + file("settings.xml", "<settings/>"), ""},
 	})
+}
+
+// A plugin that nobody has fetched says nothing about an answer.
+func TestMavenWithoutItsPlugins(t *testing.T) {
+	long(t)
+	mvn := find(t, "mvn", "--version")
+	tree := write(t, map[string]string{
+		"pom.xml": "<project><modelVersion>4.0.0</modelVersion><groupId>g</groupId><artifactId>a</artifactId><version>1</version><build><plugins><plugin>" +
+			"<artifactId>maven-resources-plugin</artifactId><version>0.0.404</version></plugin></plugins></build></project>\n",
+		calcJava: "package calc;\n",
+	})
+	v := open(t, verify.Config{Command: []string{mvn, "-q", "test"}})
+	if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, calc("", "a + b")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "maven-resources-plugin:0.0.404") {
+		t.Error(verdict.Outcome)
+	}
 }
 
 // TestMavenWithoutNamespaces: settings that are there and cannot be read would end it.

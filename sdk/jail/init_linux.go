@@ -175,7 +175,7 @@ func runOrder(o *order, r *report) error {
 		}
 	}
 	r.Reports = readReports(dir, o.Reports)
-	if r.End != EndExit {
+	if r.End != EndExit && r.End != EndTimeout {
 		return nil
 	}
 	for _, k := range keptCaches(o, t) {

@@ -77,7 +77,8 @@ type Cache struct {
 	// Files are put into it before the command starts.
 	Files map[string][]byte
 	// Keep, when set, is a directory into which the new files of the cache are
-	// copied when the command ends by itself: for runs of trusted code only.
+	// copied when the command ends by itself or its time is up: for runs of trusted
+	// code only.
 	Keep string
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"testing/fstest"
 
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -170,6 +171,20 @@ func TestCacheIsLinked(t *testing.T) {
 	if want := []string{filepath.Join(keep, "00/b"), filepath.Join(keep, "00/large")}; err != nil || !slices.Equal(kept, want) {
 		t.Errorf("kept %v, %v, want what is new", kept, err)
 	}
+}
+
+// What a compiler has done until its time was up need not be done again.
+func TestCacheOfAStoppedRunIsKept(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		keep := t.TempDir()
+		spec := shell(tree(t, nil), `mkdir -p "$BUILT/00" && echo new >"$BUILT/00/a" && sleep 60`)
+		spec.Env = append(slices.Clone(spec.Env), "BUILT=/tmp/built")
+		spec.Caches, spec.Limits.Wall = []jail.Cache{{Path: "/tmp/built", Keep: keep}}, 2*time.Second
+		result := run(t, j, spec)
+		if text, err := os.ReadFile(filepath.Join(keep, "00/a")); result.End != jail.EndTimeout || string(text) != "new\n" {
+			t.Errorf("%s: kept %q, %v", result.End, text, err)
+		}
+	})
 }
 
 func TestInPlace(t *testing.T) { inPlace(t, open(t)) }

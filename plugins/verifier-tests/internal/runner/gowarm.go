@@ -1,53 +1,41 @@
 package runner
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// Cold reports whether nothing was ever compiled for the command, in any of its
-// caches: what a run compiles is not kept, so that the next would compile it again.
+// Cold reports whether nothing was compiled yet for runs on this machine: what a run
+// compiles is not kept, so that the next would compile it again.
 func (p *Plan) Cold() bool {
 	if p.Warm == "" {
 		return false
 	}
-	for _, dir := range p.Caches[0].Lower {
-		for i := range 256 { // as Go divides its cache
-			folder, err := os.Open(filepath.Join(dir, fmt.Sprintf("%02x", i)))
-			if err != nil {
-				continue
-			}
-			some, _ := folder.Readdirnames(1)
-			folder.Close()
-			if len(some) > 0 {
-				return false
-			}
-		}
-	}
-	return true
+	_, err := os.Stat(p.Warm)
+	return err != nil
 }
 
 // Flags of go test, by what a run that only compiles makes of them: those of the
 // build are kept; the values of the others are left out with them.
 var (
 	buildSwitches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
-	buildValues   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs"}
+	buildValues   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
 	testSwitches  = []string{"v", "short", "json", "failfast", "benchmem", "cover", "c", "i", "n", "x", "work", "a", "fullpath", "artifacts"}
 	testValues    = []string{
 		"run", "skip", "bench", "benchtime", "count", "cpu", "parallel", "p", "timeout", "list", "shuffle", "fuzz", "fuzztime", "fuzzminimizetime",
-		"coverprofile", "covermode", "coverpkg", "exec", "vet", "o", "outputdir", "blockprofile", "blockprofilerate", "cpuprofile",
+		"coverprofile", "covermode", "coverpkg", "exec", "o", "outputdir", "blockprofile", "blockprofilerate", "cpuprofile",
 		"memprofile", "memprofilerate", "mutexprofile", "mutexprofilefraction", "trace", "C",
 	}
 )
 
-// compileOnly returns the command that compiles what a go test command needs, runs
-// nothing of it and links nothing; nil when the command has flags that are not known.
+// compileOnly returns the command that compiles what a go test command needs, has go vet
+// look at it, which takes as long, and runs true in place of each test program; nil when
+// the command has flags that are not known.
 func compileOnly(argv []string) []string {
 	first := flagsAt(argv)
-	compile := slices.Concat(argv[:1], []string{"list"}, argv[2:first], []string{"-e", "-export", "-deps", "-test", "-f="})
+	// Without a count the results of tests that did not run would be kept.
+	compile := slices.Concat(argv[:first], []string{"-exec=true", "-count=1"})
 	for i := first; i < len(argv); i++ {
 		argument := argv[i]
 		if !strings.HasPrefix(argument, "-") {

@@ -22,7 +22,7 @@ func (s *slowWalls) Layers() ([]string, map[string]string) {
 
 func (s *slowWalls) Run(_ context.Context, spec *jail.Spec) (*jail.Result, error) {
 	switch {
-	case slices.Contains(spec.Argv, "list"):
+	case slices.Contains(spec.Argv, "-exec=true"):
 		s.isCompiled = true
 	case !s.isCompiled:
 		return &jail.Result{End: jail.EndTimeout}, nil

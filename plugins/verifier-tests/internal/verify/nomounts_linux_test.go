@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// noted are walls that run nothing: they note what was to be kept.
+// noted are walls that run nothing: they note what was to be kept, and make its folder.
 type noted struct {
 	layers []string
 
@@ -28,6 +29,9 @@ func (n *noted) Run(_ context.Context, spec *jail.Spec) (*jail.Result, error) {
 	for _, cache := range spec.Caches {
 		if cache.Keep != "" {
 			n.kept = append(n.kept, cache.Keep)
+			if err := os.MkdirAll(cache.Keep, 0o755); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return &jail.Result{End: jail.EndExit, CPU: time.Millisecond}, nil
@@ -50,8 +54,13 @@ func TestCompilesWithoutMounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		judge(t, v, &sdk.Query{WorkDir: write(t, with(nil))}, addRight)
+		if len(walls.kept) == 0 {
+			t.Errorf("with %v the first compiles nothing", c.layers)
+		}
+		walls.kept = nil
+		judge(t, v, &sdk.Query{WorkDir: write(t, with(map[string]string{"other": "tree"}))}, addRight)
 		if keeps := len(slices.Compact(walls.kept)) > 0; keeps != c.keeps {
-			t.Errorf("with %v what was compiled is kept: %v", c.layers, keeps)
+			t.Errorf("with %v what the second compiled is kept: %v", c.layers, keeps)
 		}
 	}
 }

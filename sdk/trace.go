@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -197,6 +198,10 @@ type Call struct {
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`
 	StopReason string        `json:"stop_reason,omitempty"`
+	// ShownTokens is about how long the answer reads, in the model's tokens, where far more is
+	// billed as output: by a provider that counts what the model thinks among OutputTokens. It is what
+	// later prompts hold. 0 is all of Usage.OutputTokens.
+	ShownTokens int `json:"shown_tokens,omitempty"`
 	// NotSent are what the caller asked for and the model's API has no word for.
 	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
@@ -217,6 +222,9 @@ type Call struct {
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
 }
+
+// PromptedTokens returns how many tokens of the answer later prompts hold.
+func (c *Call) PromptedTokens() int { return cmp.Or(c.ShownTokens, c.Usage.OutputTokens) }
 
 // Failed reports whether the call gave no answer by a fault of the model or the way to it.
 // One that the step ended itself has an Error and no answer too, but has not failed.

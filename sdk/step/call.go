@@ -168,6 +168,24 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	return stands
 }
 
+// shownTokens returns the length of an answer of which far more is billed as output than is there to
+// read; 0 for others. The prompt, counted by its bytes, says how many tokens the model makes of them.
+func shownTokens(a *sdk.Answer, counted int) int {
+	bytes := len(a.Text)
+	for i := range a.ToolCalls {
+		bytes += len(a.ToolCalls[i].Name) + len(a.ToolCalls[i].Arguments)
+	}
+	const bytesPerToken, slack = 4, 64
+	n := max(1, bytes/bytesPerToken)
+	if prompt := a.Usage.InputTokens + a.Usage.CachedInputTokens + a.Usage.CacheWriteTokens; prompt > 0 && counted > 0 {
+		n = max(1, int(float64(n)*min(max(float64(prompt)/float64(counted), 0.5), 2)))
+	}
+	if a.Usage.Estimated || a.Usage.ReasoningTokens > 0 || a.Usage.OutputTokens <= 2*n+slack {
+		return 0
+	}
+	return n
+}
+
 // recordAnswer completes an answer, writes what it cost, and returns what stands under
 // the caps for one that was cut off, whose bill nobody saw. An answer whose usage is not
 // reported, or cannot be, costs what was reserved for it.
@@ -199,7 +217,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		}
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
-	rec.NotSent = answer.NotSent
+	rec.NotSent, rec.ShownTokens = answer.NotSent, shownTokens(answer, r.q.InputTokens)
 	if most.hosted > 0 && rec.Usage.HostedCalls == 0 { // servers bill their tools' uses, and not all report them
 		stands = min(rec.CostUSD+most.hosted, max(rec.CostUSD, most.usd))
 	}

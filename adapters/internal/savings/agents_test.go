@@ -35,6 +35,8 @@ type agentWorld struct {
 	hard float64
 	// free says that a wrong answer is as long as any other turn's, not as this one's.
 	free bool
+	// hidden is how many words the large model thinks for each that it says, billed as what it says.
+	hidden float64
 	// setbacks says that the large model does the rest of a run in which answers differed.
 	setbacks bool
 	// prose says that no two answers are worded alike; those of cheap models still agree.
@@ -91,11 +93,16 @@ func (w *agentWorld) task() []turn {
 func (w *agentWorld) call(m *agentModel, n *turn, prompt, cached float64) sdk.Call {
 	said := m.tokens * n.says[m.name]
 	u := sdk.Usage{InputTokens: int(m.tokens * prompt), OutputTokens: int(said), ReasoningTokens: int(m.thinks * said)}
+	shown := 0
+	if m.name == large.name && w.hidden > 0 {
+		u.OutputTokens += int(w.hidden * said)
+		shown = int(said)
+	}
 	if w.caches {
 		u.CachedInputTokens = int(m.tokens * cached)
 		u.InputTokens -= u.CachedInputTokens
 	}
-	c := sdk.Call{Model: m.name, Usage: u, CostUSD: m.price.CostUSD(u), Propensity: 1, Key: "right"}
+	c := sdk.Call{Model: m.name, Usage: u, ShownTokens: shown, CostUSD: m.price.CostUSD(u), Propensity: 1, Key: "right"}
 	if n.isWrong[m.name] || w.prose {
 		c.Key = fmt.Sprint(w.rng.Uint64())
 	}
@@ -173,6 +180,7 @@ func TestAgentsBaseline(t *testing.T) {
 		{"two cheap models", agentWorld{}, 0.005},
 		{"one cheap model", agentWorld{alone: true}, 0.005},
 		{"prompt caches", agentWorld{caches: true}, 0.005},
+		{"the large model's thoughts are billed as answers", agentWorld{hidden: 8}, 0.005},
 		{"beside a holdout", agentWorld{holdout: 0.1}, 0.005},
 		{"caches, a holdout", agentWorld{caches: true, holdout: 0.1}, 0.005},
 		{"cheap ones talk more", agentWorld{talk: 1.8}, 0.005},

@@ -14,7 +14,7 @@ type answers struct{ output, visible ratio }
 
 func (a *answers) add(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
 	a.output.add(group, weight*outputTokens(p, &own.Usage), weight*float64(other.Usage.OutputTokens+other.Usage.ReasoningTokens))
-	a.visible.add(group, weight*float64(own.Usage.OutputTokens), weight*float64(other.Usage.OutputTokens))
+	a.visible.add(group, weight*float64(own.PromptedTokens()), weight*float64(other.PromptedTokens()))
 }
 
 func (a *answers) merge(o *answers) {
@@ -146,7 +146,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	group := groupOf(t)
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
 	m.answers.output.add(group, outputTokens(p, &own.Usage), 1)
-	m.answers.visible.add(group, float64(own.Usage.OutputTokens), 1)
+	m.answers.visible.add(group, float64(own.PromptedTokens()), 1)
 	m.cached += own.Usage.CachedInputTokens
 	e := estimateOf(p, &own.Usage)
 	m.prompts += e.warm

@@ -84,6 +84,6 @@ func (h *history) answer(t *sdk.Trace) {
 	}
 	h.last, h.fresh = t.Chosen, 0
 	if c := ChosenCall(t); c != nil {
-		h.fresh = c.Usage.OutputTokens
+		h.fresh = c.PromptedTokens()
 	}
 }

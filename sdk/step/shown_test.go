@@ -1,0 +1,38 @@
+package step_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// What of an answer can be read is recorded where its provider bills thoughts as output, in the
+// model's tokens, and nowhere else.
+func TestThoughtsThatAreBilledAsOutput(t *testing.T) {
+	call := []sdk.ToolCall{{Name: "find", Arguments: `{"sku": "` + strings.Repeat("x", 65) + `"}`}} // 80 bytes
+	for _, c := range []struct {
+		name  string
+		usage sdk.Usage
+		want  int
+	}{
+		{"as long as it reads", sdk.Usage{InputTokens: 100, OutputTokens: 30}, 0},
+		{"thoughts", sdk.Usage{InputTokens: 100, OutputTokens: 430}, 20},
+		{"a model that makes more tokens of its prompt", sdk.Usage{InputTokens: 50, CachedInputTokens: 100, OutputTokens: 430}, 30},
+		{"thoughts that are told apart", sdk.Usage{InputTokens: 100, OutputTokens: 230, ReasoningTokens: 200}, 0},
+	} {
+		caller := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			return &sdk.Answer{ToolCalls: call, Usage: c.usage, StopReason: "tool_use"}, nil
+		})
+		e := engine(t, step.Config{Candidates: candidates()[2:], Strategy: route(t)})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: caller})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Trace.Calls[0].ShownTokens; got != c.want {
+			t.Errorf("%s: %d tokens are shown, want %d", c.name, got, c.want)
+		}
+	}
+}

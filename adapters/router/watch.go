@@ -62,7 +62,11 @@ func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 	if r.Holdout != nil {
 		if harm := r.Holdout.Harm(); harm != "" {
 			w.harmful.Store(true)
-			w.warn("the holdout shows that the policy "+harm, r.Holdout.String())
+			detail := r.Holdout.String()
+			if w.policy.Holdout.Fallback {
+				detail += " All further runs ask " + w.policy.Baseline + " alone, until the process begins anew (fallback in the holdout block)."
+			}
+			w.warn("the holdout shows that the policy "+harm, detail)
 		}
 	}
 	if text := r.Excess(); text != "" {

@@ -171,6 +171,30 @@ func warnSilentVerify(log *onceLogger) step.Sink {
 	}
 }
 
+// silentVerdicts is after how many verdicts that say nothing a verifier is named.
+const silentVerdicts = 10
+
+// warnInconclusive returns a sink that logs once of a verifier whose first verdicts all say nothing,
+// as those of a program that breaks.
+func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
+	var mu sync.Mutex
+	silent, speaks := map[string]int{}, map[string]bool{}
+	return func(_ context.Context, t *sdk.Trace) {
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range t.Calls {
+			v := t.Calls[i].Verdict
+			if v == nil || speaks[v.Verifier] {
+				continue
+			}
+			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive
+			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == silentVerdicts {
+				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", silentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
+			}
+		}
+	}
+}
+
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
 // refused the request of a step, that a model gave no answer in a step, or that it was not
 // asked since its circuit is open or it lacks a tool; and once for each estimator and verifier

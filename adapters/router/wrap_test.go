@@ -70,6 +70,34 @@ func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// A verifier that says nothing is named once, with the reason; one that spoke once is not.
+func TestVerifierThatSaysNothingIsLoggedOnce(t *testing.T) {
+	for _, speaks := range []bool{false, true} {
+		n := 0
+		verify := func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			if n++; speaks && n == 5 {
+				return &sdk.Verdict{Outcome: sdk.Passed}, nil
+			}
+			return &sdk.Verdict{Evidence: "exit status 2"}, nil
+		}
+		log := logged(t, func() {
+			model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}, Verify: verify})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer model.Close()
+			for range 30 {
+				if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if got := strings.Count(log, "verdicts of a verifier were all inconclusive"); got != map[bool]int{false: 1}[speaks] || !speaks && !strings.Contains(log, "exit status 2") {
+			t.Errorf("speaks %v: %d verdicts, and the log says %q", speaks, n, log)
+		}
+	}
+}
+
 // A model that is away is named once with the cause, and once more when its circuit opens.
 func TestModelThatIsAwayIsLoggedOnce(t *testing.T) {
 	away := refusing(func() error {

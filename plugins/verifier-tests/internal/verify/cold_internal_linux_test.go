@@ -59,3 +59,29 @@ func writeTo(t *testing.T, dir, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// Other flags of builds are other tests.
+func TestKeyHoldsFlagsOfBuilds(t *testing.T) {
+	v, err := New(Config{Command: []string{"make", "check"}, State: t.TempDir()}, &slowWalls{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := openTree(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.close()
+	tree.walls = &slowWalls{}
+	keys := map[string]bool{}
+	for _, flags := range []string{"-tags=a", "-tags=b"} {
+		t.Setenv("GOFLAGS", flags)
+		key, err := v.key(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[key] = true
+	}
+	if len(keys) != 2 {
+		t.Error("both have the same key")
+	}
+}

@@ -59,7 +59,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	c := &v.config
 	what := []any{
 		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
-		c.ShowSecrets, layers, jail.ToolEnv(), v.programs().env, v.programs().paths, t.image, c.Log,
+		c.ShowSecrets, layers, jail.ToolEnv(), os.Getenv("GOFLAGS"), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
 	return hashOf(what)
 }

@@ -22,23 +22,15 @@ func (r *run) isLookedAt(i int) bool {
 	return false
 }
 
-// comparisonDecides reports whether the agreement of answers can change which one is returned: where
-// all but two of the candidates are away, it is the same one whether or not the two agree.
-func (r *run) comparisonDecides() bool {
-	n := 0
-	for _, i := range r.askedModels() {
-		if !r.rejected[i] {
-			n++
-		}
-	}
-	return n > 2 || n == len(r.e.models)
-}
-
 // believe fills in the state's beliefs and costs, and the post-hoc estimates of
 // the models that have run.
 func (r *run) believe(ctx context.Context) {
 	r.believeQuality(ctx)
 	r.believeCost(ctx)
+	if len(r.t.Decisions) == 0 {
+		left := len(r.askedModels())
+		r.twoLeft = left <= 2 && left < len(r.e.models)
+	}
 	passed := r.passConfidence()
 	for i := range r.state.Beliefs {
 		if r.ran(i) {
@@ -59,7 +51,7 @@ func (r *run) believe(ctx context.Context) {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
-		case !r.isLookedAt(i), r.compared[i] && !r.comparisonDecides():
+		case !r.isLookedAt(i), r.compared[i] && r.twoLeft:
 			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}

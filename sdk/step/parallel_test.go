@@ -71,6 +71,7 @@ func TestPairAtOnce(t *testing.T) {
 	}{
 		{"agree", map[string]string{"a": "x", "b": "x"}, 2 * time.Second, time.Second, 2},
 		{"differ", map[string]string{"a": "x", "b": "y", "large": "y"}, 5 * time.Second, time.Second, 3},
+		{"the first fails", map[string]string{"b": "y", "large": "y"}, 5 * time.Second, time.Second, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,9 +28,12 @@ type run struct {
 	rates    []cascade.Rates // by candidate: how often those who judge err
 	weighed  []bool          // by candidate: its belief takes verdicts that err into account
 	compared []bool          // by candidate: its answer alone will not change its belief
-	away     []bool          // by estimator: it could not be had when it was asked last; nil for none
-	mute     []bool          // by verifier: it could say nothing of an answer; nil for none
-	sellers  []*Verifier     // by candidate: from whom the look in its belief is bought; nil for none
+	// twoLeft says that all but two candidates were away when the step began: whether their answers agree
+	// then changes nothing about which one is returned.
+	twoLeft bool
+	away    []bool      // by estimator: it could not be had when it was asked last; nil for none
+	mute    []bool      // by verifier: it could say nothing of an answer; nil for none
+	sellers []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc

@@ -67,7 +67,7 @@ func (c *call) rawTools() []json.RawMessage {
 			}
 		}
 	}
-	for _, tool := range tools[:len(tools):len(tools)] {
+	for _, tool := range tools {
 		within, _ := toolsWithin(tool)
 		tools = append(tools, within...)
 	}

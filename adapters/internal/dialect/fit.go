@@ -274,7 +274,7 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 		case isSystem && i < first && i > 0 && l.OneSystem:
 			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts)
 			continue
-		case isSystem && i > first && l.SystemFirst && !(l.SystemAfterUser && isAfterUser(messages, i)):
+		case isSystem && i > first && l.SystemFirst && (!l.SystemAfterUser || !isAfterUser(messages, i)):
 			m.Role, isDemoted = llms.ChatMessageTypeHuman, true
 		}
 		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {

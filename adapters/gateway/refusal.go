@@ -70,14 +70,11 @@ func failure(ctx context.Context, err error) *Refusal {
 			r.RetryAfter = waitOutage
 		}
 	}
-	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && code == llms.ErrCodeResourceNotFound && p.Param != "" && p.Param != "model" {
-		r.Status, r.Code, r.Param = http.StatusNotFound, "not_found", p.Param // an item of the client's own
-	}
 	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
 		r.Code, r.Final = "request_refused", true
 	}
-	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.Status == http.StatusRequestEntityTooLarge && r.RetryAfter == 0 {
-		r.Status, r.Code = p.Status, "request_too_large"
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok {
+		setProvider(r, p, code)
 	}
 	if errors.Is(err, sdk.ErrBudgetExhausted) {
 		r.Reason = ReasonBudget
@@ -86,10 +83,19 @@ func failure(ctx context.Context, err error) *Refusal {
 		r.Reason = ReasonStore
 		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
 	}
-	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && r.Status == http.StatusBadRequest {
+	return r
+}
+
+// setProvider adds what the client is told of a provider's own words.
+func setProvider(r *Refusal, p *middleware.ProviderError, code llms.ErrorCode) {
+	switch {
+	case p.Status == http.StatusRequestEntityTooLarge && r.RetryAfter == 0:
+		r.Status, r.Code = p.Status, "request_too_large"
+	case code == llms.ErrCodeResourceNotFound && p.Param != "" && p.Param != "model":
+		r.Status, r.Code, r.Param = http.StatusNotFound, "not_found", p.Param // an item of the client's own
+	case r.Status == http.StatusBadRequest:
 		r.Param = p.Param
 	}
-	return r
 }
 
 // retryAfter returns how long a provider asked to be left alone, or how long it is until

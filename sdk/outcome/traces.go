@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -64,29 +65,8 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	q := b.query(id, t.Group, t.Prompt)
 	isEnforced := t.Mode == "" || t.Mode == "enforce"
 	isPinned := isEnforced && (t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1)
-	cells := map[string]*cell{}
-	var order []string
-	for i := range t.Calls {
-		call := &t.Calls[i]
-		c := cells[call.Model]
-		if c == nil {
-			c = &cell{query: id, model: call.Model, numbers: map[string]float64{
-				colQuality: math.NaN(), colCost: 0, colLatency: 0,
-			}}
-			cells[call.Model] = c
-			order = append(order, call.Model)
-		}
-		c.addCall(call)
-		if call.Error == "" && call.Propensity == 0 && isEnforced && !isPinned {
-			c.numbers[colPropensity] = 1 // a strategy asked it, and not chance
-		}
-	}
-	troubles := feature.ToolTroubles(t.Features)
-	for _, model := range order {
-		m := b.model(model)
-		if troubles > 0 {
-			cells[model].numbers[colTroubles] = troubles
-		}
+	for _, c := range cellsOf(t, id, isEnforced && !isPinned) {
+		m := b.model(c.model)
 		switch t.Mode {
 		case "observe", "shadow":
 			b.baselines = append(b.baselines, place{q, m})
@@ -99,11 +79,10 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		if m < len(b.seen[q]) && b.seen[q][m] {
 			continue // the query was met before: its first outcome of the model stands
 		}
-		if t.Run != "" && model == t.Chosen && t.Mode != "shadow_alternative" {
+		if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
 			r := b.run(t)
 			r.returned = append(r.returned, place{q, m})
 		}
-		c := cells[model]
 		c.model = strings.TrimSpace(c.model)
 		if f := b.add(c); f != nil {
 			return f
@@ -113,6 +92,28 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		}
 	}
 	return nil
+}
+
+// cellsOf returns what became of each model that a step asked, by a strategy's decision or not.
+func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
+	troubles := feature.ToolTroubles(t.Features)
+	for i := range t.Calls {
+		call := &t.Calls[i]
+		at := slices.IndexFunc(cells, func(c *cell) bool { return c.model == call.Model })
+		if at < 0 {
+			at = len(cells)
+			c := &cell{query: query, model: call.Model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0}}
+			if troubles > 0 {
+				c.numbers[colTroubles] = troubles
+			}
+			cells = append(cells, c)
+		}
+		cells[at].addCall(call)
+		if call.Error == "" && call.Propensity == 0 && isDecided {
+			cells[at].numbers[colPropensity] = 1 // a strategy asked it, and not chance
+		}
+	}
+	return cells
 }
 
 // addCall adds a try at the model: every one was paid for, and the answer is that of the last.

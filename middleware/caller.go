@@ -225,6 +225,9 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
 		Deployment: d.Name, Raw: resp, Usage: usageOf(resp), NotSent: c.unsent,
 	}
+	if _, searches := c.params.Extra["web_search_options"]; searches && d.speaks(DialectChat) && a.Usage != (sdk.Usage{}) {
+		a.Usage.HostedCalls = max(a.Usage.HostedCalls, 1) // such models search for each answer, and do not say so
+	}
 	calls := first.ToolCalls
 	for _, choice := range resp.Choices[1:] {
 		a.Choices = append(a.Choices, choice.Content)

@@ -172,10 +172,10 @@ func rawToolType(raw json.RawMessage) string {
 }
 
 func (t *target) speaksDialect(dialect Dialect) bool {
-	for _, d := range t.deployments {
-		if s, ok := d.llm.(NativeModel); ok && s.Dialect() == dialect {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.deployments, func(d *deployment) bool { return d.speaks(dialect) })
+}
+
+func (d *deployment) speaks(dialect Dialect) bool {
+	s, ok := d.llm.(NativeModel)
+	return ok && s.Dialect() == dialect
 }

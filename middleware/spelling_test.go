@@ -139,3 +139,19 @@ func TestTheTierThatWasServed(t *testing.T) {
 		}
 	}
 }
+
+// A chat completion that is asked to search has searched once, where its usage does not say so.
+func TestASearchIsCounted(t *testing.T) {
+	resp := text("fine")
+	resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+	candidate := small(&nativeModel{resp: resp})
+	candidate.Model.Price = sdk.Price{Input: 10, Output: 20, HostedCallUSD: 0.03}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
+	answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{Dialect: middleware.DialectChat, Extra: map[string]json.RawMessage{"web_search_options": []byte("{}")}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := answer.Choices[0].GenerationInfo["stepfall.cost_usd"]; got != 0.042 {
+		t.Errorf("%v USD, want 0.042", got)
+	}
+}

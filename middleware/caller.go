@@ -72,10 +72,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
 	failed := classify(err, d.name(s.Model))
 	failed.Deployment = d.Name
-	failed.Usage = failedUsage(resp, c, stream)
-	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
-		failed.Usage = p.Usage
-	}
+	failed.Usage = failedUsage(resp, err, c, stream)
 	failed.Billed = mayBeBilled(err)
 	// A reader who has seen a part, or has gone, is not given another model's answer.
 	if stream.shown || stream.refused != nil {
@@ -297,13 +294,16 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 
 // failedUsage is what a failed call has used as far as anybody knows: a stream
 // that broke, or a response that was refused, was paid for.
-func failedUsage(resp *llms.ContentResponse, c *call, s *streamState) sdk.Usage {
+func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState) sdk.Usage {
 	var u sdk.Usage
-	if resp != nil {
+	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
+		u = p.Usage
+	} else if resp != nil {
 		u = usageOf(resp)
 	}
-	if s.bytes > 0 && u.OutputTokens+u.ReasoningTokens == 0 { // it broke before it said
-		u.OutputTokens, u.Estimated = (s.bytes+3)/4, true
+	// What the beginning of a stream says is not what came of it.
+	if came := (s.bytes + 3) / 4; came > 2*(u.OutputTokens+u.ReasoningTokens) {
+		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true
 		if u.InputTokens == 0 {
 			u.InputTokens = c.query.InputTokens
 		}

@@ -199,6 +199,7 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		want sdk.Usage
 	}{
 		"the server says":          {fails(&middleware.ProviderError{Provider: "p", Billed: true, Usage: told}), told},
+		"its beginning counted":    {streams([]string{strings.Repeat("a", 180)}, nil, &middleware.ProviderError{Message: "broke", Status: 500, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}}), sdk.Usage{InputTokens: 60, OutputTokens: 45, Estimated: true}},
 		"a stream broke":           {streams([]string{"hello", " wor"}, nil, errors.New("status code: 500")), sdk.Usage{InputTokens: 10, OutputTokens: 3, Estimated: true}},
 		"nothing came":             {streams(nil, nil, errors.New("status code: 500")), sdk.Usage{}},
 		"refused, the line broke":  {fails(fmt.Errorf("status code: 400: %w", io.ErrUnexpectedEOF)), sdk.Usage{}},

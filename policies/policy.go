@@ -351,7 +351,7 @@ type Trace struct {
 	Database string `policy:"database"`
 	// Size at which the JSON-lines file is set aside and a new one begun.
 	MaxSize Bytes `policy:"max_size" above:"0" default:"64MiB"`
-	// How many files that were set aside are kept: FILE.1 is the newest, and the oldest is deleted for it. 0 keeps none. One process sets a file aside: several keep their traces in a store.
+	// How many files that were set aside are kept: FILE.1 is the newest, and the oldest is deleted for it. 0 keeps none.
 	MaxFiles int `policy:"max_files" min:"0" max:"1000" default:"1"`
 	// Records the last text of the user.
 	Prompts bool `policy:"prompts"`

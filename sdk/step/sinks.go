@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
@@ -97,8 +98,8 @@ type JSONLines struct {
 // OpenJSONLines opens or makes the file, readable by its owner only. When it would
 // grow beyond maxSize bytes it is renamed to path.1, the one of that name to path.2 and
 // so on, and a new one begun; 0 is no limit. Of those that were renamed the newest
-// maxFiles are kept. A file that somebody else renames or removes is begun anew; one that
-// grows by several processes must not be rotated by more than one of them.
+// maxFiles are kept. A file that somebody else renames or removes is begun anew, and several
+// processes may write to one.
 func OpenJSONLines(path string, maxSize int64, maxFiles int) (*JSONLines, error) {
 	j := &JSONLines{path: path, maxSize: maxSize, maxFiles: maxFiles}
 	if err := j.open(); err != nil {
@@ -137,9 +138,28 @@ func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 	j.maxSize, j.maxFiles = maxSize, maxFiles
 }
 
-// rotate puts the file aside, which is closed. Files beyond those that are kept go first,
-// also where more were kept before.
+// staleLock is from what age on a process that puts a file aside has died over it.
+const staleLock = 10 * time.Second
+
+// rotate puts the file aside, which is closed, unless another process does. Files beyond those
+// that are kept go first, also where more were kept before.
 func (j *JSONLines) rotate() error {
+	lock := j.path + ".rotating"
+	if info, err := os.Stat(lock); err == nil && time.Since(info.ModTime()) > staleLock {
+		os.Remove(lock)
+	}
+	held, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer os.Remove(lock)
+	held.Close()
+	if info, err := os.Stat(j.path); err != nil || info.Size() < j.size {
+		return nil // another process has done it
+	}
 	name := func(n int) string {
 		if n == 0 {
 			return j.path

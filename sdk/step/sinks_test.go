@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +114,45 @@ func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
 		t.Errorf("%d of 100 traces", whole)
 	}
 	j.Record(t.Context(), &sdk.Trace{}) // after Close: nothing happens
+}
+
+// Several processes may write to one file and put it aside.
+func TestSeveralWriteToOneTraceFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file cannot be moved here")
+	}
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	var wg sync.WaitGroup
+	for range 3 {
+		j, err := step.OpenJSONLines(path, 5000, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for range 300 {
+				j.Record(t.Context(), &sdk.Trace{ID: strings.Repeat("x", 100)})
+			}
+			if err := j.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	lines := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += bytes.Count(data, []byte("\n"))
+	}
+	if lines != 900 {
+		t.Errorf("%d of 900 lines in %d files", lines, len(files))
+	}
 }
 
 func TestJSONLinesKeepsItsFirstError(t *testing.T) {

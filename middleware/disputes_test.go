@@ -171,3 +171,26 @@ func TestDoubtsKeepToWhatThePolicyDecides(t *testing.T) {
 		}
 	}
 }
+
+// What the dearest model alone would have cost is reckoned in its own tokens, whichever of the others'
+// answers is returned: one that thinks has more.
+func TestDoubtsAreKeptInTheDearestModelsTokens(t *testing.T) {
+	large := sdk.Model{Name: "large", Price: sdk.Price{Output: 1e6}} // 1 USD a token
+	s := middleware.NewSessions(middleware.SessionConfig{DoubtUpTo: 0.5, Dearest: "large"}, []sdk.Model{large}, time.Now)
+	attempt := func(model string, tokens int) sdk.Attempt {
+		return sdk.Attempt{Answer: sdk.Answer{Model: model, CostUSD: float64(tokens), Usage: sdk.Usage{OutputTokens: tokens}}}
+	}
+	plain, thinks, own := attempt("plain", 10), attempt("thinks", 100), attempt("large", 10)
+	q := &sdk.Query{Features: map[string]float64{}}
+	for i := range 100 {
+		attempts := []sdk.Attempt{plain, thinks, own}
+		if i > 0 {
+			attempts = attempts[:2]
+		}
+		// All of it costs 0.9 of the dearest model's ten tokens.
+		s.RecordDispute(q, &step.Result{Answer: &attempts[len(attempts)-1].Answer, Attempts: attempts, Trace: &sdk.Trace{CostUSD: 9}}, true)
+	}
+	if s.AddFeatures(q); q.Features[feature.HeldBack] == 0 {
+		t.Errorf("nothing is held back: %v", q.Features)
+	}
+}

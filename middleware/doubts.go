@@ -16,9 +16,13 @@ type doubts struct {
 	tools map[string]*comparisons
 	// steps have cost spentUSD, and would have cost dearestUSD with the dearest model alone.
 	steps, spentUSD, dearestUSD float64
-	// ownUSD is what it cost where it was asked after another, and othersUSD the other's tokens at its prices.
-	ownUSD, othersUSD float64
+	// lengths are by models that it was asked after.
+	lengths map[string]*lengths
 }
+
+// lengths are what the dearest model cost where it was asked after another, and the other's tokens at
+// its prices: their ratio says how many more tokens it has.
+type lengths struct{ ownUSD, othersUSD float64 }
 
 // comparisons counts the steps in which two answers were compared, and those in which they differed.
 type comparisons struct{ compared, differed float64 }
@@ -39,14 +43,14 @@ const (
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	usd := dearest.Price.CostUSD(result.Answer.Usage) * (d.ownUSD + 1e-9) / (d.othersUSD + 1e-9)
+	usd := dearest.Price.CostUSD(result.Answer.Usage)
+	if of := d.lengths[result.Answer.Model]; of != nil {
+		usd *= of.ownUSD / of.othersUSD
+	}
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
 			usd = a.CostUSD
-			if i > 0 {
-				d.ownUSD += usd
-				d.othersUSD += dearest.Price.CostUSD(result.Attempts[0].Answer.Usage)
-			}
+			d.compareLengths(result.Attempts[:i], usd, dearest)
 		}
 	}
 	if usd > 0 {
@@ -73,6 +77,27 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 		if differs {
 			c.differed++
 		}
+	}
+}
+
+// compareLengths counts what the dearest model cost after others.
+func (d *doubts) compareLengths(others []sdk.Attempt, ownUSD float64, dearest *sdk.Model) {
+	for i := range others {
+		a := &others[i].Answer
+		othersUSD := dearest.Price.CostUSD(a.Usage)
+		if othersUSD <= 0 {
+			continue
+		}
+		of := d.lengths[a.Model]
+		if of == nil {
+			if d.lengths == nil {
+				d.lengths = map[string]*lengths{}
+			}
+			of = &lengths{}
+			d.lengths[a.Model] = of
+		}
+		of.ownUSD += ownUSD
+		of.othersUSD += othersUSD
 	}
 }
 

@@ -85,7 +85,11 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	x.isAnswered = true
 	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
 	if long := slices.DeleteFunc(secrets, func(key string) bool { return len(key) < shortest }); len(long) > 0 {
-		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: redact.New(long...)}
+		known := redact.New(long...)
+		if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
+			known = known.Entire() // its events are pieces of texts
+		}
+		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: known}
 	}
 	return resp, nil
 }

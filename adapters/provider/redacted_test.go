@@ -25,6 +25,7 @@ func TestAnswersHaveNoKeys(t *testing.T) {
 		"itself":  {key, `{"content": "it is ` + key + `."}`, `{"content": "it is ` + redact.Mark + `."}`},
 		"escaped": {key, `data: {"content": "\u0073k-proj-&#48;12345%36789abcdef"}` + "\n\ndata: [DONE]\n\n", `data: {"content": "` + redact.Mark + `"}` + "\n\ndata: [DONE]\n\n"},
 		"encoded": {key, `{"content": "` + base64.StdEncoding.EncodeToString([]byte(key)) + `"}`, `{"content": "` + redact.Mark + `"}`},
+		"a part":  {key, `data: {"content": "` + key[4:] + `"}` + "\n\n", `data: {"content": "` + key[4:] + `"}` + "\n\n"},
 		"a word":  {"ollama", `{"content": "ask ollama"}`, `{"content": "ask ollama"}`},
 	} {
 		for way, reader := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "a byte at a time": iotest.OneByteReader, "with its end": iotest.DataErrReader} {

@@ -47,8 +47,10 @@ type anchor struct {
 
 // needles are the forms of secrets. The zero value has none.
 type needles struct {
-	anchors map[uint64][]anchor
-	marks   [1 << 11]uint64 // which anchors there may be, by their hash
+	// isEntire: what is shorter than a needle, or goes on beyond a quotation mark, is none.
+	isEntire bool
+	anchors  map[uint64][]anchor
+	marks    [1 << 11]uint64 // which anchors there may be, by their hash
 }
 
 func hash(key uint64) (word int, bit uint64) {
@@ -123,7 +125,7 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 		}
 		for _, a := range n.anchors[key] {
 			part, length, isOpen := a.extend(s, i)
-			if isLong := float64(length) >= max(leastRun, leastShare*float64(len(a.needle))); isLong || isOpen {
+			if isLong := n.isLong(length, len(a.needle)) && (!n.isEntire || strings.IndexByte(s[part.from:part.to], '"') < 0); isLong || isOpen {
 				do(part, isLong, isOpen)
 				if isLong {
 					end = max(end, part.to)
@@ -131,6 +133,14 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 			}
 		}
 	}
+}
+
+// isLong reports whether so many letters of a needle are a secret.
+func (n *needles) isLong(length, needle int) bool {
+	if n.isEntire {
+		return length == needle
+	}
+	return float64(length) >= max(leastRun, leastShare*float64(needle))
 }
 
 // extend returns the part of s around an anchor that ends at i which the needle matches, how much

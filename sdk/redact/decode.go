@@ -330,6 +330,9 @@ func withoutPartial(s string) string {
 	for n := 1; n <= min(maxEscape, len(s)); n++ {
 		c := s[len(s)-n]
 		if strings.IndexByte(openers, c) >= 0 {
+			if c == '=' && n > len("=XX") || c == '%' && n > len("%uXXXX") {
+				break // it is none, or is whole
+			}
 			s, n = s[:len(s)-n], 0
 		} else if !wordByte(c) && strings.IndexByte("#{", c) < 0 {
 			break

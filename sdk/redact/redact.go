@@ -69,6 +69,15 @@ func (r *Redactor) AtLeast(n int) *Redactor {
 	return New(long...)
 }
 
+// Entire returns a redactor that masks the same secrets where all of one stands, and within a
+// string of JSON. In an event of a stream it leaves the parts of one that goes on in the next,
+// which [Stream] then finds.
+func (r *Redactor) Entire() *Redactor {
+	own := *r
+	own.needles.isEntire = true
+	return &own
+}
+
 // Known returns the text without the secrets that were given, in whatever encoding.
 func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s, true)) }
 

@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
@@ -46,14 +49,14 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 		return nil, errors.Join(err, file.Close())
 	}
 	l.file = file
-	older := 0
-	for fileExists(fmt.Sprint(path, ".", older+1)) {
-		older++
-	}
-	for ; older > 0; older-- {
-		if err := l.readWhole(ctx, fmt.Sprint(path, ".", older)); err != nil {
-			return nil, errors.Join(err, l.Close())
+	older, err := putAside(path)
+	for _, name := range older {
+		if err == nil {
+			err = l.readWhole(ctx, name)
 		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
 	}
 	l.line = 0
 	if err := l.refresh(ctx); err != nil {
@@ -62,9 +65,22 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 	return l, nil
 }
 
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+// putAside returns the files that a file was renamed to, the oldest first.
+func putAside(path string) ([]string, error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	var numbers []int
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	var names []string
+	for _, n := range slices.Backward(numbers) {
+		names = append(names, fmt.Sprint(path, ".", n))
+	}
+	return names, err
 }
 
 // readWhole reads a file that grows no more. One that is renamed meanwhile is not there.

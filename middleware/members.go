@@ -49,7 +49,7 @@ var (
 	}
 	countedTools = newMembers("allowed_callers allowed_domains allowed_tools authorization blocked_domains cache_control citations configs connector_id container.file_ids " +
 		"container.type custom default_config defer_loading description display_height display_height_px display_number display_width display_width_px enable_zoom " +
-		"environment.container_id environment.file_ids environment.network_policy environment.skills environment.type external_web_access filters format headers input_examples " +
+		"environment.container_id environment.file_ids environment.network_policy environment.skills environment.type execution external_web_access filters format headers input_examples " +
 		"max_characters max_content_tokens max_num_results max_uses mcp_server_name name parameters ranking_options require_approval response_inclusion search_content_types " +
 		"search_context_size server_description server_label server_url strict tools type use_cache user_location vector_store_ids " +
 		"codeExecution computerUse enterpriseWebSearch fileSearch functionDeclarations googleMaps googleSearch googleSearchRetrieval urlContext")

@@ -178,7 +178,7 @@ func (s *size) add(mimeType string, data []byte) {
 var (
 	inlineTypes   = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
 	inlineMembers = []string{"annotations", "args", "cache_control", "call_id", "caller", "citations", "code", "detail", "extra_content", "id", "index", "language", "logprobs", "metadata", "name", "namespace", "outcome", "output", "phase",
-		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
+		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "text", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
 )
 
 // addRaw counts a part in an API's own form: a file where it stands for one, and anything that
@@ -203,25 +203,39 @@ func (s *size) addRaw(p RawPart) {
 	_, isText := p.Instead.(llms.TextContent)
 	switch {
 	case kind == "":
-		s.addMembers(own)
+		for _, of := range own {
+			var members map[string]json.RawMessage
+			_ = json.Unmarshal(of, &members) // a single value stands for nothing
+			s.addMembers(members)
+		}
 	case !isInlineType(kind) && !isText:
 		s.unknown++
 	default:
-		s.addParts(own["content"])
-		s.addParts(own["output"])
+		s.addParts(own, nestedParts)
 	}
 }
 
-// addParts counts the files among the parts of an answer of a tool.
-func (s *size) addParts(raw json.RawMessage) {
-	var parts []struct{ Type string }
-	if json.Unmarshal(raw, &parts) != nil {
-		parts = make([]struct{ Type string }, 1)
-		_ = json.Unmarshal(raw, &parts[0]) // a text has none
-	}
-	for _, part := range parts {
-		if part.Type != "" && !isInlineType(part.Type) && !strings.Contains(part.Type, "image") {
-			s.unknown++
+// nestedParts is how deep the parts of a tool's answer lie in one another.
+const nestedParts = 3
+
+// addParts counts the files among the parts that an answer of a tool, or a part of one, has.
+func (s *size) addParts(own map[string]json.RawMessage, depth int) {
+	for _, name := range [...]string{"content", "output"} {
+		var parts []map[string]json.RawMessage
+		if json.Unmarshal(own[name], &parts) != nil {
+			parts = make([]map[string]json.RawMessage, 1)
+			_ = json.Unmarshal(own[name], &parts[0]) // a text has none
+		}
+		for _, part := range parts {
+			switch kind := jsonText(part["type"]); {
+			case kind == "" || strings.Contains(kind, "image"):
+			case !isInlineType(kind) || depth == 0:
+				s.unknown++
+			case strings.HasSuffix(kind, "text"):
+				s.addMembers(part)
+			default:
+				s.addParts(part, depth-1)
+			}
 		}
 	}
 }
@@ -232,14 +246,10 @@ func isInlineType(kind string) bool {
 
 // addMembers counts the members of messages and parts that an API is given as they came, each of
 // which may stand for a file.
-func (s *size) addMembers(own map[string]json.RawMessage) {
-	for _, of := range own {
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(of, &members) // a single value stands for nothing
-		for name, value := range members {
-			if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
-				s.unknown++
-			}
+func (s *size) addMembers(members map[string]json.RawMessage) {
+	for name, value := range members {
+		if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
+			s.unknown++
 		}
 	}
 }

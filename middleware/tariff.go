@@ -25,13 +25,15 @@ const mostUses = 1_000_000
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.rawTools() {
-		if isOne(clientTools, rawToolType(raw)) {
-			continue
-		}
 		var tool struct {
-			MaxUses json.RawMessage `json:"max_uses"`
+			MaxUses     json.RawMessage `json:"max_uses"`
+			Execution   string          `json:"execution"`
+			Environment struct{ Type string }
 		}
 		_ = json.Unmarshal(raw, &tool) // it has no limit then
+		if isOne(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
+			continue
+		}
 		most := usesOf(tool.MaxUses)
 		hosted, uses, unlimited = true, uses+most, unlimited || most == 0
 	}
@@ -110,11 +112,11 @@ func isKeptLong(raw json.RawMessage) bool {
 	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 
-// What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
+// What requests pay more than a model's prices: OpenAI's fast (once priority) and Google's priority tier
 // twice, Anthropic's fast mode six times, its inference in one country a tenth more, and
 // what is kept for an hour twice the price of input. What is "auto" is the operator's setting.
 var (
-	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "flex": 1, "on_demand": 1, "standard": 1, "standard_only": 1, "priority": 2}
+	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "fast": 2, "flex": 1, "on_demand": 1, "standard": 1, "standard_only": 1, "priority": 2}
 	speeds       = map[string]float64{"": 1, "standard": 1, "fast": 6}
 	// countedValues are the members whose values are known, with their factors.
 	countedValues = map[string]map[string]float64{"service_tier": serviceTiers, "serviceTier": serviceTiers, "speed": speeds}

@@ -225,8 +225,11 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 	case len(confirmed) < len(failed):
 		doubt(verdict, partlyDoubt)
 		verdict.Evidence += fmt.Sprintf(", %d of them where what was expected is seen to be returned all the same", len(confirmed))
-	default:
+	case !slices.ContainsFunc(confirmed, func(t runner.Test) bool { return !e.isConfirmedWhole(t) }):
 		doubt(verdict, unalteredDoubt*math.Pow(0.25, float64(len(confirmed))))
+	default:
+		doubt(verdict, partlyDoubt)
+		verdict.Evidence += ", and what the code returned after the first comparison of a test was not seen"
 	}
 	return verdict
 }
@@ -236,6 +239,14 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 func (e *expectations) isConfirmed(test runner.Test) bool {
 	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
 		return len(c.Values) > 0 && len(e.expected[c.Name]) > 0
+	})
+}
+
+// isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected
+// values are known: one that fails ends a test, so that those after it are not reached.
+func (e *expectations) isConfirmedWhole(test runner.Test) bool {
+	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
+		return len(e.expected[c.Name]) < len(c.Values)
 	})
 }
 

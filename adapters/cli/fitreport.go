@@ -145,12 +145,14 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 		promised = "no promise, since these labels may err, but by them,"
 	}
 	if k := p.Kept; k != nil {
-		difference := ""
+		points, difference := k.Quality, ""
 		if k.AsGoodAs != "" {
-			difference = " above it"
+			if difference = " above it"; points < 0 {
+				points, difference = -points, " below it"
+			}
 		}
 		w.f("%s with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
-			promised, k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
+			promised, k.Confidence, p.Data.Complete, k.String(), 100*points, difference)
 	}
 	v := p.Served
 	switch {

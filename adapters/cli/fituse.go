@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
@@ -138,6 +139,8 @@ func (r *policyRival) print(w *printer, profile string) {
 	}
 	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% %s", r.Policy, dollars(r.CostUSD), percent(r.Quality), on)
 	switch {
+	case strings.HasPrefix(r.Labels, "verdicts on runs"):
+		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels hardly tell: a run's verdict is that of all its steps. A holdout of the policy in use does\n", what, r.Labels)
 	case r.Labels != "":
 		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)
 	case r.RecommendsThis:

@@ -159,6 +159,7 @@ var knownOfCompletion = newKnown("error id object created model system_fingerpri
 	"choices.delta.tool_calls.function.arguments choices.message.tool_calls.custom choices.delta.tool_calls.custom usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
 
 func (s *chatReader) End(isMarked bool) error {
+	s.dropOldUsage()
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
@@ -244,6 +245,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknown(in))
 	h := &s.Extra
 	s.news, s.said = 0, middleware.Delta{}
+	hasUsage := false
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "error":
@@ -262,7 +264,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 			h.Created = cmp.Or(int64(v.Float()), h.Created)
 		case "usage":
 			if v.IsObject() {
-				h.Usage = chatUsage.read(v)
+				h.Usage, hasUsage = chatUsage.read(v), true
 			}
 		case "choices":
 			eachOf(v, func(_, choice gjson.Result) bool {
@@ -272,6 +274,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 		}
 		return err == nil
 	})
+	s.isUsageOld = s.isUsageOld && !hasUsage
 	if s.news == 1 && err == nil && s.Extra.Raw == nil {
 		s.last.keep(data, s.text, &s.said)
 	}

@@ -359,6 +359,7 @@ func (s *geminiReader) Event(data []byte) error {
 			return err
 		}
 	}
+	s.isUsageOld = s.isUsageOld && len(in.UsageMetadata) == 0
 	return nil
 }
 
@@ -447,6 +448,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 }
 
 func (s *geminiReader) End(bool) error {
+	s.dropOldUsage()
 	if s.isBlocked && len(s.choices) == 0 {
 		s.choice(0).stop = "SAFETY"
 	}

@@ -81,6 +81,15 @@ type Reply struct {
 	Extra middleware.Extra
 
 	choices []*replyChoice
+	// isUsageOld says that more of the answer came after what was said of its usage.
+	isUsageOld bool
+}
+
+// dropOldUsage forgets what was said of the output of an answer that went on.
+func (r *Reply) dropOldUsage() {
+	if r.isUsageOld {
+		r.Extra.Usage.OutputTokens, r.Extra.Usage.ReasoningTokens = 0, 0
+	}
 }
 
 // replyChoice is one choice of an answer.
@@ -116,6 +125,9 @@ func (r *Reply) add(d *middleware.Delta) error {
 	c.reasoning.WriteString(d.Reasoning)
 	c.refusal.WriteString(d.Refusal)
 	c.logProbs = append(c.logProbs, d.LogProbs...)
+	if d.Text != "" || d.Reasoning != "" || d.Refusal != "" {
+		r.isUsageOld = true
+	}
 	if d.Text == "" && d.Reasoning == "" && d.Refusal == "" && len(d.LogProbs) == 0 {
 		return nil
 	}

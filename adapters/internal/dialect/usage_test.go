@@ -76,3 +76,33 @@ func TestEmbeddingsWithATotalAlone(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// What was said of the usage before the answer went on is no report of it.
+func TestUsageBeforeTheRestOfAnAnswer(t *testing.T) {
+	const chatText, chatEnd = `{"choices":[{"index":0,"delta":{"content":"more"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	const chatFirst, chatLast = `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":60,"completion_tokens":1}}`, `{"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":9}}`
+	const geminiFirst, geminiText = `{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":1}}`, `{"candidates":[{"content":{"parts":[{"text":"more"}]},"finishReason":"STOP"}]}`
+	const geminiLast = `{"candidates":[{"content":{"parts":[{"text":"more"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":9}}`
+	for name, c := range map[string]struct {
+		reader func(*Reply) Reader
+		events []string
+		want   int
+	}{
+		"chat, at first":   {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd}, 0},
+		"chat, at last":    {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd, chatLast}, 9},
+		"chat, each":       {chat{}.Reader, []string{chatText, chatFirst, chatEnd}, 1},
+		"gemini, at first": {gemini{}.Reader, []string{geminiFirst, geminiText}, 0},
+		"gemini, each":     {gemini{}.Reader, []string{geminiFirst, geminiLast}, 9},
+	} {
+		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		read := c.reader(r)
+		for _, event := range c.events {
+			if err := read.Event([]byte(event)); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if err := read.End(true); err != nil || r.Extra.Usage.InputTokens != 60 || r.Extra.Usage.OutputTokens != c.want {
+			t.Errorf("%s: %+v, %v; want %d output tokens", name, r.Extra.Usage, err, c.want)
+		}
+	}
+}

@@ -47,6 +47,7 @@ func TestUnusableOffline(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Plugin org.apache.maven.plugins:maven-resources-plugin:2.6 could not be resolved: Cannot access central in offline mode": true,
 		"No cached version of org.junit:junit:4.13 available for offline mode.":                                                   true,
+		"Could not create local repository at /home/ann/.m2/repository":                                                           true,
 		"calc.go:3:1: syntax error": false,
 	} {
 		p := &preflight{report: &runner.Report{Broken: text}, result: &jail.Result{End: jail.EndExit, ExitCode: 1}}

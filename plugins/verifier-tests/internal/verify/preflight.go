@@ -102,7 +102,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 
 // refused matches what a command says that may not write where it runs, as another user or
 // in what it sees read-only, or that would have to fetch something.
-var refused = regexp.MustCompile(`(?i)permission denied|read-only file system|(in|for) offline mode`)
+var refused = regexp.MustCompile(`(?i)permission denied|read-only file system|(in|for) offline mode|could not create local repository`)
 
 // unusable returns why the tests can say nothing about any answer, or "".
 func (p *preflight) unusable(checks sdk.Checks) string {

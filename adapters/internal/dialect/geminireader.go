@@ -1,0 +1,207 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// inventedID begins the ids of calls to which the API gave none.
+const inventedID = "stepfall_call_"
+
+var geminiStops = map[string]string{
+	"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter",
+	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
+}
+
+// geminiReply is an answer, or a piece of one.
+type geminiReply struct {
+	ResponseID     string          `json:"responseId"`
+	ModelVersion   string          `json:"modelVersion"`
+	CreateTime     time.Time       `json:"createTime"`
+	UsageMetadata  json.RawMessage `json:"usageMetadata"`
+	PromptFeedback struct {
+		BlockReason        string `json:"blockReason"`
+		BlockReasonMessage string `json:"blockReasonMessage"`
+	} `json:"promptFeedback"`
+	Candidates []geminiCandidate `json:"candidates"`
+	Error      *json.RawMessage  `json:"error"`
+}
+
+type geminiCandidate struct {
+	Index        int    `json:"index"`
+	FinishReason string `json:"finishReason"`
+	Content      struct {
+		Parts []json.RawMessage `json:"parts"`
+	} `json:"content"`
+	LogProbs struct {
+		Chosen []geminiToken `json:"chosenCandidates"`
+		Top    []struct {
+			Candidates []geminiToken `json:"candidates"`
+		} `json:"topCandidates"`
+	} `json:"logprobsResult"`
+}
+
+type geminiToken struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logProbability"`
+}
+
+type geminiReader struct {
+	*Reply
+
+	isBlocked bool
+}
+
+func (gemini) Reader(r *Reply) Reader { return &geminiReader{Reply: r} }
+
+func (s *geminiReader) Whole(data []byte) error {
+	s.Extra.Raw = data
+	return s.Event(data)
+}
+
+// Event takes in an answer, or a piece of one.
+func (s *geminiReader) Event(data []byte) error {
+	var in geminiReply
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if in.Error != nil {
+		return ServerError(data)
+	}
+	x := &s.Extra
+	x.ID, x.Served = cmp.Or(in.ResponseID, x.ID), cmp.Or(in.ModelVersion, x.Served)
+	if !in.CreateTime.IsZero() {
+		x.Created = in.CreateTime.Unix()
+	}
+	if len(in.UsageMetadata) > 0 {
+		hosted := x.Usage.HostedCalls
+		x.Usage = geminiUsage.read(gjson.ParseBytes(in.UsageMetadata))
+		x.Usage.HostedCalls = hosted
+	}
+	if n := len(gjson.GetBytes(data, "candidates.#.groundingMetadata.webSearchQueries|@flatten").Array()); n > 0 {
+		x.Usage.HostedCalls = n
+	}
+	if f := in.PromptFeedback; f.BlockReason != "" {
+		s.isBlocked = true
+		x.Blocked = strings.TrimSpace(f.BlockReason + " " + f.BlockReasonMessage)
+	}
+	for i := range in.Candidates {
+		if err := s.candidate(&in.Candidates[i]); err != nil {
+			return err
+		}
+	}
+	s.isUsageOld = s.isUsageOld && len(in.UsageMetadata) == 0
+	return nil
+}
+
+func (s *geminiReader) candidate(in *geminiCandidate) error {
+	c := s.choice(in.Index)
+	if c == nil {
+		return nil
+	}
+	if in.FinishReason != "FINISH_REASON_UNSPECIFIED" {
+		c.stop = cmp.Or(in.FinishReason, c.stop)
+	}
+	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
+	for i, t := range in.LogProbs.Chosen {
+		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
+		if i < len(in.LogProbs.Top) {
+			for _, alt := range in.LogProbs.Top[i].Candidates {
+				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
+			}
+		}
+	}
+	for _, raw := range in.Content.Parts {
+		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
+		tokens = nil
+		signature, err := s.part(c, &d, raw)
+		if err == nil {
+			err = s.add(&d)
+		}
+		if err == nil && signature != nil {
+			err = s.sign(c, signature, d.Choice)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+}
+
+var knownOfGeminiPart = newKnown("text thought thoughtSignature")
+
+// sign takes in a signature.
+func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) error {
+	c.addPart(*signature)
+	return s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
+}
+
+// part takes in a part: its text is put into d, and is before the signature that is returned. That
+// of a call is before the call.
+func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) (signature *middleware.RawPart, err error) {
+	var p struct {
+		Text         string `json:"text"`
+		Thought      bool   `json:"thought"`
+		Signature    string `json:"thoughtSignature"`
+		FunctionCall *struct {
+			ID   string          `json:"id"`
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+		} `json:"functionCall"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, err
+	}
+	if p.Signature != "" {
+		own, err := json.Marshal(map[string]string{"thoughtSignature": p.Signature})
+		if err != nil {
+			return nil, err
+		}
+		signature = &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: own}
+	}
+	switch f := p.FunctionCall; {
+	case f != nil:
+		if signature != nil {
+			if err := s.sign(c, signature, d.Choice); err != nil {
+				return nil, err
+			}
+		}
+		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
+		return nil, s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+	case p.Thought:
+		d.Reasoning = p.Text
+	case p.Text != "":
+		d.Text = p.Text
+	case knownOfGeminiPart.unknown(gjson.ParseBytes(raw)) != nil:
+		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
+	}
+	return signature, nil
+}
+
+func (s *geminiReader) End(bool) error {
+	s.dropOldUsage()
+	if s.isBlocked && len(s.choices) == 0 {
+		s.choice(0).stop = "SAFETY"
+	}
+	for _, c := range s.choices {
+		if c.stop == "" && s.Extra.Raw == nil {
+			return errUnfinished
+		}
+		c.word = cmp.Or(geminiStops[c.stop], strings.ToLower(c.stop))
+		if len(c.calls) > 0 && c.word == "stop" {
+			c.word = "tool_calls"
+		}
+	}
+	if len(s.choices) == 0 {
+		return middleware.ErrEmptyResponse
+	}
+	return nil
+}

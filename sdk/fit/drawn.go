@@ -86,11 +86,11 @@ const seldomLeftOut = 0.1
 // ErrLeftOut is the ErrTooFew of outcomes that a strategy left out for what it believed.
 var ErrLeftOut = fmt.Errorf("%w", ErrTooFew)
 
-// sampled returns the outcomes of a table that are a fair sample: as they are where little is
+// fairSample returns the outcomes of a table that are a fair sample: as they are where little is
 // missing, else the queries on which every model was asked whatever was believed of it, as where
 // a collection asks one after the other. The queries that have every model in other ways are those
 // on which a strategy doubted.
-func sampled(t *outcome.Table) (*outcome.Table, error) {
+func fairSample(t *outcome.Table) (*outcome.Table, error) {
 	err := leftOut(t)
 	if err == nil {
 		return t, nil

@@ -203,7 +203,7 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 		return t, 0, nil
 	}
 	if !t.Verified {
-		if full, err = sampled(t); err == nil && len(full.Queries) < len(t.Queries) {
+		if full, err = fairSample(t); err == nil && len(full.Queries) < len(t.Queries) {
 			o.Progress(fmt.Sprintf("%d of %d queries are used, on which every model was asked whatever was believed of it", len(full.Queries), len(t.Queries)))
 		}
 		return full, 0, err

@@ -116,10 +116,10 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	for _, c := range checks {
 		failures.WriteString(c.output)
 	}
-	if needed := j.needed(failures.String()); verdict.Outcome == sdk.Failed && len(needed) > 0 {
+	if files := j.filesToRun(failures.String()); verdict.Outcome == sdk.Failed && len(files) > 0 {
 		// The tests may need the change, which may have anything reported.
 		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
-		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(needed, ", ") + "): " + verdict.Evidence
+		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(files, ", ") + "): " + verdict.Evidence
 		return verdict, nil
 	}
 	if verdict.Outcome == sdk.Failed && len(j.tests) > 0 && j.regressed {
@@ -170,15 +170,15 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
 		return j.verdict(sdk.Inconclusive, "the command ran no test")
 	}
-	if needed := j.needed(report.Broken); len(needed) > 0 {
-		return j.verdict(sdk.Inconclusive, "without what it changes of how tests are built and run ("+strings.Join(needed, ", ")+"), they do not run:\n"+report.Broken)
+	if files := j.filesToRun(report.Broken); len(files) > 0 {
+		return j.verdict(sdk.Inconclusive, "without what it changes of how tests are built and run ("+strings.Join(files, ", ")+"), they do not run:\n"+report.Broken)
 	}
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
 }
 
-// needed returns what was left out of the answer and may be why tests fail: of new files
+// filesToRun returns what was left out of the answer and may be why tests fail: of new files
 // of tests only those that the failures name, by folder and name, or as a module.
-func (j *judgement) needed(failures string) []string {
+func (j *judgement) filesToRun(failures string) []string {
 	return append(slices.Clip(j.configured), slices.DeleteFunc(slices.Clone(j.added), func(file string) bool {
 		base := path.Base(file)
 		module := regexp.QuoteMeta(strings.TrimSuffix(base, path.Ext(base)))

@@ -85,11 +85,8 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	x.isAnswered = true
 	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
 	if long := slices.DeleteFunc(secrets, func(key string) bool { return len(key) < shortest }); len(long) > 0 {
-		known := redact.New(long...)
-		if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
-			known = known.Entire() // its events are pieces of texts
-		}
-		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: known}
+		isEvent := !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: redact.New(long...).InJSON(isEvent)}
 	}
 	return resp, nil
 }

@@ -47,10 +47,10 @@ type anchor struct {
 
 // needles are the forms of secrets. The zero value has none.
 type needles struct {
-	// isEntire: what is shorter than a needle, or goes on beyond a quotation mark, is none.
-	isEntire bool
-	anchors  map[uint64][]anchor
-	marks    [1 << 11]uint64 // which anchors there may be, by their hash
+	// isInJSON: secrets end at quotation marks. isEntire: what is shorter than a needle is none.
+	isInJSON, isEntire bool
+	anchors            map[uint64][]anchor
+	marks              [1 << 11]uint64 // which anchors there may be, by their hash
 }
 
 func hash(key uint64) (word int, bit uint64) {
@@ -124,8 +124,8 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 			continue
 		}
 		for _, a := range n.anchors[key] {
-			part, length, isOpen := a.extend(s, i)
-			if isLong := n.isLong(length, len(a.needle)) && (!n.isEntire || strings.IndexByte(s[part.from:part.to], '"') < 0); isLong || isOpen {
+			part, length, isOpen := a.extend(s, i, n.isInJSON)
+			if isLong := n.isLong(length, len(a.needle)); isLong || isOpen {
 				do(part, isLong, isOpen)
 				if isLong {
 					end = max(end, part.to)
@@ -145,14 +145,14 @@ func (n *needles) isLong(length, needle int) bool {
 
 // extend returns the part of s around an anchor that ends at i which the needle matches, how much
 // of the needle that is, and whether the needle may go on after the end of s.
-func (a *anchor) extend(s string, i int) (part span, length int, isOpen bool) {
+func (a *anchor) extend(s string, i int, isInJSON bool) (part span, length int, isOpen bool) {
 	part = span{i, i + 1}
 	first := a.at + anchorLength - 1
 	for j := i; j >= 0 && first >= 0; j-- {
 		if c := folded[s[j]]; c == a.needle[first] {
 			part.from = j
 			first--
-		} else if c != 0 {
+		} else if c != 0 || isInJSON && s[j] == '"' {
 			break
 		}
 	}
@@ -161,7 +161,7 @@ func (a *anchor) extend(s string, i int) (part span, length int, isOpen bool) {
 		if c := folded[s[j]]; c == a.needle[last] {
 			part.to = j + 1
 			last++
-		} else if c != 0 {
+		} else if c != 0 || isInJSON && s[j] == '"' {
 			break
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,6 +66,23 @@ func TestSpellingsOfASecret(t *testing.T) {
 					t.Errorf("%s, %s: %q is left of %q", name, how, got[part.from:part.to], text)
 				}
 			})
+		}
+	}
+}
+
+// In JSON a secret is masked within a string, so that what stays is JSON.
+func TestSecretsWithinStringsOfJSON(t *testing.T) {
+	const secret = "tk-Ab3dEf6hIj9lMn2pQr5tX8zY1w"
+	for _, isEvent := range []bool{false, true} {
+		r := New(secret).InJSON(isEvent)
+		for _, text := range []string{secret, secret[1:], secret[9:], "x"} {
+			var got struct{ Content string }
+			if err := json.Unmarshal([]byte(r.Known(`{"content":"`+text+`"}`)), &got); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+			if isMasked := got.Content != text; isMasked != (text == secret || !isEvent && text != "x") {
+				t.Errorf("an event %v: %s is %s", isEvent, text, got.Content)
+			}
 		}
 	}
 }

@@ -69,12 +69,11 @@ func (r *Redactor) AtLeast(n int) *Redactor {
 	return New(long...)
 }
 
-// Entire returns a redactor that masks the same secrets where all of one stands, and within a
-// string of JSON. In an event of a stream it leaves the parts of one that goes on in the next,
-// which [Stream] then finds.
-func (r *Redactor) Entire() *Redactor {
+// InJSON returns a redactor that masks the same secrets within single strings of JSON. In an event
+// of a stream it leaves the parts of one that may go on in the next, which [Stream] then finds.
+func (r *Redactor) InJSON(isEvent bool) *Redactor {
 	own := *r
-	own.needles.isEntire = true
+	own.needles.isInJSON, own.needles.isEntire = true, isEvent
 	return &own
 }
 

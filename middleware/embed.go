@@ -105,9 +105,8 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	result, err := m.embedder.engine.Run(ctx, step.Request{
 		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
 		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
-		PromptBytes: len(request), // as it is written it has more bytes than tokens
-		// An input that is no text stands for a file.
-		ContextReads: bytes.Count(request, []byte("{")) - 1,
+		PromptBytes:  len(request), // as it is written it has more bytes than tokens
+		ContextReads: embeddedFiles(request),
 		Exclude:      func(i int) string { return m.embedder.targets[i].exclude() },
 	})
 	m.report(ctx, result)
@@ -130,6 +129,20 @@ type embedding struct {
 	e       *embedder
 	request json.RawMessage
 	unsent  []string
+}
+
+// embeddedFiles counts the inputs that are no texts: each stands for a file.
+func embeddedFiles(request json.RawMessage) (n int) {
+	var of struct{ Input json.RawMessage }
+	_ = json.Unmarshal(request, &of) // who is asked says what is wrong with it
+	inputs := []json.RawMessage{of.Input}
+	_ = json.Unmarshal(of.Input, &inputs) // a single one is no list
+	for _, input := range inputs {
+		if bytes.HasPrefix(input, []byte("{")) {
+			n++
+		}
+	}
+	return n
 }
 
 // countedEmbeddings are the members of requests for embeddings that cost nothing.

@@ -98,7 +98,10 @@ func (c *call) keepCounted() (unsent []string) {
 	for i := range messages {
 		parts := messages[i].Parts
 		for j, part := range parts {
-			raw, _ := part.(RawPart)
+			raw, ok := part.(RawPart)
+			if !ok || raw.Model != "" { // its own state
+				continue
+			}
 			tools, ok := toolsWithin(raw.Raw)
 			if !ok {
 				continue

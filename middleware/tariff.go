@@ -63,7 +63,7 @@ func (c *call) rawTools() []json.RawMessage {
 	tools := slices.Clone(c.params.RawTools)
 	for i := range c.messages {
 		for _, part := range c.messages[i].Parts {
-			if raw, ok := unwrap(part).(RawPart); ok {
+			if raw, ok := unwrap(part).(RawPart); ok && raw.Model == "" {
 				within, _ := toolsWithin(raw.Raw)
 				tools = append(tools, within...)
 			}

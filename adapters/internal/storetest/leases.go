@@ -152,7 +152,7 @@ func uncertain(t *testing.T, e Engine) {
 	}
 	must(t, leased.Close())
 	spent, reserved := balance(t, s, store.KeyAccount("k"))
-	if most > 1 || most < 0.9 || spent != int64(math.Round(seen*store.NanoUSD)) || reserved != int64(math.Round((most-seen)*store.NanoUSD)) {
+	if math.Round(most*store.NanoUSD) > store.NanoUSD || most < 0.9 || spent != int64(math.Round(seen*store.NanoUSD)) || reserved != int64(math.Round((most-seen)*store.NanoUSD)) {
 		t.Errorf("%d calls that cost %v USD, at most %v of 1: spent %d, reserved %d", calls, seen, most, spent, reserved)
 	}
 	e.Clock(t, s, time.Now().Add(16*time.Minute))

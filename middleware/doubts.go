@@ -12,17 +12,15 @@ import (
 // doubts counts, for each tool, how often two answers that call it differ: where they do, two
 // that agree may err together. What is done about that is bounded by what it costs.
 type doubts struct {
-	mu    sync.Mutex
-	tools map[string]*comparisons
-	// steps have cost spentUSD, and would have cost dearestUSD with the dearest model alone.
-	steps, spentUSD, dearestUSD float64
-	// lengths are by models that it was asked after.
-	lengths map[string]*lengths
+	mu              sync.Mutex
+	tools           map[string]*comparisons
+	steps, spentUSD float64
+	// The dearest model was asked in some of the steps, for ownUSD. othersUSD is what the other steps' answers
+	// cost at its prices.
+	asked, ownUSD, othersUSD float64
+	// Where it was asked after another, it cost afterUSD, and the other's tokens beforeUSD at its prices.
+	afterUSD, beforeUSD float64
 }
-
-// lengths are what the dearest model cost where it was asked after another, and the other's tokens at
-// its prices: their ratio says how many more tokens it has.
-type lengths struct{ ownUSD, othersUSD float64 }
 
 // comparisons counts the steps in which two answers were compared, and those in which they differed.
 type comparisons struct{ compared, differed float64 }
@@ -43,20 +41,24 @@ const (
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	usd := dearest.Price.CostUSD(result.Answer.Usage)
-	if of := d.lengths[result.Answer.Model]; of != nil {
-		usd *= of.ownUSD / of.othersUSD
-	}
+	ownUSD, othersUSD := 0.0, dearest.Price.CostUSD(result.Answer.Usage)
 	for i := range result.Attempts {
 		if a := &result.Attempts[i].Answer; a.Model == dearest.Name {
-			usd = a.CostUSD
-			d.compareLengths(result.Attempts[:i], usd, dearest)
+			ownUSD, othersUSD = a.CostUSD, 0
+			if i > 0 {
+				d.afterUSD += ownUSD
+				d.beforeUSD += dearest.Price.CostUSD(result.Attempts[0].Answer.Usage)
+			}
 		}
 	}
-	if usd > 0 {
+	if ownUSD+othersUSD > 0 {
 		d.steps++
 		d.spentUSD += result.Trace.CostUSD
-		d.dearestUSD += usd
+		d.ownUSD += ownUSD
+		d.othersUSD += othersUSD
+	}
+	if ownUSD > 0 {
+		d.asked++
 	}
 	if len(result.Attempts) < 2 {
 		return
@@ -80,25 +82,15 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	}
 }
 
-// compareLengths counts what the dearest model cost after others.
-func (d *doubts) compareLengths(others []sdk.Attempt, ownUSD float64, dearest *sdk.Model) {
-	for i := range others {
-		a := &others[i].Answer
-		othersUSD := dearest.Price.CostUSD(a.Usage)
-		if othersUSD <= 0 {
-			continue
-		}
-		of := d.lengths[a.Model]
-		if of == nil {
-			if d.lengths == nil {
-				d.lengths = map[string]*lengths{}
-			}
-			of = &lengths{}
-			d.lengths[a.Model] = of
-		}
-		of.ownUSD += ownUSD
-		of.othersUSD += othersUSD
+// dearestUSD is what the steps would have cost with the dearest model alone: where it was not asked, by the
+// tokens of the answers, or by what it costs where it is asked if that is less. The first is too much
+// where another model thinks, the second where long steps are disputed.
+func (d *doubts) dearestUSD() float64 {
+	others := d.othersUSD * (d.afterUSD + 1e-9) / (d.beforeUSD + 1e-9)
+	if d.asked > 0 {
+		others = min(others, (d.steps-d.asked)*d.ownUSD/d.asked)
 	}
+	return d.ownUSD + others
 }
 
 // addFeatures adds the doubts about each tool on offer, and about texts, to a query's features, and
@@ -106,7 +98,7 @@ func (d *doubts) compareLengths(others []sdk.Attempt, ownUSD float64, dearest *s
 func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	excess := func(share float64) float64 { return (d.spentUSD/d.dearestUSD - share) * d.steps / heldBackSteps }
+	excess := func(share float64) float64 { return (d.spentUSD/d.dearestUSD() - share) * d.steps / heldBackSteps }
 	if over := excess(upTo); over > 1 {
 		q.Features[feature.HeldBack] = 1 - math.Exp(1-over)
 	}

@@ -188,7 +188,7 @@ func shownTokens(a *sdk.Answer, counted int) int {
 
 // recordAnswer completes an answer, writes what it cost, and returns what stands under
 // the caps for one that was cut off, whose bill nobody saw. An answer whose usage is not
-// reported, or cannot be, costs what was reserved for it.
+// reported, or cannot be, costs what was reserved for it under a cap.
 func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *demand) (stands float64) {
 	m := &r.e.models[i]
 	answer.Model = m.Name
@@ -201,13 +201,15 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		ended = nil
 	}
 	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
-		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
 		answer.Usage = r.estimateUsage(answer)
+	} else if ended != nil {
+		rec.UsageDoubt = most.raise(&answer.Usage, r.billedPrompt(most), answer)
+	}
+	if rec.UsageDoubt != "" {
+		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
 		if answer.CostUSD == 0 && r.e.HasCap() {
 			answer.CostUSD = most.usd
 		}
-	} else if ended != nil {
-		r.raise(rec, answer, most)
 	}
 	if answer.CostUSD == 0 {
 		answer.CostUSD = most.price.CostUSD(answer.Usage)
@@ -233,18 +235,12 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	return stands
 }
 
-// raise raises usage that is less than the answer and its prompt can have.
-func (r *run) raise(rec *sdk.Call, answer *sdk.Answer, most *demand) {
-	prompt := r.q.Messages
+// billedPrompt returns the conversation where all of it is billed, else nil.
+func (r *run) billedPrompt(most *demand) []sdk.Message {
 	if r.req.DropsInput || most.price.Input == 0 {
-		prompt = nil
+		return nil
 	}
-	if rec.UsageDoubt = most.raise(&answer.Usage, prompt, answer); rec.UsageDoubt != "" {
-		r.say(rec.Model + ": estimated: " + rec.UsageDoubt)
-		if answer.CostUSD > 0 {
-			answer.CostUSD = max(answer.CostUSD, most.price.CostUSD(answer.Usage))
-		}
-	}
+	return r.q.Messages
 }
 
 // reserve sets usd aside under the step's cap and in the ledger.

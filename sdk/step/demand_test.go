@@ -193,35 +193,40 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 	}
 }
 
-// An upstream that understates what it has read and written costs what it must have at the
-// least, not more than was reserved; what it reports itself is not made less.
+// An upstream that understates what it has read and written costs the reservation under a cap:
+// who does not count what can be seen need not have counted the rest. Its tokens are those that
+// there must be at the least; what it reports itself is not made less.
 func TestUnderstatedUsage(t *testing.T) {
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and nobody knows why it does. ", 100) // 1,700 tokens
 	chinese := strings.Repeat("人工智能是计算机科学的一个分支,它企图了解智能的实质。", 40)                                                // 700 to 1,000
-	model := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10, CachedInput: 1}, ContextTokens: 100_000, MaxOutputTokens: 5000}
+	model := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10, CachedInput: 1, Reasoning: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000}
 	for name, c := range map[string]struct {
 		prompt, text   string
 		choices, limit int
+		reasoning      string
 		usage          sdk.Usage
 		input, output  [2]int // from, to
 		isDoubted      bool
 	}{
-		"honest":            {prose, prose, 1, 0, sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
-		"a tenth of both":   {prose, prose, 1, 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
-		"cached":            {prose, "ok", 1, 0, sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
-		"no prompt at all":  {prose, "ok", 1, 0, sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
-		"Chinese":           {chinese, chinese, 1, 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
-		"of eight choices":  {"hi", prose, 8, 5000, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
-		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
-		"beyond the limit":  {"hi", prose, 1, 50, sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},
-		"an API that drops": {"drops" + prose, "ok", 1, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
+		"honest":            {prose, prose, 1, 0, "", sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
+		"a tenth of both":   {prose, prose, 1, 0, "", sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
+		"cached":            {prose, "ok", 1, 0, "", sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
+		"no prompt at all":  {prose, "ok", 1, 0, "", sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
+		"Chinese":           {chinese, chinese, 1, 0, "", sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
+		"of eight choices":  {"hi", prose, 8, 5000, "", sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
+		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, "", sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
+		"uncounted thought": {"hi", "ok", 1, 0, prose, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{850, 1701}, true},
+		"a long summary":    {"hi", "ok", 1, 0, prose, sdk.Usage{InputTokens: 20, OutputTokens: 1, ReasoningTokens: 64}, [2]int{20, 20}, [2]int{1, 1}, false},
+		"beyond the limit":  {"hi", prose, 1, 50, "", sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},
+		"an API that drops": {"drops" + prose, "ok", 1, 0, "", sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
 	} {
 		q := query()
 		q.Messages[0].Parts, q.MaxOutputTokens = []sdk.Part{sdk.TextPart(c.prompt)}, c.limit
-		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), StepCapUSD: 10})
+		ledger := &largest{}
+		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
 		res, err := e.Run(t.Context(), step.Request{Query: q, PromptBytes: len(c.prompt), Choices: c.choices, DropsInput: strings.HasPrefix(c.prompt, "drops"),
 			Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-				a := &sdk.Answer{Text: c.text, Usage: c.usage}
+				a := &sdk.Answer{Text: c.text, Reasoning: c.reasoning, Usage: c.usage}
 				for range c.choices - 1 {
 					a.Choices = append(a.Choices, c.text)
 				}
@@ -235,7 +240,11 @@ func TestUnderstatedUsage(t *testing.T) {
 		if in < c.input[0] || in > c.input[1] || out < c.output[0] || out > c.output[1] || rec.Usage.Estimated != c.isDoubted || (rec.UsageDoubt != "") != c.isDoubted {
 			t.Errorf("%s: %+v, doubt %q", name, rec.Usage, rec.UsageDoubt)
 		}
-		if want := model.Price.CostUSD(rec.Usage); math.Abs(rec.CostUSD-want) > 1e-12 {
+		want := model.Price.CostUSD(rec.Usage)
+		if c.isDoubted {
+			want = ledger.usd
+		}
+		if math.Abs(rec.CostUSD-want) > 1e-12 {
 			t.Errorf("%s: %v USD, want %v", name, rec.CostUSD, want)
 		}
 	}

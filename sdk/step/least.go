@@ -98,9 +98,13 @@ func (c *textCount) addPrompt(messages []sdk.Message) {
 	}
 }
 
-// addAnswer adds an answer without its reasoning, of which some APIs show a summary.
-func (c *textCount) addAnswer(a *sdk.Answer) {
+// addAnswer adds an answer, and its reasoning where the server reports none: the summary of
+// one that it reports may be longer.
+func (c *textCount) addAnswer(a *sdk.Answer, hasReasoning bool) {
 	c.add(a.Text)
+	if !hasReasoning {
+		c.add(a.Reasoning)
+	}
 	for i := range a.ToolCalls {
 		c.add(a.ToolCalls[i].Arguments)
 	}
@@ -128,8 +132,8 @@ func (d *demand) raise(u *sdk.Usage, prompt []sdk.Message, a *sdk.Answer) (doubt
 		in.addPrompt(prompt)
 	}
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
-	if out.addAnswer(a); out.mayExceed(output) {
-		out.addAnswer(a)
+	if out.addAnswer(a, u.ReasoningTokens > 0); out.mayExceed(output) {
+		out.addAnswer(a, u.ReasoningTokens > 0)
 	}
 	if n := in.least(d.input); n > input {
 		u.InputTokens += int(n - input)

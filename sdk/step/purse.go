@@ -82,10 +82,9 @@ func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 		}
 		return d.usd
 	}
-	if d.refute(a.Usage, a) != "" {
+	if d.refute(a.Usage, a) != "" || d.raise(&a.Usage, nil, a) != "" {
 		a.CostUSD = d.usd
 	} else {
-		d.raise(&a.Usage, nil, a)
 		a.CostUSD = d.price.CostUSD(a.Usage)
 	}
 	return a.CostUSD

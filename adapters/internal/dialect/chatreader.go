@@ -306,7 +306,7 @@ func (s *chatReader) choice(in gjson.Result) error {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
 	c := s.choices[at]
-	c.stop = cmp.Or(finish.Str, c.stop)
+	s.endChoice(c.replyChoice, finish.Str)
 	var probs []sdk.TokenLogProb
 	if logProbs.IsObject() {
 		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
@@ -417,6 +417,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 		}
 	}
 	call := &c.calls[at]
+	s.isUsageOld = true
 	piece := middleware.ToolDelta{Index: at, Arguments: arguments}
 	if call.ID == "" {
 		call.ID, piece.ID = id, id

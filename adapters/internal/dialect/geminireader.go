@@ -108,7 +108,7 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 		return nil
 	}
 	if in.FinishReason != "FINISH_REASON_UNSPECIFIED" {
-		c.stop = cmp.Or(in.FinishReason, c.stop)
+		s.endChoice(c, in.FinishReason)
 	}
 	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
 	for i, t := range in.LogProbs.Chosen {

@@ -131,7 +131,7 @@ func (s *messagesReader) close(in *messagesReply) {
 		}
 	}
 	if u.OutputTokens+u.ReasoningTokens != 0 {
-		to.OutputTokens, to.ReasoningTokens = u.OutputTokens, u.ReasoningTokens
+		to.OutputTokens, to.ReasoningTokens, s.isUsageOld = u.OutputTokens, u.ReasoningTokens, false
 	}
 	to.HostedCalls = max(to.HostedCalls, u.HostedCalls)
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
@@ -199,7 +199,7 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	b := &blockReply{kind: stringOf(members["type"]), members: members}
 	unknown := knownOfReplyBlock.members(gjson.ParseBytes(raw))
 	b.hasUnknown = unknown != nil
-	s.blocks, s.last = append(s.blocks, b), textPiece{}
+	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
 	c := s.choice(0)
 	c.coverText()
 	switch b.kind {
@@ -304,6 +304,7 @@ func (s *messagesReader) finish(b *blockReply) error {
 }
 
 func (s *messagesReader) End(bool) error {
+	s.dropOldUsage()
 	for _, b := range s.blocks {
 		if err := s.finish(b); err != nil {
 			return err

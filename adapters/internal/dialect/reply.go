@@ -81,8 +81,17 @@ type Reply struct {
 	Extra middleware.Extra
 
 	choices []*replyChoice
-	// isUsageOld says that more of the answer came after what was said of its usage.
+	// isUsageOld is set where more of the answer, or its end, came after what was said of
+	// its usage: nobody knows what it did until then.
 	isUsageOld bool
+}
+
+// endChoice takes in why a choice has ended, "" where it has not.
+func (r *Reply) endChoice(c *replyChoice, stop string) {
+	if stop != "" && c.stop == "" {
+		r.isUsageOld = true
+	}
+	c.stop = cmp.Or(stop, c.stop)
 }
 
 // dropOldUsage forgets what was said of the output of an answer that went on.
@@ -144,6 +153,7 @@ func (c *replyChoice) coverText() {
 
 func (r *Reply) addCall(i int, id, name, arguments string) error {
 	c := r.choice(i)
+	r.isUsageOld = true
 	call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
 	c.coverText()
 	c.calls, c.parts = append(c.calls, call), append(c.parts, call)

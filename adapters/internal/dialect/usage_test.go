@@ -83,16 +83,24 @@ func TestUsageBeforeTheRestOfAnAnswer(t *testing.T) {
 	const chatFirst, chatLast = `{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":60,"completion_tokens":1}}`, `{"choices":[],"usage":{"prompt_tokens":60,"completion_tokens":9}}`
 	const geminiFirst, geminiText = `{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":1}}`, `{"candidates":[{"content":{"parts":[{"text":"more"}]},"finishReason":"STOP"}]}`
 	const geminiLast = `{"candidates":[{"content":{"parts":[{"text":"more"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":9}}`
+	const chatEndUsage = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":9}}`
+	const geminiEnd = `{"candidates":[{"content":{"parts":[]},"finishReason":"STOP"}]}`
+	const messagesStart, messagesStop = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1}}}`, `{"type":"message_stop"}`
+	const messagesDelta, messagesBlock = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":1}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}`
 	for name, c := range map[string]struct {
 		reader func(*Reply) Reader
 		events []string
 		want   int
 	}{
-		"chat, at first":   {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd}, 0},
-		"chat, at last":    {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd, chatLast}, 9},
-		"chat, each":       {chat{}.Reader, []string{chatText, chatFirst, chatEnd}, 1},
-		"gemini, at first": {gemini{}.Reader, []string{geminiFirst, geminiText}, 0},
-		"gemini, each":     {gemini{}.Reader, []string{geminiFirst, geminiLast}, 9},
+		"chat, at first":          {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd}, 0},
+		"chat, at last":           {chat{}.Reader, []string{chatFirst, chatText, chatText, chatEnd, chatLast}, 9},
+		"chat, in the middle":     {chat{}.Reader, []string{chatText, chatFirst, chatEnd}, 0},
+		"chat, its only text":     {chat{}.Reader, []string{chatFirst, chatEnd}, 0},
+		"chat, at the end":        {chat{}.Reader, []string{chatText, chatEndUsage}, 9},
+		"gemini, its only text":   {gemini{}.Reader, []string{geminiFirst, geminiEnd}, 0},
+		"messages, in the middle": {messages{}.Reader, []string{messagesStart, messagesDelta, messagesBlock, messagesStop}, 0},
+		"gemini, at first":        {gemini{}.Reader, []string{geminiFirst, geminiText}, 0},
+		"gemini, each":            {gemini{}.Reader, []string{geminiFirst, geminiLast}, 9},
 	} {
 		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
 		read := c.reader(r)

@@ -65,14 +65,14 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if stream.shown { // two calls at once show nothing, and may not both write
 		c.live = true
 	}
-	return c.answer(resp, d), nil
+	return c.answer(resp, d, &s.Model.Price), nil
 }
 
 // failure is what a failed call cost and what may be done about it.
 func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
 	failed := classify(err, d.name(s.Model))
 	failed.Deployment = d.Name
-	failed.Usage = failedUsage(resp, err, c, stream)
+	failed.Usage = c.withSearch(failedUsage(resp, err, c, stream), d)
 	failed.Billed = mayBeBilled(err)
 	// A reader who has seen a part, or has gone, is not given another model's answer.
 	if stream.shown || stream.refused != nil {
@@ -212,7 +212,7 @@ func responseFault(resp *llms.ContentResponse, k kind, streamed bool) error {
 	return nil
 }
 
-func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
+func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *sdk.Answer {
 	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
 		resp = mergeChoices(resp)
 	}
@@ -220,10 +220,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	first := resp.Choices[0]
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
-		Deployment: d.Name, Raw: resp, Usage: usageOf(resp), NotSent: c.unsent,
-	}
-	if _, searches := c.params.Extra["web_search_options"]; searches && d.speaks(DialectChat) && a.Usage != (sdk.Usage{}) {
-		a.Usage.HostedCalls = max(a.Usage.HostedCalls, 1) // such models search for each answer, and do not say so
+		Deployment: d.Name, Raw: resp, Usage: c.withSearch(usageOf(resp), d), NotSent: c.unsent,
 	}
 	calls := first.ToolCalls
 	for _, choice := range resp.Choices[1:] {
@@ -232,7 +229,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	if x := ExtraOf(first); x != nil {
 		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
 		a.LogProbs, a.NotSent = x.LogProbs, slices.Concat(c.unsent, x.NotSent)
-		a.PriceFactor = c.servedFactor(d, x.ServiceTier)
+		a.PriceFactor = c.servedFactor(d, p, x)
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
@@ -290,6 +287,15 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 		resp.Choices[i] = &own
 	}
 	return resp
+}
+
+// withSearch counts a search in usage that was reported, where the caller wants searches in
+// chat completions: such models search for each answer, and do not say so.
+func (c *call) withSearch(u sdk.Usage, d *deployment) sdk.Usage {
+	if _, searches := c.params.Extra["web_search_options"]; searches && d.speaks(DialectChat) && u != (sdk.Usage{}) {
+		u.HostedCalls = max(u.HostedCalls, 1)
+	}
+	return u
 }
 
 // failedUsage is what a failed call has used as far as anybody knows: a stream

@@ -16,8 +16,8 @@ const KeyExtra = "extra"
 type Extra struct {
 	// ID is the answer's, RequestID the one of the request, for the provider's support.
 	ID, RequestID string
-	// Served is the model that the provider says it used.
-	Served, Fingerprint, ServiceTier string
+	// Served is the model that the provider says it used, Speed Anthropic's word for how fast.
+	Served, Fingerprint, ServiceTier, Speed string
 	// Created is when, in Unix seconds; 0 is unknown.
 	Created int64
 	// StopReason is the provider's own word, StopSequence the stop word that was met.

@@ -176,6 +176,14 @@ func (t *target) speaksDialect(dialect Dialect) bool {
 }
 
 func (d *deployment) speaks(dialect Dialect) bool {
-	s, ok := d.llm.(NativeModel)
-	return ok && s.Dialect() == dialect
+	_, ok := d.llm.(NativeModel)
+	return ok && d.dialect() == dialect
+}
+
+// dialect returns the API that the deployment is asked by, "" where that is a client's own.
+func (d *deployment) dialect() Dialect {
+	if s, ok := d.llm.(NativeModel); ok {
+		return s.Dialect()
+	}
+	return ""
 }

@@ -221,7 +221,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"compacted, in capitals": {extra("context_management", `{"edits":[{"type":"COMPACT_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
 		"a compacted context":    {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
 		"a stored prompt":        {middleware.Params{Extra: map[string]json.RawMessage{"cachedContent": []byte(`"c/1"`)}, Dialect: middleware.DialectGemini}, bytes(5) + prompt + answer + context},
-		"priority":               {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
+		"priority":               {middleware.Params{ServiceTier: "priority"}, 2.5 * (prompt + answer)},
 		"flex":                   {middleware.Params{ServiceTier: "flex"}, prompt + answer},
 		"fast, in one country":   {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}, Dialect: middleware.DialectAnthropic}, 6.6 * (bytes(10) + prompt + answer)},
 		"kept for an hour":       {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
@@ -230,7 +230,9 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"another model":          {extra("models", `["dear/one"]`), prompt + answer},
 		"one of a contract":      {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectAnthropic}, prompt + answer},
 		"one without tiers":      {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectOllama}, prompt + answer},
-		"an unknown tier":        {middleware.Params{ServiceTier: "ultrafast"}, prompt + answer},
+		"the fastest tier":       {middleware.Params{ServiceTier: "ultrafast"}, 6 * (prompt + answer)},
+		"an unknown tier":        {middleware.Params{ServiceTier: "warp"}, prompt + answer}, // it is not sent
+		"two tiers":              {middleware.Params{ServiceTier: "default", Extra: map[string]json.RawMessage{"serviceTier": []byte(`"PRIORITY"`)}, Dialect: middleware.DialectGemini}, 2.5 * (bytes(10) + prompt + answer)},
 	} {
 		c.LLM = &modelOf{nativeModel{resp: text("fine")}, tt.params.Dialect}
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -123,19 +124,41 @@ func TestTiersOfAnUnknownPrice(t *testing.T) {
 func TestTheTierThatWasServed(t *testing.T) {
 	for _, c := range []struct {
 		asked, served string
+		factor        float64 // of the model's faster tier
 		want          float64 // times the price
-	}{{"", "priority", 2}, {"priority", "priority", 2}, {"priority", "default", 1}, {"", "default", 1}, {"priority", "novel", 2}, {"priority", "", 2}} {
+	}{
+		{"", "priority", 2, 2}, {"priority", "priority", 2, 2}, {"priority", "default", 2, 1}, {"", "default", 2, 1}, {"priority", "novel", 2, 2}, {"priority", "", 2, 2},
+		{"", "priority", 0, 2.5}, {"fast", "", 0, 2.5}, {"ultrafast", "", 0, 6}, {"", "ultrafast", 2, 6}, {"ultrafast", "default", 0, 1}, {"ultrafast", "fast", 2, 2}, {"unheard-of", "", 0, 6},
+	} {
 		resp := text("fine")
 		resp.Choices[0].GenerationInfo = map[string]any{"InputTokens": 1000, "OutputTokens": 100, middleware.KeyExtra: &middleware.Extra{ServiceTier: c.served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
 		candidate := small(&nativeModel{resp: resp})
-		candidate.Model.Price = sdk.Price{Input: 10, Output: 20}
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: c.factor}
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}})
 		answer, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{ServiceTier: c.asked}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := answer.Choices[0].GenerationInfo["stepfall.cost_usd"], c.want*0.012; got != want {
+		if got, want := answer.Choices[0].GenerationInfo["stepfall.cost_usd"], c.want*0.012; math.Abs(got.(float64)-want) > 1e-9 {
 			t.Errorf("asked for %q, served %q: %v USD, want %v", c.asked, c.served, got, want)
+		}
+	}
+}
+
+// Anthropic's fast mode costs what the answer says of its speed.
+func TestTheSpeedThatWasServed(t *testing.T) {
+	for served, want := range map[string]float64{"": 2, "fast": 2, "standard": 1} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{ServiceTier: "priority", Speed: served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+		candidate := small(&modelOf{nativeModel{resp: resp}, middleware.DialectAnthropic})
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20, FastFactor: 2}
+		answer, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), human("q"),
+			middleware.WithParams(middleware.Params{Dialect: middleware.DialectAnthropic, Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := middleware.TotalsOf(answer.Choices[0]).CostUSD; math.Abs(got-want*0.012) > 1e-9 {
+			t.Errorf("served %q: %v USD, want %v", served, got, want*0.012)
 		}
 	}
 }

@@ -112,63 +112,99 @@ func isKeptLong(raw json.RawMessage) bool {
 	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 
-// What requests pay more than a model's prices: OpenAI's fast (once priority) and Google's priority tier
-// twice, Anthropic's fast mode six times, its inference in one country a tenth more, and
-// what is kept for an hour twice the price of input. What is "auto" is the operator's setting.
+// What requests pay more than a model's prices, by the value of a member. A faster tier costs
+// the model's FastFactor, and where the catalogue states none the dearest of its kind: GPT-5.5's
+// priority tier (https://openai.com/api-fast-mode/), GPT-6 Astra's ultrafast one
+// (https://developers.openai.com/api/docs/guides/ultrafast-mode), Claude Opus 4.6's fast mode
+// (https://platform.claude.com/docs/en/build-with-claude/fast-mode). What is "auto" is the
+// operator's setting, "scale" and "standard_only" a contract's.
 var (
-	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "fast": 2, "flex": 1, "on_demand": 1, "standard": 1, "standard_only": 1, "priority": 2}
-	speeds       = map[string]float64{"": 1, "standard": 1, "fast": 6}
+	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "fast": 2.5, "flex": 1, "on_demand": 1, "priority": 2.5, "scale": 1, "standard": 1, "standard_only": 1, "ultrafast": dearestFactor}
+	speeds       = map[string]float64{"": 1, "standard": 1, "fast": dearestFactor}
 	// countedValues are the members whose values are known, with their factors.
 	countedValues = map[string]map[string]float64{"service_tier": serviceTiers, "serviceTier": serviceTiers, "speed": speeds}
 )
 
 const (
+	// dearestFactor is what the dearest tier of any model costs, and one that is not known.
+	dearestFactor = 6
+	// countryFactor is Anthropic's for inference in one country, hourFactor what is kept for an
+	// hour costs more than input.
 	countryFactor = 1.1
 	hourFactor    = 2
 )
 
+// tierFactor returns by how much a value of a member that names tiers multiplies the prices p.
+func tierFactor(tiers map[string]float64, p *sdk.Price, value string) float64 {
+	value = strings.ToLower(value)
+	factor, isKnown := tiers[value]
+	switch {
+	case !isKnown:
+		return dearestFactor
+	case value == "fast" || value == "priority":
+		return cmp.Or(p.FastFactor, factor)
+	}
+	return factor
+}
+
+// askedTier returns the factor of the service tier that a model of an API is asked for, the
+// dearest of several. Ollama has none, and Anthropic none that a request may choose to pay more
+// for.
+func (c *call) askedTier(own Dialect, p *sdk.Price) float64 {
+	if own == DialectOllama || own == DialectAnthropic {
+		return 1
+	}
+	factor := tierFactor(serviceTiers, p, c.params.ServiceTier)
+	if own == c.params.Dialect {
+		for _, name := range [...]string{"service_tier", "serviceTier"} {
+			factor = max(factor, tierFactor(serviceTiers, p, jsonText(c.params.Extra[name])))
+		}
+	}
+	return factor
+}
+
+// askedSpeed returns the factor of the speed that a model of an API is asked for.
+func (c *call) askedSpeed(own Dialect, p *sdk.Price) float64 {
+	if own != c.params.Dialect {
+		return 1
+	}
+	return tierFactor(speeds, p, jsonText(c.params.Extra["speed"]))
+}
+
 // servedFactor returns how many times dearer than what was asked for the tier is that a model
 // says it took, or 0 where that is not known.
-func (c *call) servedFactor(d *deployment, tier string) float64 {
-	native, ok := d.llm.(NativeModel)
-	served := serviceTiers[strings.ToLower(tier)]
-	if !ok || tier == "" || served == 0 || native.Dialect() == DialectAnthropic { // whose priority is a contract's
+func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
+	served, asked, tiers := x.ServiceTier, c.askedTier, serviceTiers
+	if d.speaks(DialectAnthropic) { // its service tiers are a contract's
+		served, asked, tiers = x.Speed, c.askedSpeed, speeds
+	}
+	if served == "" || !isPriced(tiers, served) {
 		return 0
 	}
-	asked := c.params.ServiceTier
-	if native.Dialect() == c.params.Dialect {
-		asked = cmp.Or(asked, jsonText(c.params.Extra["service_tier"]), jsonText(c.params.Extra["serviceTier"]))
-	}
-	return served / max(1, serviceTiers[strings.ToLower(asked)])
+	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
 }
 
 // tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
-// in one API's own form changes only the prices of models that are asked by it. Ollama has no
-// tiers, and Anthropic none that a request may choose to pay more for.
+// in one API's own form changes only the prices of models that are asked by it.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly := c.size.hourly
-	value := func(name string) string { return strings.ToLower(jsonText(c.params.Extra[name])) }
-	tier := max(1, serviceTiers[strings.ToLower(c.params.ServiceTier)])
-	factor := max(1, serviceTiers[value("service_tier")], serviceTiers[value("serviceTier")]) * max(1, speeds[value("speed")])
-	if place := value("inference_geo"); place != "" && place != "global" {
-		factor *= countryFactor
+	hourly, country, extra := c.size.hourly, 1.0, c.params.Extra
+	if place := strings.ToLower(jsonText(extra["inference_geo"])); place != "" && place != "global" {
+		country = countryFactor
 	}
-	for _, raw := range c.params.Extra {
+	for _, raw := range extra {
 		hourly = hourly || isKeptLong(raw)
 	}
 	for _, raw := range c.params.RawTools {
 		hourly = hourly || isKeptLong(raw)
 	}
-	if tier == 1 && factor == 1 && !hourly {
+	if c.params.ServiceTier == "" && extra["service_tier"] == nil && extra["serviceTier"] == nil && extra["speed"] == nil && country == 1 && !hourly {
 		return nil
 	}
 	return func(i int, p sdk.Price) sdk.Price {
-		t, times := &c.m.targets[i], 1.0
-		if t.speaksDialect(c.params.Dialect) {
-			times = factor
-		}
-		if !t.speaksDialect(DialectOllama) && !t.speaksDialect(DialectAnthropic) {
-			times *= tier
+		own := c.m.targets[i].deployments[0].dialect()
+		times := c.askedTier(own, &p) * c.askedSpeed(own, &p)
+		if own == c.params.Dialect {
+			times *= country
 		}
 		if hourly {
 			p.CacheWrite = max(p.CacheWrite, hourFactor*p.Input)

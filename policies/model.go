@@ -89,6 +89,8 @@ type Price struct {
 	LongContextInputFactor float64 `policy:"long_context_input_factor" min:"0" json:"long_context_input_factor,omitempty"`
 	// By how much those of the answer are multiplied then; 2 when absent.
 	LongContextOutputFactor float64 `policy:"long_context_output_factor" min:"0" json:"long_context_output_factor,omitempty"`
+	// By how much the prices are multiplied on the provider's faster tier (`service_tier` of `fast` or `priority`, Anthropic's `speed` of `fast`); the dearest known when absent.
+	FastFactor float64 `policy:"fast_factor" min:"1" json:"fast_factor,omitempty"`
 	// Fee of each request, in US dollars.
 	RequestUSD float64 `policy:"request_usd" min:"0" json:"request_usd,omitempty"`
 	// Fee of each use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent. Caps reserve it for each use that the request allows.
@@ -191,7 +193,7 @@ func (m *Model) SDK() sdk.Model {
 func (p Price) SDK() sdk.Price {
 	s := sdk.Price{
 		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning,
-		RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD,
+		FastFactor: p.FastFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD,
 	}
 	if p.LongContextTokens > 0 {
 		s.Long = sdk.LongContext{Tokens: p.LongContextTokens, InputFactor: cmp.Or(p.LongContextInputFactor, 2), OutputFactor: cmp.Or(p.LongContextOutputFactor, 2)}

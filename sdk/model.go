@@ -38,6 +38,8 @@ type Price struct {
 	Reasoning   float64 `json:"reasoning_usd_per_million,omitempty"`
 	// Long is what prompts cost that are longer than most.
 	Long LongContext `json:"long_context,omitzero"`
+	// FastFactor is by how much the provider's faster tier multiplies the prices; 0 is unknown.
+	FastFactor float64 `json:"fast_factor,omitempty"`
 	// RequestUSD is charged for each request, HostedCallUSD for each use of a tool that
 	// the provider runs, such as a search; both in US dollars.
 	RequestUSD    float64 `json:"request_usd,omitempty"`

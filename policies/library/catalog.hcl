@@ -1,6 +1,8 @@
 # Facts about models that can be asked: prices in US dollars per million tokens,
 # limits in tokens. Prices change: each entry says when it was right and where it
 # is from. A policy changes an entry, or adds one, by a catalog block of its own.
+# Faster tiers: https://openai.com/api-fast-mode/, https://platform.claude.com/docs/en/build-with-claude/fast-mode,
+# and at most twice the price at Google, https://ai.google.dev/gemini-api/docs/pricing.
 
 catalog "openai/gpt-4o" {
   as_of             = "2025-08-07"
@@ -12,6 +14,7 @@ catalog "openai/gpt-4o" {
     input_usd_per_million        = 2.5
     cached_input_usd_per_million = 1.25
     output_usd_per_million       = 10
+    fast_factor                  = 1.7
   }
 }
 
@@ -25,6 +28,7 @@ catalog "openai/gpt-4o-mini" {
     input_usd_per_million        = 0.15
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 0.6
+    fast_factor                  = 1.67
   }
 }
 
@@ -38,6 +42,7 @@ catalog "openai/gpt-4.1" {
     input_usd_per_million        = 2
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 8
+    fast_factor                  = 1.75
   }
 }
 
@@ -51,6 +56,7 @@ catalog "openai/gpt-4.1-mini" {
     input_usd_per_million        = 0.4
     cached_input_usd_per_million = 0.1
     output_usd_per_million       = 1.6
+    fast_factor                  = 1.75
   }
 }
 
@@ -64,6 +70,7 @@ catalog "openai/gpt-4.1-nano" {
     input_usd_per_million        = 0.1
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 0.4
+    fast_factor                  = 2
   }
 }
 
@@ -77,6 +84,7 @@ catalog "openai/gpt-5" {
     input_usd_per_million        = 1.25
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
+    fast_factor                  = 2
   }
 }
 
@@ -90,6 +98,7 @@ catalog "openai/gpt-5-mini" {
     input_usd_per_million        = 0.25
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 2
+    fast_factor                  = 1.8
   }
 }
 
@@ -116,6 +125,7 @@ catalog "openai/o4-mini" {
     input_usd_per_million        = 1.1
     cached_input_usd_per_million = 0.275
     output_usd_per_million       = 4.4
+    fast_factor                  = 1.82
   }
 }
 
@@ -224,6 +234,7 @@ catalog "openai/gpt-5.1" {
     input_usd_per_million        = 1.25
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
+    fast_factor                  = 2
   }
 }
 
@@ -237,6 +248,7 @@ catalog "openai/gpt-5.2" {
     input_usd_per_million        = 1.75
     cached_input_usd_per_million = 0.175
     output_usd_per_million       = 14
+    fast_factor                  = 2
   }
 }
 
@@ -251,6 +263,7 @@ catalog "openai/gpt-5.4" {
     input_usd_per_million        = 2.5
     cached_input_usd_per_million = 0.25
     output_usd_per_million       = 15
+    fast_factor                  = 2
   }
 }
 
@@ -264,6 +277,7 @@ catalog "openai/gpt-5.4-mini" {
     input_usd_per_million        = 0.75
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 4.5
+    fast_factor                  = 2
   }
 }
 
@@ -290,6 +304,7 @@ catalog "openai/gpt-5.5" {
     input_usd_per_million        = 5
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 30
+    fast_factor                  = 2.5
   }
 }
 
@@ -318,6 +333,7 @@ catalog "anthropic/claude-opus-4-6" {
     cached_input_usd_per_million = 0.5
     cache_write_usd_per_million  = 6.25
     output_usd_per_million       = 25
+    fast_factor                  = 6
   }
 }
 
@@ -346,6 +362,7 @@ catalog "anthropic/claude-opus-4-8" {
     cached_input_usd_per_million = 0.5
     cache_write_usd_per_million  = 6.25
     output_usd_per_million       = 25
+    fast_factor                  = 2
   }
 }
 
@@ -360,6 +377,7 @@ catalog "gemini/gemini-2.5-pro" {
     input_usd_per_million        = 1.25
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
+    fast_factor                  = 2
   }
 }
 
@@ -373,6 +391,7 @@ catalog "gemini/gemini-2.5-flash" {
     input_usd_per_million        = 0.3
     cached_input_usd_per_million = 0.03
     output_usd_per_million       = 2.5
+    fast_factor                  = 2
   }
 }
 
@@ -386,6 +405,7 @@ catalog "gemini/gemini-2.5-flash-lite" {
     input_usd_per_million        = 0.1
     cached_input_usd_per_million = 0.01
     output_usd_per_million       = 0.4
+    fast_factor                  = 2
   }
 }
 
@@ -398,6 +418,7 @@ catalog "gemini/gemini-3.5-flash" {
   price {
     input_usd_per_million  = 1.5
     output_usd_per_million = 9
+    fast_factor            = 2
   }
 }
 

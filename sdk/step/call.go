@@ -201,7 +201,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		ended = nil
 	}
 	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
-		answer.Usage = r.estimateUsage(answer)
+		answer.Usage = r.estimateUsage(answer, most)
 	} else if ended != nil {
 		rec.UsageDoubt = most.raise(&answer.Usage, r.billedPrompt(most), answer)
 	}

@@ -129,7 +129,7 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
 	case u.HostedCalls > d.hostedCalls:
 		return fmt.Sprintf("%d uses of the provider's tools are reported of a request that can cause %d", u.HostedCalls, d.hostedCalls)
-	case answer != nil && (u.Estimated || u == (sdk.Usage{})):
+	case answer != nil && (u.Estimated || u == (sdk.Usage{HostedCalls: u.HostedCalls})):
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
 		return "no output tokens are reported beside an answer"
@@ -137,14 +137,15 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	return ""
 }
 
-// estimateUsage estimates what a call has used by the length of what went in and came out.
-func (r *run) estimateUsage(a *sdk.Answer) sdk.Usage {
+// estimateUsage estimates what a call has used by the length of what went in and came out. The
+// uses of tools are counted in what came, up to those that most allows.
+func (r *run) estimateUsage(a *sdk.Answer, most *demand) sdk.Usage {
 	const perToken = 4 // bytes
 	in := r.q.InputTokens
 	if in == 0 {
 		in = (r.req.PromptBytes + perToken - 1) / perToken
 	}
-	return sdk.Usage{InputTokens: in, OutputTokens: (answerBytes(a) + perToken - 1) / perToken, Estimated: true}
+	return sdk.Usage{InputTokens: in, OutputTokens: (answerBytes(a) + perToken - 1) / perToken, HostedCalls: min(max(a.Usage.HostedCalls, 0), most.hostedCalls), Estimated: true}
 }
 
 // answerBytes is the length of all that a model wrote.

@@ -135,6 +135,7 @@ func (s *messagesReader) close(in *messagesReply) {
 	}
 	to.HostedCalls = max(to.HostedCalls, u.HostedCalls)
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
+	s.Extra.Speed = cmp.Or(v.Get("speed").Str, s.Extra.Speed)
 }
 
 var errNoBlock = errors.New("a block that is none, or a piece of one that has not begun")

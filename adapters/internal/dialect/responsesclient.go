@@ -310,6 +310,9 @@ func (it *outputItem) isBilled(raw json.RawMessage) bool {
 	switch it.Type {
 	case "file_search_call", "code_interpreter_call":
 		return true
+	case "shell_call": // one in a container, not the client's own
+		environment := gjson.GetBytes(raw, "environment.type").Str
+		return environment != "" && environment != "local"
 	case "web_search_call":
 		action := gjson.GetBytes(raw, "action.type").Str
 		return action == "" || action == "search"
@@ -341,6 +344,16 @@ func (s *responsesReader) Whole(data []byte) error {
 		x.Created = int64(n)
 	}
 	x.Usage = responsesUsage.read(gjson.ParseBytes(in.Usage))
+	items := make([]outputItem, len(in.Output))
+	for i, raw := range in.Output {
+		var err error
+		if items[i], err = readItem(raw); err != nil {
+			return err
+		}
+		if items[i].isBilled(raw) { // also where the answer failed after it
+			x.Usage.HostedCalls++
+		}
+	}
 	if in.Error != nil {
 		return ServerError(data)
 	}
@@ -348,11 +361,8 @@ func (s *responsesReader) Whole(data []byte) error {
 		return middleware.ErrEmptyResponse
 	}
 	c := s.choice(0)
-	for _, raw := range in.Output {
-		it, err := readItem(raw)
-		if err != nil {
-			return err
-		}
+	for i, raw := range in.Output {
+		it := &items[i]
 		if it.Type == "function_call" {
 			if p := it.members(raw); p != nil {
 				c.parts = append(c.parts, *p)
@@ -373,10 +383,7 @@ func (s *responsesReader) Whole(data []byte) error {
 			c.refusal.WriteString(one.Refusal)
 			c.logProbs = append(c.logProbs, logProbsOf(one.LogProbs)...)
 		}
-		if it.isBilled(raw) {
-			x.Usage.HostedCalls++
-		}
-		c.addPart(s.part(&it, raw))
+		c.addPart(s.part(it, raw))
 	}
 	c.isSpecial, c.word = true, "stop"
 	switch {

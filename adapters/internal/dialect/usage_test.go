@@ -18,7 +18,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 	}{
 		"chat":      {chat{}.Reader, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"num_sources_used":3}}`, 3},
 		"messages":  {messages{}.Reader, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1,"server_tool_use":{"web_search_requests":2}}}`, 2},
-		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 2},
+		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3},
 		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
 	} {
 		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}

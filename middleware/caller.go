@@ -222,6 +222,10 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
 		Deployment: d.Name, Raw: resp, Usage: c.withSearch(usageOf(resp), d), NotSent: c.unsent,
 	}
+	switch d.dialect() {
+	case DialectResponses, DialectAnthropic, DialectGemini:
+		a.ListsHostedCalls = true
+	}
 	calls := first.ToolCalls
 	for _, choice := range resp.Choices[1:] {
 		a.Choices = append(a.Choices, choice.Content)

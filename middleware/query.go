@@ -54,7 +54,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	}
 	q := &c.query
 	*q = sdk.Query{
-		ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
+		ID: info.QueryID, Group: info.Group, Run: m.c.Redact.Text(info.Run), Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
 		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.given.MaxTokens,
 	}
 	switch s := c.params.Schema; {

@@ -18,10 +18,13 @@ import (
 )
 
 // worst is a ledger that keeps what was reserved, and refuses nothing.
-type worst struct{ usd []float64 }
+type worst struct {
+	usd []float64
+	run string
+}
 
-func (w *worst) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
-	w.usd = append(w.usd, usd)
+func (w *worst) Reserve(_ context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
+	w.usd, w.run = append(w.usd, usd), q.Run
 	return w, nil
 }
 
@@ -461,6 +464,17 @@ func TestASchemaIsToldAfterTheSystemsWords(t *testing.T) {
 		})
 		if told != c.at || len(r.messages) != len(c.messages)+1 {
 			t.Errorf("of %d messages the schema is number %d, want %d", len(r.messages), told, c.at)
+		}
+	}
+}
+
+// A run that is named by a key has its account by another name.
+func TestRunsAreNotNamedByKeys(t *testing.T) {
+	for name, want := range map[string]string{"sk-proj-planted0123456789": "[redacted]", "nightly": "nightly"} {
+		w := &worst{}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("fine"))}, Step: step.Config{Ledger: w}})
+		if _, err := m.GenerateContent(middleware.WithInfo(t.Context(), middleware.Info{Run: name}), human("q")); err != nil || w.run != want {
+			t.Errorf("the account is of the run %q, want %q; %v", w.run, want, err)
 		}
 	}
 }

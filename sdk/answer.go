@@ -14,8 +14,11 @@ type Answer struct {
 	CostUSD    float64        `json:"cost_usd"`
 	// PriceFactor is how many times dearer the answer was than what was asked for, as where a
 	// server says that it took a faster tier. 0 is 1.
-	PriceFactor float64       `json:"-"`
-	Latency     time.Duration `json:"latency_ns"`
+	PriceFactor float64 `json:"-"`
+	// ListsHostedCalls is set where the answer says how often the provider's tools ran, also
+	// where that is never: then no more of them are billed than its usage counts.
+	ListsHostedCalls bool          `json:"-"`
+	Latency          time.Duration `json:"latency_ns"`
 	// Signals are numbers measured on the answer after it came, by name, for
 	// estimators to use: perplexity, agreement with earlier answers.
 	Signals map[string]float64 `json:"signals,omitempty"`

@@ -106,7 +106,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 				own.Reason = cmp.Or(own.Reason, reasonOf(own.Status))
 				return &own
 			}
-			g.o.Logger.Error("a key could not be looked up", "request", x.ID, "error", g.clean(err.Error()))
+			g.o.Logger.Error("a key could not be looked up", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
 		}
 		x.client = client

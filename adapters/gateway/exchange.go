@@ -124,7 +124,15 @@ func (x *exchange) log() {
 		args = append(args, "left_out", omitted)
 	}
 	if failed {
-		log.Warn("a request failed", append(args, "code", x.Refused.Code, "error", x.Refused.Message)...)
+		args = append(args, "code", x.Refused.Code, "error", x.Refused.Message)
+	}
+	for i, arg := range args { // paths, ids and names of models are the client's
+		if text, ok := arg.(string); ok {
+			args[i] = x.g.clean(text)
+		}
+	}
+	if failed {
+		log.Warn("a request failed", args...)
 		return
 	}
 	log.Debug("a request was answered", args...)

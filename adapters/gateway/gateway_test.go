@@ -372,6 +372,22 @@ func TestPlantedKeysReachNobody(t *testing.T) {
 	}
 }
 
+// What a client writes a key into reaches no log either.
+func TestKeysOfClientsReachNoLog(t *testing.T) {
+	var log strings.Builder
+	h := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "fine", StopReason: "stop"}), Secrets: func() []string { return []string{plantedKey} }, Logger: logTo(&log)})
+	for _, key := range []string{plantedKey, plantedShape} {
+		for _, path := range []string{chatPath, "/v1/" + key, "/v1/models/" + key} {
+			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"model": "`+key+`", "messages": [{"role": "user", "content": "hi"}]}`))
+			r.Header.Set("X-Request-Id", key)
+			h.ServeHTTP(httptest.NewRecorder(), r)
+		}
+	}
+	if n := strings.Count(log.String(), "[redacted]"); n < 10 || strings.Contains(log.String(), "planted") {
+		t.Errorf("the log says\n%s", &log)
+	}
+}
+
 func TestModels(t *testing.T) {
 	h := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small", "org/large")})
 	get := func(path string) (int, string) {

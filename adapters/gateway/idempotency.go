@@ -213,7 +213,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		case ctx.Err() != nil:
 			return nil, clientGone()
 		case err != nil: // a second bill cannot be ruled out
-			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", x.ID, "error", g.clean(err.Error()))
+			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", HeaderIdempotencyKey)
 			r.RetryAfter = waitOutage
 			return nil, r

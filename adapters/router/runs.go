@@ -35,14 +35,15 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 // this process remembers and a store says that knows its runs.
 func (r *Router) HasRun(ctx context.Context, run string) bool {
 	tenant := middleware.InfoFrom(ctx).Tenant
+	s, done := r.use()
+	defer done()
+	run = s.config.Redact.Text(run) // as steps have it
 	r.runs.mu.Lock()
 	isSeen := r.runs.seen[runName{tenant, run}]
 	r.runs.mu.Unlock()
 	if isSeen {
 		return true
 	}
-	s, done := r.use()
-	defer done()
 	for _, one := range append([]Store{r.o.Store}, s.stores...) {
 		if runs, ok := one.(interface {
 			HasRun(ctx context.Context, tenant, run string) bool

@@ -97,6 +97,7 @@ func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	if r.closed.Load() {
 		return fmt.Errorf("reporting a verdict on run %s: %w", run, ErrClosed)
 	}
+	run = s.config.Redact.Text(run) // as steps have it
 	t, err := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
 	if err != nil {
 		return err

@@ -175,7 +175,7 @@ func TestShapesAreHiddenWithoutBeingKnown(t *testing.T) {
 		"postgres://user:" + s + "@host/db", "https://:" + s + "@host/x", "-----BEGIN RSA PRIVATE KEY-----\n" + s + "\n" + s + "\n-----END RSA PRIVATE KEY-----",
 		"-----BEGIN PRIVATE KEY-----\n" + s, "ASIAS3CRETS3CRET1234", "ya29." + s + s, "AWS_SECRET_ACCESS_KEY=" + s + "/" + s, "secretAccessKey: '" + s + "'", "ghr_" + s, "xoxe-1-" + s,
 		"passwd=" + s, "pwd: " + s, `password = "a pass phrase of S3cretS3cret words"`, "GET /v1?key=" + s + "&alt=sse", "Set-Cookie: session=" + s, "token%3D" + s, "api_key%22%3A%22" + s,
-		"invalid_api_key: " + s + " is wrong", "invalid_api_key: Incorrect API key provided: sk-proj-" + s, "params[token]=" + s, "ACCESS TOKEN => token: " + s, "bearer\u00a0" + s,
+		"invalid_api_key: " + s + " is wrong", "invalid_api_key: Incorrect API key provided: sk-proj-" + s, "params[token]=" + s, "ACCESS TOKEN => token: " + s, "bearer\u00a0" + s, "n_sf-" + s + s + s + s,
 	} {
 		if got := r.Text("before " + text + " after"); !strings.Contains(got, redact.Mark) || strings.Contains(strings.ToLower(got), "s3cret") || !strings.HasPrefix(got, "before ") {
 			t.Errorf("%s became %s", text, got)

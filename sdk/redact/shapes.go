@@ -85,7 +85,7 @@ var (
 
 // at returns where the secret stands whose shape begins at i; from is to where none does.
 func (p *shape) at(s string, i int) (from, to int) {
-	if len(s)-i < len(p.begin) || p.word && i > 0 && wordByte(s[i-1]) {
+	if len(s)-i < len(p.begin) || p.word && i > 0 && s[i-1] != '_' && wordByte(s[i-1]) {
 		return i, i
 	}
 	for k := 1; k < len(p.begin); k++ {

@@ -220,7 +220,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent, rec.ShownTokens = answer.NotSent, shownTokens(answer, r.q.InputTokens)
-	if most.hosted > 0 && rec.Usage.HostedCalls == 0 { // servers bill their tools' uses, and not all report them
+	if most.hosted > 0 && rec.Usage.HostedCalls == 0 && !answer.ListsHostedCalls { // it may be billed all the same
 		stands = min(rec.CostUSD+most.hosted, max(rec.CostUSD, most.usd))
 	}
 	if r.cut != nil {

@@ -204,21 +204,23 @@ func TestUnderstatedUsage(t *testing.T) {
 		prompt, text   string
 		choices, limit int
 		reasoning      string
+		logProbs       int
 		usage          sdk.Usage
 		input, output  [2]int // from, to
 		isDoubted      bool
 	}{
-		"honest":            {prose, prose, 1, 0, "", sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
-		"a tenth of both":   {prose, prose, 1, 0, "", sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
-		"cached":            {prose, "ok", 1, 0, "", sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
-		"no prompt at all":  {prose, "ok", 1, 0, "", sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
-		"Chinese":           {chinese, chinese, 1, 0, "", sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
-		"of eight choices":  {"hi", prose, 8, 5000, "", sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
-		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, "", sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
-		"uncounted thought": {"hi", "ok", 1, 0, prose, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{850, 1701}, true},
-		"a long summary":    {"hi", "ok", 1, 0, prose, sdk.Usage{InputTokens: 20, OutputTokens: 1, ReasoningTokens: 64}, [2]int{20, 20}, [2]int{1, 1}, false},
-		"beyond the limit":  {"hi", prose, 1, 50, "", sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},
-		"an API that drops": {"drops" + prose, "ok", 1, 0, "", sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
+		"honest":            {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
+		"a tenth of both":   {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
+		"cached":            {prose, "ok", 1, 0, "", 0, sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
+		"no prompt at all":  {prose, "ok", 1, 0, "", 0, sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
+		"Chinese":           {chinese, chinese, 1, 0, "", 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
+		"of eight choices":  {"hi", prose, 8, 5000, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
+		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, "", 0, sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
+		"uncounted thought": {"hi", "ok", 1, 0, prose, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{850, 1701}, true},
+		"a long summary":    {"hi", "ok", 1, 0, prose, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1, ReasoningTokens: 64}, [2]int{20, 20}, [2]int{1, 1}, false},
+		"log-probabilities": {"hi", strings.Repeat("a", 300), 1, 0, "", 300, sdk.Usage{InputTokens: 20, OutputTokens: 5}, [2]int{20, 20}, [2]int{292, 300}, true},
+		"beyond the limit":  {"hi", prose, 1, 50, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},
+		"an API that drops": {"drops" + prose, "ok", 1, 0, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
 	} {
 		q := query()
 		q.Messages[0].Parts, q.MaxOutputTokens = []sdk.Part{sdk.TextPart(c.prompt)}, c.limit
@@ -226,7 +228,7 @@ func TestUnderstatedUsage(t *testing.T) {
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
 		res, err := e.Run(t.Context(), step.Request{Query: q, PromptBytes: len(c.prompt), Choices: c.choices, DropsInput: strings.HasPrefix(c.prompt, "drops"),
 			Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-				a := &sdk.Answer{Text: c.text, Reasoning: c.reasoning, Usage: c.usage}
+				a := &sdk.Answer{Text: c.text, Reasoning: c.reasoning, Usage: c.usage, LogProbs: make([]sdk.TokenLogProb, c.logProbs)}
 				for range c.choices - 1 {
 					a.Choices = append(a.Choices, c.text)
 				}
@@ -344,21 +346,26 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 		prompt, hosted int
 		usage          sdk.Usage
 		usd            float64 // what the trace says
+		isListed       bool    // the answer lists the uses of tools
 	}{
-		"a fee for each request": {300, 0, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
-		"a long prompt":          {20_000, 0, sdk.Usage{InputTokens: 20_000, OutputTokens: 1000}, 2*0.02 + 1.5*0.01 + 0.02},
-		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02},
-		"searches not reported":  {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
-		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05},
+		"a fee for each request": {300, 0, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, false},
+		"a long prompt":          {20_000, 0, sdk.Usage{InputTokens: 20_000, OutputTokens: 1000}, 2*0.02 + 1.5*0.01 + 0.02, false},
+		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02, false},
+		"searches not reported":  {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, false},
+		"searches offered":       {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02, true},
+		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05, false},
 	} {
 		billed, calls := 0.0, 0
 		ledger := step.NewMemory(step.Caps{RunUSD: usdCap})
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
 		for range 100 {
 			res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: c.prompt, HostedCalls: c.hosted, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-				billed += model.Price.CostUSD(c.usage) + 0.05*float64(c.hosted-c.usage.HostedCalls)
+				billed += model.Price.CostUSD(c.usage)
+				if !c.isListed {
+					billed += 0.05 * float64(c.hosted-c.usage.HostedCalls)
+				}
 				calls++
-				return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
+				return &sdk.Answer{Text: "ok", Usage: c.usage, ListsHostedCalls: c.isListed}, nil
 			})})
 			if err != nil {
 				if !errors.Is(err, sdk.ErrBudgetExhausted) {

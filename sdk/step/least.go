@@ -139,7 +139,8 @@ func (d *demand) raise(u *sdk.Usage, prompt []sdk.Message, a *sdk.Answer) (doubt
 		u.InputTokens += int(n - input)
 		doubt = fmt.Sprintf("%.0f input tokens are reported of a prompt of at least %.0f", input, n)
 	}
-	if n := out.least(d.output); n > output {
+	// Each log-probability is of a token.
+	if n := max(out.least(d.output), min(float64(len(a.LogProbs)-spareTokens), d.output)); n > output {
 		u.OutputTokens += int(n - output)
 		doubt = fmt.Sprintf("%.0f output tokens are reported beside an answer of at least %.0f", output, n)
 	}

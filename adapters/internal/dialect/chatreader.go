@@ -245,7 +245,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknown(in))
 	h := &s.Extra
 	s.news, s.said = 0, middleware.Delta{}
-	hasUsage := false
+	var usage gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "error":
@@ -264,7 +264,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 			h.Created = cmp.Or(int64(v.Float()), h.Created)
 		case "usage":
 			if v.IsObject() {
-				h.Usage, hasUsage = chatUsage.read(v), true
+				usage = v
 			}
 		case "choices":
 			eachOf(v, func(_, choice gjson.Result) bool {
@@ -274,7 +274,9 @@ func (s *chatReader) Event(data []byte) (err error) {
 		}
 		return err == nil
 	})
-	s.isUsageOld = s.isUsageOld && !hasUsage
+	if usage.IsObject() { // also of the choices that stand beside it
+		s.report(chatUsage.read(usage))
+	}
 	if s.news == 1 && err == nil && s.Extra.Raw == nil {
 		s.last.keep(data, s.text, &s.said)
 	}

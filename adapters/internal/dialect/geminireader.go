@@ -81,13 +81,11 @@ func (s *geminiReader) Event(data []byte) error {
 	if !in.CreateTime.IsZero() {
 		x.Created = in.CreateTime.Unix()
 	}
-	if len(in.UsageMetadata) > 0 {
-		hosted := x.Usage.HostedCalls
-		x.Usage = geminiUsage.read(gjson.ParseBytes(in.UsageMetadata))
-		x.Usage.HostedCalls = hosted
-	}
-	if n := len(gjson.GetBytes(data, "candidates.#.groundingMetadata.webSearchQueries|@flatten").Array()); n > 0 {
+	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
+	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
 		x.Usage.HostedCalls = n
+	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
+		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
 	}
 	if f := in.PromptFeedback; f.BlockReason != "" {
 		s.isBlocked = true
@@ -98,7 +96,9 @@ func (s *geminiReader) Event(data []byte) error {
 			return err
 		}
 	}
-	s.isUsageOld = s.isUsageOld && len(in.UsageMetadata) == 0
+	if len(in.UsageMetadata) > 0 { // also of the candidates that stand beside it
+		s.report(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
+	}
 	return nil
 }
 

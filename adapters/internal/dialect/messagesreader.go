@@ -62,6 +62,7 @@ type messagesReader struct {
 	blocks   []*blockReply
 	last     textPiece // of the last block
 	calls    int
+	ran      int // how often the provider ran code
 	hasEnded bool
 }
 
@@ -120,20 +121,13 @@ func (s *messagesReader) close(in *messagesReply) {
 		}
 	}
 	v := gjson.ParseBytes(in.Usage)
-	u, to := messagesUsage.read(v), &s.Extra.Usage
-	// The numbers of a stream are totals; those that do not change are left out.
-	for _, one := range []struct {
-		to   *int
-		from int
-	}{{&to.InputTokens, u.InputTokens}, {&to.CacheWriteTokens, u.CacheWriteTokens}, {&to.CachedInputTokens, u.CachedInputTokens}} {
-		if one.from != 0 {
-			*one.to = one.from
-		}
-	}
-	if u.OutputTokens+u.ReasoningTokens != 0 {
-		to.OutputTokens, to.ReasoningTokens, s.isUsageOld = u.OutputTokens, u.ReasoningTokens, false
-	}
-	to.HostedCalls = max(to.HostedCalls, u.HostedCalls)
+	u, before, isOld := messagesUsage.read(v), s.Extra.Usage, s.isUsageOld
+	u.HostedCalls += s.ran
+	s.report(u)
+	// Of the numbers of a stream those are left out that do not change.
+	to := &s.Extra.Usage
+	to.InputTokens, to.CacheWriteTokens, to.CachedInputTokens = cmp.Or(u.InputTokens, before.InputTokens), cmp.Or(u.CacheWriteTokens, before.CacheWriteTokens), cmp.Or(u.CachedInputTokens, before.CachedInputTokens)
+	s.isUsageOld = isOld && u.OutputTokens+u.ReasoningTokens == 0
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
 	s.Extra.Speed = cmp.Or(v.Get("speed").Str, s.Extra.Speed)
 }
@@ -156,9 +150,8 @@ func (s *messagesReader) Event(data []byte) error {
 	case "error":
 		return ServerError(data)
 	case "message_start":
-		err := s.message(e.Message)
-		s.Extra.Usage.OutputTokens, s.Extra.Usage.ReasoningTokens = 0, 0 // what the answer has used is said at its end
-		return err
+		defer func() { s.isUsageOld = true }() // what the answer has used is said at its end
+		return s.message(e.Message)
 	case "message_delta":
 		e.Delta.Usage = e.Usage
 		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(gjson.ParseBytes(data)))
@@ -204,6 +197,10 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	c := s.choice(0)
 	c.coverText()
 	switch b.kind {
+	case "server_tool_use": // searches are counted in the usage, and fetching costs nothing
+		if strings.HasSuffix(stringOf(members["name"]), "code_execution") {
+			s.ran++
+		}
 	case "tool_use":
 		b.call = s.calls
 		s.calls++

@@ -94,6 +94,16 @@ func (r *Reply) endChoice(c *replyChoice, stop string) {
 	c.stop = cmp.Or(stop, c.stop)
 }
 
+// report takes in what was said of the usage. The counts of a stream are totals: a later
+// one of the output that is smaller leaves something out.
+func (r *Reply) report(u sdk.Usage) {
+	before := r.Extra.Usage
+	u.HostedCalls = max(u.HostedCalls, before.HostedCalls)
+	u.ReasoningTokens = max(u.ReasoningTokens, before.ReasoningTokens)
+	u.OutputTokens = max(u.OutputTokens, before.OutputTokens+before.ReasoningTokens-u.ReasoningTokens)
+	r.Extra.Usage, r.isUsageOld = u, false
+}
+
 // dropOldUsage forgets what was said of the output of an answer that went on.
 func (r *Reply) dropOldUsage() {
 	if r.isUsageOld {

@@ -18,6 +18,8 @@ func TestHostedCallsAreCounted(t *testing.T) {
 	}{
 		"chat":      {chat{}.Reader, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"num_sources_used":3}}`, 3},
 		"messages":  {messages{}.Reader, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1,"server_tool_use":{"web_search_requests":2}}}`, 2},
+		"code":      {messages{}.Reader, `{"type":"message","content":[{"type":"server_tool_use","id":"s","name":"bash_code_execution","input":{}},{"type":"server_tool_use","id":"t","name":"web_fetch","input":{}},{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`, 1},
+		"maps":      {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"groundingChunks":[{"maps":{}},{"maps":{}}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 1},
 		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3},
 		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
 	} {
@@ -60,13 +62,47 @@ func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","usage":{"output_tokens":9}}`: 9} {
 		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
 		read := messages{}.Reader(r)
-		for _, event := range []string{start, end} {
+		for _, event := range []string{start, end, `{"type":"message_stop"}`} {
 			if err := read.Event([]byte(event)); err != nil {
 				t.Fatal(err)
 			}
 		}
+		if err := read.End(true); err != nil {
+			t.Fatal(err)
+		}
 		if u := r.Extra.Usage; u.InputTokens != 60 || u.OutputTokens != want {
 			t.Errorf("%s: %+v, want %d output tokens", end, u, want)
+		}
+	}
+}
+
+// The counts of a stream are totals: one that falls leaves something out.
+func TestCountsThatFall(t *testing.T) {
+	for name, c := range map[string]struct {
+		client Client
+		events []string
+		want   sdk.Usage
+	}{
+		"chat": {chat{}, []string{`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":60,"completion_tokens":900}}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":3}}`}, sdk.Usage{InputTokens: 60, OutputTokens: 900}},
+		"chat, divided at the end": {chat{}, []string{`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":60,"completion_tokens":90}}`,
+			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":50},"completion_tokens_details":{"reasoning_tokens":80}}}`},
+			sdk.Usage{InputTokens: 10, CachedInputTokens: 50, OutputTokens: 20, ReasoningTokens: 80}},
+		"messages": {messages{}, []string{`{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":900}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`}, sdk.Usage{InputTokens: 60, OutputTokens: 900}},
+		"gemini": {gemini{}, []string{`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"usageMetadata":{"promptTokenCount":60,"thoughtsTokenCount":500,"totalTokenCount":560}}`,
+			`{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":50,"totalTokenCount":110}}`},
+			sdk.Usage{InputTokens: 60, OutputTokens: 50, ReasoningTokens: 500}},
+	} {
+		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		read := c.client.Reader(r)
+		for _, event := range c.events {
+			if err := read.Event([]byte(event)); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if err := read.End(true); err != nil || r.Extra.Usage != c.want {
+			t.Errorf("%s: %+v, %v; want %+v", name, r.Extra.Usage, err, c.want)
 		}
 	}
 }

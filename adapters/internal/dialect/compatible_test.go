@@ -64,7 +64,7 @@ func TestCompatibleServers(t *testing.T) {
 			`"messages":[{"content":"hi","role":"user"}]`, []string{"name"}},
 		"a tool without arguments": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{user}, llms.CallOptions{Tools: []llms.Tool{{Function: &llms.FunctionDefinition{Name: "look"}}}}, middleware.Params{},
 			`"parameters":{"properties":{},"type":"object"}`, nil},
-		"xAI":            {"api.x.ai", "grok-4", []llms.MessageContent{user}, llms.CallOptions{StopWords: []string{"x"}}, middleware.Params{ReasoningEffort: "high", PresencePenalty: new(.5)}, `{"messages":[{"content":"hi","role":"user"}],"model":"grok-4"}`, []string{"ReasoningEffort", "PresencePenalty"}},
+		"xAI":            {"api.x.ai", "grok-4", []llms.MessageContent{user}, llms.CallOptions{StopWords: []string{"x"}}, middleware.Params{ReasoningEffort: "high", PresencePenalty: new(.5)}, `{"messages":[{"content":"hi","role":"user"}],"model":"grok-4"}`, []string{"PresencePenalty", "ReasoningEffort"}},
 		"xAI's efforts":  {"api.x.ai", "grok-4.3", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{ReasoningEffort: "xhigh"}, `"reasoning_effort":"high"`, nil},
 		"Groq":           {"api.groq.com", "llama-3.3-70b", refused, llms.CallOptions{}, middleware.Params{ReasoningEffort: "high", Verbosity: "low"}, `{"content":"no","role":"assistant"}`, []string{"ReasoningEffort", "verbosity"}},
 		"Groq's choices": {"api.groq.com", "llama-3.3-70b", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{N: new(2)}, "takes no n above 1", nil},
@@ -103,7 +103,7 @@ func TestCompatibleServers(t *testing.T) {
 
 // Schemas of older drafts say what they said in the words of the newest.
 func TestOlderDrafts(t *testing.T) {
-	claude := dialect.Anthropic("claude-opus-4-6")
+	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":9,"exclusiveMaximum":false}}}`: `{"properties":{"n":{"exclusiveMinimum":0,"maximum":9,"type":"integer"}},"type":"object"}`,
 		`{"type":"object","properties":{"l":{"items":[{"type":"string"}],"additionalItems":false}}}`:                                       `{"properties":{"l":{"items":false,"prefixItems":[{"type":"string"}]}},"type":"object"}`,

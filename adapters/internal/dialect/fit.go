@@ -68,7 +68,7 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
 	}
 	v := reflect.ValueOf(p).Elem()
-	for _, name := range l.Lacks {
+	for _, name := range slices.Sorted(maps.Keys(l.Lacks)) {
 		if f := v.FieldByName(name); !f.IsZero() {
 			f.SetZero()
 			notSent = append(notSent, name)

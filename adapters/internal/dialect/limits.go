@@ -16,13 +16,14 @@ import (
 )
 
 // Limits is what a vendor takes: what is beyond is clamped, mapped or left out by [Fit],
-// or excludes the model before it is asked. The zero value has no limit.
+// or excludes the model before it is asked. The zero value has no limit. What each vendor takes
+// is in vendors.json, with where that is from.
 type Limits struct {
 	// Temperature is the largest that is clamped to. What is above 2 is above what any
 	// API has, and the vendor may refuse it.
 	Temperature float64
 	// Lacks are fields of [middleware.Params] that the model does not take.
-	Lacks []string
+	Lacks map[string]bool
 	// Members are what a request of chat completions has, and MessageMembers its messages, where
 	// the vendor refuses whatever it does not know; nil is anything. Renamed are those with another
 	// name there.
@@ -91,6 +92,8 @@ type Limits struct {
 	Effort, Tier map[string]string
 	// Thinking maps types of thinking in Messages; what is mapped to nothing is not sent.
 	Thinking map[string]string
+	// OneSampler is set for a model that takes a temperature or a top_p, and not both.
+	OneSampler bool
 	// SaysJSON is set where the conversation has to ask for JSON, too, for an answer in it.
 	SaysJSON bool
 	// ToolEffort is the only effort that the model takes together with tools; "" is any.

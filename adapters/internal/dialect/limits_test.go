@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	chat      = dialect.OpenAI(middleware.DialectChat, "api.openai.com", "gpt-4.1")
-	responses = dialect.OpenAI(middleware.DialectResponses, "api.openai.com", "gpt-5")
+	chat      = dialect.LimitsOf(middleware.DialectChat, "api.openai.com", "gpt-4.1")
+	responses = dialect.LimitsOf(middleware.DialectResponses, "api.openai.com", "gpt-5")
 )
 
 func tool(name, schema string) llms.Tool {
@@ -26,7 +26,7 @@ func tool(name, schema string) llms.Tool {
 
 // What a vendor would refuse is known before it is asked.
 func TestExclude(t *testing.T) {
-	claude, opus := dialect.Anthropic("claude-sonnet-4-5"), dialect.Anthropic("claude-opus-5-5")
+	claude, opus := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-sonnet-4-5"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-5-5")
 	file := func(p middleware.FilePart) []llms.MessageContent {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{p}}}
 	}
@@ -67,11 +67,11 @@ func TestExclude(t *testing.T) {
 		{limits: &chat, o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}, want: `takes no tool by the name "` + long + `"`},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}, want: `takes no tool by the name "a.b"`},
-		{limits: &dialect.Gemini, o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}},
+		{limits: new(dialect.LimitsOf(middleware.DialectGemini, "", "gemini-3")), o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}},
 		{limits: &claude, messages: image("image/jpg")},
 		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/jpeg", Data: []byte("BM")}}}}, want: "takes no image/bmp"},
 		{limits: &claude, messages: image("image/heic"), want: "takes no image/heic"},
-		{limits: &dialect.Gemini, messages: image("image/heic")},
+		{limits: new(dialect.LimitsOf(middleware.DialectGemini, "", "gemini-3")), messages: image("image/heic")},
 		{limits: &chat, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/tiff;base64,AA=="}}}}, want: "takes no image/tiff"},
 		{limits: &chat, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.ImageURLContent{URL: "https://x/y.tiff"}}}}},
 		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{middleware.ResultPart{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/bmp", Data: []byte("x")}}}}}}, want: "takes no image/bmp"},
@@ -98,8 +98,8 @@ func TestExclude(t *testing.T) {
 // What is beyond a limit is made to fit or left out, by name, and the caller's own is as
 // it was.
 func TestFit(t *testing.T) {
-	claude, plain, opus := dialect.Anthropic("claude-opus-4-6"), dialect.Anthropic("claude-sonnet-4-5"), dialect.Anthropic("claude-opus-5-5")
-	codex := dialect.OpenAI(middleware.DialectResponses, "api.openai.com", "gpt-5.1-codex-max")
+	claude, plain, opus := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-sonnet-4-5"), dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-5-5")
+	codex := dialect.LimitsOf(middleware.DialectResponses, "api.openai.com", "gpt-5.1-codex-max")
 	for name, tt := range map[string]struct {
 		limits  *dialect.Limits
 		p, want middleware.Params
@@ -147,12 +147,12 @@ func TestEffortOfVersions(t *testing.T) {
 		"claude-haiku-4-5": "none   ", "claude-sonnet-4-5-20250929": "none   ", "claude-3-7-sonnet-latest": "none   ", "claude-opus-4-20250514": "none   ", "claude-opus-4-5": "none low high high",
 		"claude-sonnet-4-6": "none low high max", "claude-opus-4-8": "none low xhigh max", "claude-haiku-5-5": "none low xhigh max", "llama3": "none low high max",
 	} {
-		l := dialect.OpenAI(middleware.DialectResponses, "api.openai.com", model)
+		l := dialect.LimitsOf(middleware.DialectResponses, "api.openai.com", model)
 		switch {
 		case strings.HasPrefix(model, "claude"):
-			l = dialect.Anthropic(model)
+			l = dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", model)
 		case model == "llama3":
-			l = dialect.Ollama
+			l = dialect.LimitsOf(middleware.DialectOllama, "", model)
 		}
 		var got []string
 		for _, word := range []string{"none", "minimal", "xhigh", "max"} {
@@ -164,7 +164,7 @@ func TestEffortOfVersions(t *testing.T) {
 			t.Errorf("%s: %q, want %q", model, got, want)
 		}
 	}
-	l := dialect.OpenAI(middleware.DialectChat, "api.openai.com", "gpt-5.6")
+	l := dialect.LimitsOf(middleware.DialectChat, "api.openai.com", "gpt-5.6")
 	p := middleware.Params{ReasoningEffort: "high"}
 	if _, notSent := l.Fit(nil, &llms.CallOptions{Tools: []llms.Tool{tool("look", `{}`)}}, &p); p.ReasoningEffort != "none" || !cmp.Equal(notSent, []string{"ReasoningEffort"}) {
 		t.Errorf("with tools: %q, not sent %q", p.ReasoningEffort, notSent)
@@ -172,7 +172,7 @@ func TestEffortOfVersions(t *testing.T) {
 }
 
 func TestFitOptions(t *testing.T) {
-	claude := dialect.Anthropic("claude-opus-4-6")
+	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	words := []string{"a", "\n", "b", "c", "d", "e"}
 	o := llms.CallOptions{StopWords: words, Tools: []llms.Tool{tool("look", `{}`), tool("go", `{"type":"object"}`)}}
 	given := o.Tools[0].Function
@@ -225,7 +225,7 @@ func TestFitOptions(t *testing.T) {
 // An id that a vendor would refuse is another one, the same in the call and its result,
 // image/jpg has its name, and a system message alone is the user's where one is needed.
 func TestFitMessages(t *testing.T) {
-	claude := dialect.Anthropic("claude-opus-4-6")
+	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	given := []llms.MessageContent{
 		{Role: llms.ChatMessageTypeSystem, Parts: []llms.ContentPart{llms.TextContent{Text: "be brief"}}},
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "a:b"}, llms.ToolCall{ID: "fine"}}},
@@ -258,7 +258,8 @@ func TestFitMessages(t *testing.T) {
 	if alone[0].Role != llms.ChatMessageTypeHuman || given[0].Role != llms.ChatMessageTypeSystem {
 		t.Errorf("alone: %v, given %v", alone, given[0].Role)
 	}
-	if begun, _ := dialect.Gemini.Fit(given[:2], &llms.CallOptions{}, &middleware.Params{}); len(begun) != 3 || begun[1].Role != llms.ChatMessageTypeHuman {
+	gemini := dialect.LimitsOf(middleware.DialectGemini, "", "gemini-3")
+	if begun, _ := gemini.Fit(given[:2], &llms.CallOptions{}, &middleware.Params{}); len(begun) != 3 || begun[1].Role != llms.ChatMessageTypeHuman {
 		t.Errorf("Gemini: %v", begun)
 	}
 	blank := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, ""), llms.TextParts(llms.ChatMessageTypeAI, "x"), llms.TextParts(llms.ChatMessageTypeHuman, "y")}
@@ -393,7 +394,8 @@ func TestBooleanSchemas(t *testing.T) {
 		`{"type":["object","null"]}`: `{"properties":{},"type":"object"}`,
 	} {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
-		if dialect.Ollama.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
+		l := dialect.LimitsOf(middleware.DialectOllama, "", "llama3")
+		if l.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
 			t.Errorf("%s becomes %s, want %s", schema, o.Tools[0].Function.Parameters, want)
 		}
 	}

@@ -102,7 +102,7 @@ func takeBetas(b Object, o *llms.CallOptions) []string {
 
 // settle takes out of a request what the API refuses together, and names it.
 func settle(b Object, c *Call) (notSent []string) {
-	if b["temperature"] != nil && b["top_p"] != nil && isOneSampler(c.Model) {
+	if b["temperature"] != nil && b["top_p"] != nil && c.Limits.OneSampler {
 		delete(b, "top_p")
 		notSent = append(notSent, "TopP")
 	}
@@ -111,7 +111,7 @@ func settle(b Object, c *Call) (notSent []string) {
 		return notSent
 	}
 	kind, budget, room := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), leastBudget
-	if mapped, ok := c.Limits.Thinking[kind]; ok {
+	if mapped, ok := c.Limits.Thinking[kind]; ok && mapped != kind {
 		switch kind = mapped; kind {
 		case "":
 			delete(b, "thinking")

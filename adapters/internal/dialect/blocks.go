@@ -48,6 +48,8 @@ type sequence struct {
 	// holdThoughts keeps reasoning back until it is known whether the provider's own
 	// form of it follows, which then takes its place.
 	holdThoughts bool
+	// holdRefusals keeps refusals back until the end, when it is known who explains them.
+	holdRefusals bool
 	// hidesThoughts says that the client does not see reasoning.
 	hidesThoughts bool
 	// carry returns a block of the dialect that carries the state of a model of another
@@ -85,7 +87,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Text != "" {
 		s.write(blockText, d.Text, d)
 	}
-	if d.Refusal != "" {
+	if d.Refusal != "" && !s.holdRefusals {
 		s.write(blockRefusal, d.Refusal, d)
 	}
 	if d.Tool != nil {
@@ -233,7 +235,7 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 	if s.release(); !s.wrote[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
 		s.write(blockText, choice.Content, nil)
 	}
-	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" {
+	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" && !s.explains(x) {
 		s.write(blockRefusal, x.Refusal, nil)
 	}
 	if !s.wrote[blockTool] {
@@ -246,6 +248,13 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 	}
 	s.close()
 	s.writePending()
+}
+
+// explains reports whether a refusal is explained in a member of the dialect's answers, and is
+// nothing that the model said.
+func (s *sequence) explains(x *middleware.Extra) bool {
+	own := gjson.ParseBytes(x.Unknown.Raw)
+	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())
 }
 
 func (s *sequence) writePending() {

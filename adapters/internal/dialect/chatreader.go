@@ -156,7 +156,7 @@ var knownOfCompletion = newKnown("error id object created model system_fingerpri
 	"choices.message.* choices.message.tool_calls.index choices.message.tool_calls.id choices.message.tool_calls.type choices.message.tool_calls.extra_content " +
 	"choices.message.tool_calls.function.name choices.message.tool_calls.function.arguments choices.delta.* choices.delta.tool_calls.index " +
 	"choices.delta.tool_calls.id choices.delta.tool_calls.type choices.delta.tool_calls.extra_content choices.delta.tool_calls.function.name " +
-	"choices.delta.tool_calls.function.arguments choices.message.tool_calls.custom choices.delta.tool_calls.custom usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
+	"choices.delta.tool_calls.function.arguments choices.message.tool_calls.custom choices.delta.tool_calls.custom usage.prompt_cache_hit_tokens usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
 
 func (s *chatReader) End(isMarked bool) error {
 	s.dropOldUsage()

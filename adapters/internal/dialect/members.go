@@ -19,6 +19,7 @@ import (
 const (
 	partMembers    = "members_of_part"
 	messageMembers = "members_of_message"
+	eventMembers   = "members_of_event" // of a stream, with its type
 )
 
 // memberSet is the members of an object that are known here, with those of each that holds

@@ -51,7 +51,7 @@ func (messages) Answer(a *Request, o *Answer) any {
 func messagesSequence(a *Request, to blockWriter) *sequence {
 	echo, ok := a.echo.(*messagesEcho)
 	thinks := ok && echo.thinking
-	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, holdRefusals: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
 		// A server that gives reasoning_content may want it back with the calls of its turn, also
 		// from a client that did not ask for any: "Missing reasoning_content field".
 		if !thinks && (p.Dialect != middleware.DialectChat || len(a.Tools) == 0) {
@@ -83,7 +83,7 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 	}
 	if x != nil {
 		switch x.StopReason {
-		case "pause_turn", "model_context_window_exceeded", "stop_sequence":
+		case "pause_turn", "compaction", "model_context_window_exceeded", "stop_sequence":
 			word = x.StopReason
 		}
 		if x.StopSequence != "" {
@@ -135,10 +135,22 @@ type messagesStream struct {
 	begun bool
 	next  int         // index of the next block that is shown
 	shown map[int]int // by block
+	// around is what the model's next event of a type has that is not known here.
+	around map[string]json.RawMessage
+}
+
+func (s *messagesStream) Delta(d *middleware.Delta) {
+	if d.Raw != nil && d.Raw.Dialect == middleware.DialectAnthropic {
+		if members := gjson.GetBytes(d.Raw.Raw, eventMembers); members.Exists() {
+			s.around[members.Get("type").Str] = json.RawMessage(members.Raw)
+			return
+		}
+	}
+	s.sequence.Delta(d)
 }
 
 func (messages) Stream(a *Request, out *Events) Stream {
-	s := &messagesStream{a: a, out: out, shown: map[int]int{}}
+	s := &messagesStream{a: a, out: out, shown: map[int]int{}, around: map[string]json.RawMessage{}}
 	s.sequence = messagesSequence(a, s)
 	return s
 }
@@ -157,6 +169,7 @@ func (s *messagesStream) start(b *block) {
 	s.head()
 	opening := messagesBlock(s.a, b, false)
 	if opening == nil {
+		clear(s.around)
 		return
 	}
 	s.shown[b.index] = s.next
@@ -166,6 +179,11 @@ func (s *messagesStream) start(b *block) {
 
 func (s *messagesStream) event(kind string, v Object) {
 	v["type"] = kind
+	if rest := s.around[kind]; rest != nil {
+		delete(s.around, kind)
+		s.out.event(kind, merge(decode(v), decode(rest)))
+		return
+	}
 	s.out.event(kind, v)
 }
 
@@ -179,6 +197,10 @@ func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage 
 
 // blockDelta appends the event for one piece of a block, which is a hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
+	if s.around["content_block_delta"] != nil {
+		s.event("content_block_delta", Object{"index": index, "delta": Object{"type": kind, member: text}})
+		return
+	}
 	s.out.append(func(buf []byte) []byte {
 		buf = append(buf, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 		buf = appendInt(buf, index)

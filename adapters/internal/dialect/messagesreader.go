@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -15,17 +16,22 @@ import (
 )
 
 type messagesReply struct {
-	ID           string            `json:"id"`
-	Model        string            `json:"model"`
-	Content      []json.RawMessage `json:"content"`
-	StopReason   string            `json:"stop_reason"`
-	StopSequence string            `json:"stop_sequence"`
+	ID      string            `json:"id"`
+	Model   string            `json:"model"`
+	Content []json.RawMessage `json:"content"`
+	Error   *json.RawMessage  `json:"error"`
+	messagesEnd
+}
+
+// messagesEnd is how an answer ends.
+type messagesEnd struct {
+	StopReason   string `json:"stop_reason"`
+	StopSequence string `json:"stop_sequence"`
 	StopDetails  struct {
 		Category    string `json:"category"`
 		Explanation string `json:"explanation"`
 	} `json:"stop_details"`
-	Usage json.RawMessage  `json:"usage"`
-	Error *json.RawMessage `json:"error"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 type messagesEvent struct {
@@ -33,27 +39,41 @@ type messagesEvent struct {
 	Index        int             `json:"index"`
 	Message      json.RawMessage `json:"message"`
 	ContentBlock json.RawMessage `json:"content_block"`
-	Delta        struct {
-		Type        string          `json:"type"`
-		Text        string          `json:"text"`
-		Thinking    string          `json:"thinking"`
-		Signature   string          `json:"signature"`
-		PartialJSON string          `json:"partial_json"`
-		Citation    json.RawMessage `json:"citation"`
-		messagesReply
-	} `json:"delta"`
-	Usage json.RawMessage `json:"usage"`
+	Delta        messagesEnd     `json:"delta"`
+	Usage        json.RawMessage `json:"usage"`
 }
 
 // blockReply is a content block as it grows.
 type blockReply struct {
-	kind                              string
-	members                           map[string]json.RawMessage
-	text, thinking, signature, inputs strings.Builder
-	citations                         []json.RawMessage
-	call                              int             // its index among the calls of tools
-	raw                               json.RawMessage // of a block that came whole
-	hasUnknown, hasEnded              bool
+	kind                 string
+	members              map[string]json.RawMessage
+	texts                map[string]*strings.Builder // members that come in pieces
+	citations            []json.RawMessage
+	call                 int             // its index among the calls of tools
+	raw                  json.RawMessage // of a block that came whole
+	hasUnknown, hasEnded bool
+}
+
+// write adds a piece to a member.
+func (b *blockReply) write(name, text string) {
+	switch {
+	case text == "":
+		return
+	case b.texts == nil:
+		b.texts = map[string]*strings.Builder{}
+	}
+	if b.texts[name] == nil {
+		b.texts[name] = &strings.Builder{}
+	}
+	b.texts[name].WriteString(text)
+}
+
+// text returns what has come of a member in pieces.
+func (b *blockReply) text(name string) string {
+	if b.texts[name] == nil {
+		return ""
+	}
+	return b.texts[name].String()
 }
 
 type messagesReader struct {
@@ -83,6 +103,28 @@ var knownOfMessageDelta = memberSet{"type": nil, "delta": knownOfMessage, "usage
 // knownOfReplyBlock are those of blocks that stand in an answer's own form.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
+// knownOfEvent are those of the other events. What stands around a piece of an answer is the
+// event's, and no part of the answer.
+var knownOfEvent = newKnown("type index message content_block delta.type delta.text delta.thinking delta.signature delta.partial_json delta.citation")
+
+// pieces are the types of pieces whose events clients get one by one: those of blocks in the
+// API's own form come whole.
+var pieces = []string{"", "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"}
+
+// around gives who receives the stream what an event has beyond the members that are known, and
+// reports whether there is anything.
+func (s *messagesReader) around(event gjson.Result) (hasAny bool, err error) {
+	if !slices.Contains(pieces, event.Get("delta.type").Str) {
+		return false, nil
+	}
+	rest := knownOfEvent.members(event)
+	if rest == nil {
+		return false, nil
+	}
+	p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
+	return true, s.Emit(&middleware.Delta{Raw: &p})
+}
+
 // message reads an answer, whole or as it begins.
 func (s *messagesReader) message(data []byte) error {
 	var in messagesReply
@@ -107,12 +149,12 @@ func (s *messagesReader) message(data []byte) error {
 			return err
 		}
 	}
-	s.close(&in)
+	s.close(&in.messagesEnd)
 	return nil
 }
 
 // close takes in how an answer ends and what it used.
-func (s *messagesReader) close(in *messagesReply) {
+func (s *messagesReader) close(in *messagesEnd) {
 	if in.StopReason != "" {
 		s.choice(0).stop, s.Extra.StopSequence = in.StopReason, in.StopSequence
 		if in.StopReason == "refusal" {
@@ -146,6 +188,13 @@ func (s *messagesReader) Event(data []byte) error {
 	if err := json.Unmarshal(data, &e); err != nil {
 		return err
 	}
+	hasUnknown := false
+	if e.Type != "message_delta" {
+		var err error
+		if hasUnknown, err = s.around(gjson.ParseBytes(data)); err != nil {
+			return err
+		}
+	}
 	switch e.Type {
 	case "error":
 		return ServerError(data)
@@ -155,7 +204,7 @@ func (s *messagesReader) Event(data []byte) error {
 	case "message_delta":
 		e.Delta.Usage = e.Usage
 		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(gjson.ParseBytes(data)))
-		s.close(&e.Delta.messagesReply)
+		s.close(&e.Delta)
 	case "message_stop":
 		s.hasEnded = true
 	case "content_block_start":
@@ -170,14 +219,21 @@ func (s *messagesReader) Event(data []byte) error {
 		if e.Type == "content_block_stop" {
 			return s.finish(s.blocks[e.Index])
 		}
-		return s.grow(s.blocks[e.Index], &e, data)
+		d, err := s.grow(s.blocks[e.Index], gjson.GetBytes(data, "delta"))
+		if text := gjson.GetBytes(data, "delta.text").Raw + gjson.GetBytes(data, "delta.thinking").Raw; text != "" && !hasUnknown && e.Index == len(s.blocks)-1 {
+			s.last.keep(data, text, &d)
+		}
+		if err != nil {
+			return err
+		}
+		return s.addText(s.blocks[e.Index], &d)
 	}
 	return nil
 }
 
 func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) error {
-	b.text.WriteString(d.Text)
-	b.thinking.WriteString(d.Reasoning)
+	b.write("text", d.Text)
+	b.write("thinking", d.Reasoning)
 	return s.add(d)
 }
 
@@ -224,27 +280,28 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	return nil
 }
 
-func (s *messagesReader) grow(b *blockReply, e *messagesEvent, data []byte) error {
-	d := middleware.Delta{}
-	switch e.Delta.Type {
-	case "text_delta":
-		d.Text = e.Delta.Text
-	case "thinking_delta":
-		d.Reasoning = e.Delta.Thinking
-	case "signature_delta":
-		b.signature.WriteString(e.Delta.Signature)
-	case "citations_delta":
-		b.citations = append(b.citations, e.Delta.Citation)
-	case "input_json_delta":
-		b.inputs.WriteString(e.Delta.PartialJSON)
-		if b.kind == "tool_use" {
-			return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: e.Delta.PartialJSON}})
+// grow takes in a piece of a block, and returns its text.
+func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta, err error) {
+	piece.ForEach(func(name, v gjson.Result) bool {
+		switch {
+		case name.Str == "type":
+		case name.Str == "text":
+			d.Text = v.Str
+		case name.Str == "thinking":
+			d.Reasoning = v.Str
+		case name.Str == "citation":
+			b.citations = append(b.citations, json.RawMessage(v.Raw))
+		case v.Type == gjson.String:
+			b.write(name.Str, v.Str)
+		case v.Type != gjson.Null:
+			b.members[name.Str] = json.RawMessage(v.Raw)
 		}
+		return true
+	})
+	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" {
+		err = s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
 	}
-	if text := gjson.GetBytes(data, "delta.text").Raw + gjson.GetBytes(data, "delta.thinking").Raw; text != "" && e.Index == len(s.blocks)-1 {
-		s.last.keep(data, text, &d)
-	}
-	return s.addText(b, &d)
+	return d, err
 }
 
 // finish makes a part of a block that has come. What only its own form holds is given to
@@ -256,7 +313,8 @@ func (s *messagesReader) finish(b *blockReply) error {
 	}
 	b.hasEnded = true
 	c := s.choice(0)
-	if inputs := b.inputs.String(); json.Valid([]byte(inputs)) {
+	inputs := b.text("partial_json")
+	if json.Valid([]byte(inputs)) {
 		b.members["input"] = json.RawMessage(inputs)
 	} else if inputs != "" {
 		b.members["input"] = json.RawMessage("{}") // a cut at the limit left half of the arguments
@@ -265,15 +323,15 @@ func (s *messagesReader) finish(b *blockReply) error {
 		call := llms.ToolCall{ID: stringOf(b.members["id"]), Type: "function", FunctionCall: &llms.FunctionCall{
 			Name: stringOf(b.members["name"]), Arguments: string(argumentsObject(string(b.members["input"])))}}
 		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
-		if b.inputs.Len() == 0 { // a call without arguments has no piece, or an empty one
+		if inputs == "" { // a call without arguments has no piece, or an empty one
 			return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
 		}
 		return nil
 	}
-	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text.String()}}
-	for name, text := range map[string]string{"text": p.Text, "thinking": b.thinking.String(), "signature": b.signature.String()} {
-		if text != "" {
-			b.members[name], _ = json.Marshal(text) // a string
+	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}}
+	for name, text := range b.texts {
+		if name != "partial_json" {
+			b.members[name] = appendString(nil, text.String())
 		}
 	}
 	if b.citations != nil {
@@ -294,7 +352,7 @@ func (s *messagesReader) finish(b *blockReply) error {
 		}
 		p.Raw = raw
 	}
-	if b.kind != "compaction" && sealedPaths(p.Raw) != nil { // a summary is a text here
+	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || gjson.GetBytes(p.Raw, "encrypted_content").Str != "") { // a summary is a text here
 		p.Model = s.Origin
 	}
 	c.addPart(p)

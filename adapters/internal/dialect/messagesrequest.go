@@ -284,7 +284,12 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		p, _ := Open(middleware.DialectAnthropic, f.raw())
 		return p, false
 	case "compaction": // a summary of what was said before
-		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: llms.TextContent{Text: f.get("content").optional()}}, false
+		p := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}
+		if f.get("encrypted_content").exists() {
+			p, _ = Open(middleware.DialectAnthropic, f.raw())
+		}
+		p.Instead = llms.TextContent{Text: f.get("content").optional()}
+		return p, false
 	case "":
 		f.refusef("a block has no type")
 		return nil, false

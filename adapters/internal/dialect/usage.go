@@ -135,10 +135,15 @@ func (f *usageFields) write(u sdk.Usage) Object {
 	return o
 }
 
-// known returns the paths of a usage below a name, for [newKnown].
+// known returns the paths that are written of a usage, below a name, for [newKnown].
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
-	for path := range strings.FieldsSeq(strings.Join([]string{f.input, f.cached, f.written, f.output, f.reasoning, f.total, f.hosted, f.zeros}, " ")) {
+	for _, paths := range []string{f.input, f.cached, f.written, f.output, f.reasoning, f.total, f.hosted} {
+		if path, _, _ := strings.Cut(paths, " "); path != "" {
+			b.WriteString(" " + name + "." + path)
+		}
+	}
+	for path := range strings.FieldsSeq(f.zeros) {
 		b.WriteString(" " + name + "." + path)
 	}
 	return b.String()

@@ -1,0 +1,54 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// What Claude writes about a refusal and about its cache reaches a client of Messages where Claude
+// wrote it: an explanation is nothing that was said.
+func TestMessagesAnswersKeepTheirForm(t *testing.T) {
+	const (
+		details = `"stop_details":{"type":"refusal","category":"cyber","explanation":"no"}`
+		usage   = `"usage":{"input_tokens":3,"output_tokens":4,"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_5m_input_tokens":5,"ephemeral_1h_input_tokens":0}}`
+		whole   = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal",` + details + `,"content":[{"type":"text","text":"I can"}],` + usage + `}`
+	)
+	streamed := sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],`+usage+`}}`,
+		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I can"}}`, `{"type":"content_block_stop","index":0}`,
+		`{"type":"message_delta","delta":{"stop_reason":"refusal",`+details+`},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+	for _, stream := range []string{"false", "true"} {
+		_, w := askExample(t, exampleAPIs["Messages"], strings.Replace(asked[messagesPath], "%v", stream, 1), upstream{whole: whole, streamed: streamed})
+		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":5}`) {
+			t.Errorf("stream %s: %s", stream, w.body)
+		}
+	}
+}
+
+// A summary that Claude made of a conversation while it streamed comes whole to the client, and
+// goes back with what was encrypted of it to the model that made it.
+func TestStreamedCompactions(t *testing.T) {
+	claude := exampleAPIs["Messages"]
+	streamed := sse(claude.events[0],
+		`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":"All said.","encrypted_content":"sealed"}}`, `{"type":"content_block_stop","index":0}`,
+		`{"type":"message_delta","delta":{"stop_reason":"compaction"},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+	_, w := askExampleBy(t, claude, strings.Replace(asked[messagesPath], "%v", "true", 1), upstream{streamed: streamed}, middleware.Passthrough)
+	var block string
+	for line := range strings.Lines(w.body) {
+		if own := gjson.Get(strings.TrimPrefix(line, "data: "), "content_block"); own.Get("type").Str == "compaction" {
+			block = own.Raw
+		}
+	}
+	if gjson.Get(block, "content").Str != "All said." || !strings.HasSuffix(gjson.Get(block, "encrypted_content").Str, "sealed") || !strings.Contains(w.body, `"stop_reason":"compaction"`) {
+		t.Fatalf("the client gets %s", w.body)
+	}
+	request := `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[` + block + `]},{"role":"user","content":"go on"}]}`
+	up, w := askExample(t, claude, request, upstream{whole: claude.answer})
+	if got := gjson.Get(up.body, "messages.1.content.0"); got.Get("content").Str != "All said." || got.Get("encrypted_content").Str != "sealed" {
+		t.Errorf("its model gets %s; %s", up.body, w.body)
+	}
+}

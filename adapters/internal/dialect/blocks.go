@@ -31,6 +31,7 @@ type block struct {
 	tool     middleware.ToolDelta // its index, id and name
 	raw      middleware.RawPart
 	members  []byte // that it has beside those known here
+	isCut    bool
 }
 
 // blockWriter writes blocks: one at a time, from its start to its stop.
@@ -50,6 +51,8 @@ type sequence struct {
 	holdThoughts bool
 	// holdRefusals keeps refusals back until the end, when it is known who explains them.
 	holdRefusals bool
+	// isCut says that the last block is cut.
+	isCut bool
 	// hidesThoughts says that the client does not see reasoning.
 	hidesThoughts bool
 	// carry returns a block of the dialect that carries the state of a model of another
@@ -163,6 +166,12 @@ func (s *sequence) own(p middleware.RawPart) {
 	}
 	p.Raw = Seal(p.Model, p.Raw)
 	s.held.Reset()
+	if b := s.begun(p.Raw); b != nil {
+		if b.raw = p; b == s.open {
+			s.close()
+		}
+		return
+	}
 	if s.open != nil && s.open.kind == blockThought && !s.hidesThoughts {
 		s.open.raw = p
 		s.close()
@@ -170,6 +179,18 @@ func (s *sequence) own(p middleware.RawPart) {
 	}
 	s.begin(&block{kind: blockRaw, raw: p})
 	s.close()
+}
+
+// begun returns the block of the provider's own that an item ends, or nil.
+func (s *sequence) begun(item json.RawMessage) *block {
+	id := gjson.GetBytes(item, "id").Str
+	i := slices.IndexFunc(s.blocks, func(b *block) bool {
+		return b.kind == blockRaw && id != "" && gjson.GetBytes(b.raw.Raw, "id").Str == id
+	})
+	if i < 0 {
+		return nil
+	}
+	return s.blocks[i]
 }
 
 // foreign writes the state of a model of another dialect, where it has any.
@@ -245,6 +266,9 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 				s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
 			}
 		}
+	}
+	if n := len(s.blocks); n > 0 && len(s.pending) == 0 {
+		s.blocks[n-1].isCut = s.isCut
 	}
 	s.close()
 	s.writePending()

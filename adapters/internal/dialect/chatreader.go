@@ -185,7 +185,9 @@ func (s *chatReader) End(isMarked bool) error {
 		c.coverText()
 		c.parts = slices.Concat(first, c.parts, calls)
 	}
-	if !hasEnded && !isMarked && s.Extra.Raw == nil {
+	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has
+	// been billed.
+	if !hasEnded && s.Extra.Raw == nil && !(isMarked && s.Extra.Usage != (sdk.Usage{})) {
 		return errUnfinished
 	}
 	return nil

@@ -3,9 +3,11 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -27,6 +29,7 @@ func newResponse(a *Request, id string, created int64) Object {
 
 func (responses) Answer(a *Request, o *Answer) any {
 	s := responsesSequence(a, o.ID, noEvents{})
+	s.isCut = cutReason(o.Choices[0]) != ""
 	s.whole(o.Choices[0])
 	return withUnknown(responsesWhole(a, o, s), middleware.DialectResponses, o.Choices[0])
 }
@@ -60,11 +63,8 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	}
 	choice := o.Choices[0]
 	x := middleware.ExtraOf(choice)
-	switch kind := stopKindOf(choice); {
-	case kind == stopLength:
-		r["status"], r["incomplete_details"] = "incomplete", responsesShort{"max_output_tokens"}
-	case kind == stopFilter && (x == nil || x.Refusal == ""):
-		r["status"], r["incomplete_details"] = "incomplete", responsesShort{"content_filter"}
+	if reason := cutReason(choice); reason != "" {
+		r["status"], r["incomplete_details"] = "incomplete", responsesShort{reason}
 	}
 	if x != nil {
 		r.text("service_tier", openAITier(x.ServiceTier))
@@ -83,6 +83,18 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	return r
 }
 
+// cutReason is what an answer was cut by, or "".
+func cutReason(choice *llms.ContentChoice) string {
+	x := middleware.ExtraOf(choice)
+	switch kind := stopKindOf(choice); {
+	case kind == stopLength:
+		return "max_output_tokens"
+	case kind == stopFilter && (x == nil || x.Refusal == ""):
+		return "content_filter"
+	}
+	return ""
+}
+
 // responsesItem writes an item: whole, or as it is before its first piece.
 func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	if b.raw.Raw != nil {
@@ -91,6 +103,9 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	status, text := "in_progress", ""
 	if whole {
 		status, text = "completed", b.text.String()
+	}
+	if b.isCut {
+		status = "incomplete"
 	}
 	var v Object
 	switch b.kind {
@@ -160,6 +175,24 @@ func (responses) Stream(a *Request, out *Events) Stream {
 	s := &responsesStream{a: a, out: out}
 	s.sequence = responsesSequence(a, out.ID, s)
 	return s
+}
+
+// Delta writes events of tools that the server runs as they are, about the item that they begin.
+func (s *responsesStream) Delta(d *middleware.Delta) {
+	var event gjson.Result
+	if d.Raw != nil && d.Raw.Dialect == middleware.DialectResponses {
+		event = gjson.GetBytes(d.Raw.Raw, eventMembers)
+	}
+	switch item := event.Get("item"); {
+	case !event.Exists():
+		s.sequence.Delta(d)
+	case item.Exists():
+		s.begin(&block{kind: blockRaw, raw: middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(item.Raw)}})
+	case s.open != nil && s.open.kind == blockRaw:
+		e := Object{}
+		e.addMembers(event)
+		s.about(s.open, event.Get("type").Str, e)
+	}
 }
 
 func (s *responsesStream) send(kind string, e Object) {
@@ -267,6 +300,7 @@ func (s *responsesStream) stop(b *block) {
 
 func (s *responsesStream) Finish(o *Answer) {
 	s.head()
+	s.isCut = cutReason(o.Choices[0]) != ""
 	s.whole(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
 	status, _ := r["status"].(string)
@@ -276,7 +310,11 @@ func (s *responsesStream) Finish(o *Answer) {
 func (s *responsesStream) Fail(r *Refusal) {
 	s.head()
 	failed := newResponse(s.a, s.out.ID, s.out.Created)
-	failed["status"], failed["error"] = "failed", Object{"code": r.Code, "message": r.Message}
+	code := r.Code
+	if r.Status >= http.StatusInternalServerError { // of the codes of a response there are no others
+		code = "server_error"
+	}
+	failed["status"], failed["error"] = "failed", Object{"code": code, "message": r.Message}
 	s.send("response.failed", Object{"response": failed})
 	e := openAIError(r)
 	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})

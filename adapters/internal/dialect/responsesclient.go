@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"slices"
@@ -209,11 +210,14 @@ type outputEvent struct {
 type responsesReader struct {
 	*Reply
 
-	calls    map[int]int // index of a tool call by that of its item
+	calls    map[int]int  // index of a tool call by that of its item
+	hosted   map[int]bool // items of tools that the server runs
 	hasEnded bool
 }
 
-func (responses) Reader(r *Reply) Reader { return &responsesReader{Reply: r, calls: map[int]int{}} }
+func (responses) Reader(r *Reply) Reader {
+	return &responsesReader{Reply: r, calls: map[int]int{}, hosted: map[int]bool{}}
+}
 
 func (s *responsesReader) End(bool) error {
 	if !s.hasEnded {
@@ -238,8 +242,19 @@ func (s *responsesReader) Event(data []byte) error {
 		d.Reasoning = stringOf(e.Delta)
 	case "response.output_item.added":
 		it, err := readItem(e.Item)
-		if err != nil || it.Type != "function_call" {
+		switch {
+		case err != nil:
 			return err
+		case it.Type == "message":
+			if d.Raw = it.members(e.Item); d.Raw == nil {
+				return nil
+			}
+			return s.Emit(&d)
+		case it.CallID == "" && strings.HasSuffix(it.Type, "_call"):
+			s.hosted[e.Index] = true
+			return s.pass(data)
+		case it.Type != "function_call":
+			return nil
 		}
 		s.calls[e.Index] = len(s.calls)
 		d.Raw = it.members(e.Item)
@@ -257,9 +272,19 @@ func (s *responsesReader) Event(data []byte) error {
 	case "error":
 		return ServerError(data)
 	default:
+		if s.hosted[e.Index] && gjson.GetBytes(data, "output_index").Exists() {
+			return s.pass(data)
+		}
 		return nil
 	}
 	return s.Emit(&d)
+}
+
+// pass gives who receives the stream an event of a tool that the server runs, as it is.
+func (s *responsesReader) pass(event []byte) error {
+	event = bytes.TrimSpace(event)
+	p := newMembers(middleware.DialectResponses, eventMembers, event[1:len(event)-1])
+	return s.Emit(&middleware.Delta{Raw: &p})
 }
 
 // part is an item for a later turn. Ids of messages and what a model thought are the state

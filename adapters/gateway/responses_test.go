@@ -1,0 +1,88 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// askResponses asks a model of Responses by a stream, and returns its events by their types.
+func askResponses(t *testing.T, events ...string) (of map[string]gjson.Result, types []string) {
+	t.Helper()
+	_, w := askExampleBy(t, exampleAPIs["Responses"], strings.Replace(asked[responsesPath], "%v", "true", 1), upstream{streamed: sse(events...)}, middleware.Passthrough)
+	of = map[string]gjson.Result{}
+	for line := range strings.Lines(w.body) {
+		if event := gjson.Parse(strings.TrimPrefix(line, "data: ")); event.Get("type").Exists() {
+			of[event.Get("type").Str] = event
+			types = append(types, event.Get("type").Str)
+		}
+	}
+	return of, types
+}
+
+// What a hosted tool does is shown while it does it, and a message says from the beginning which
+// phase of the answer it is of.
+func TestResponsesShowHostedTools(t *testing.T) {
+	const (
+		message = `"type":"message","id":"msg_1","role":"assistant","phase":"commentary"`
+		text    = `"content":[{"type":"output_text","text":"hi","annotations":[]}]`
+		search  = `{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"x"}}`
+	)
+	of, types := askResponses(t, `{"type":"response.output_item.added","output_index":0,"item":{"type":"web_search_call","id":"ws_1","status":"in_progress"}}`,
+		`{"type":"response.web_search_call.in_progress","output_index":0,"item_id":"ws_1"}`, `{"type":"response.web_search_call.searching","output_index":0,"item_id":"ws_1"}`,
+		`{"type":"response.web_search_call.completed","output_index":0,"item_id":"ws_1"}`, `{"type":"response.output_item.done","output_index":0,"item":`+search+`}`,
+		`{"type":"response.output_item.added","output_index":1,"item":{`+message+`,"status":"in_progress","content":[]}}`, `{"type":"response.output_text.delta","output_index":1,"item_id":"msg_1","content_index":0,"delta":"hi"}`,
+		`{"type":"response.output_item.done","output_index":1,"item":{`+message+`,"status":"completed",`+text+`}}`,
+		`{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","model":"m","output":[`+search+`,{`+message+`,"status":"completed",`+text+`}],"usage":{"input_tokens":3,"output_tokens":4}}}`)
+	const want = "response.created response.in_progress response.output_item.added response.web_search_call.in_progress response.web_search_call.searching response.web_search_call.completed " +
+		"response.output_item.done response.output_item.added response.content_part.added response.output_text.delta response.output_text.done response.content_part.done response.output_item.done response.completed"
+	if got := strings.Join(types, " "); got != want {
+		t.Errorf("the events are %s", got)
+	}
+	if searching := of["response.web_search_call.searching"]; searching.Get("item_id").Str != "ws_1" || searching.Get("output_index").Raw != "0" || searching.Get("sequence_number").Raw != "4" {
+		t.Errorf("an event of the search is %s", searching)
+	}
+	if added := of["response.output_item.added"].Get("item"); added.Get("phase").Str != "commentary" {
+		t.Errorf("the message begins as %s", added)
+	}
+	if whole := of["response.completed"].Get("response.output"); whole.Get("#").Int() != 2 || whole.Get("0.action.query").Str != "x" {
+		t.Errorf("the answer is %s", whole)
+	}
+}
+
+// A message that was cut says so, as the response does.
+func TestResponsesSayWhatWasCut(t *testing.T) {
+	const item = `{"type":"message","id":"msg_1","role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"hi","annotations":[]}]}`
+	for reason, want := range map[string]string{"max_output_tokens": "incomplete", "content_filter": "incomplete"} {
+		of, _ := askResponses(t, `{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"hi"}`,
+			`{"type":"response.incomplete","response":{"id":"r","object":"response","status":"incomplete","incomplete_details":{"reason":"`+reason+`"},"model":"m","output":[`+item+`],"usage":{"input_tokens":3,"output_tokens":4}}}`)
+		if got := of["response.output_item.done"].Get("item.status").Str + " " + of["response.incomplete"].Get("response.output.0.status").Str; got != want+" "+want {
+			t.Errorf("%s: the message is %s", reason, got)
+		}
+	}
+}
+
+// Strict clients know few codes of a response that failed.
+func TestResponsesFailByCodesOfTheAPI(t *testing.T) {
+	of, types := askResponses(t, `{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"hi, this is a longer text"}`,
+		`{"type":"error","code":"server_error","message":"broken"}`)
+	if code := of["response.failed"].Get("response.error.code").Str; code != "server_error" {
+		t.Errorf("the code is %q; %s", code, types)
+	}
+}
+
+// A stream that has its mark, and neither a reason nor a bill, was broken behind a proxy.
+func TestMarkAloneEndsNoAnswer(t *testing.T) {
+	_, w := askExample(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "false", 1), upstream{whole: "{}", streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is"}}]}`, "[DONE]")})
+	if w.code == http.StatusOK {
+		t.Errorf("the answer is %s", w.body)
+	}
+	_, w = askExampleBy(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "true", 1), upstream{streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is"}}]}`, "[DONE]")}, middleware.Passthrough)
+	if !strings.Contains(w.body, `"error"`) || strings.Contains(w.body, `"finish_reason":"stop"`) {
+		t.Errorf("the stream is %s", w.body)
+	}
+}

@@ -164,61 +164,84 @@ func (s *chatStream) customCall(choice int, call json.RawMessage) {
 }
 
 func (s *chatStream) Finish(o *Answer) {
+	customs := make([]int, len(o.Choices))
 	for i, choice := range o.Choices {
-		progress := *s.progressOf(i)
-		whole := &middleware.Delta{Choice: i}
-		if !progress.thought {
-			whole.Reasoning = choice.ReasoningContent
-		}
-		x := middleware.ExtraOf(choice)
-		if !progress.text && (x == nil || x.Refusal != choice.Content) {
-			whole.Text = choice.Content
-		}
-		if x != nil && !progress.refusal {
-			whole.Refusal = x.Refusal
-		}
-		s.Delta(whole)
-		if len(progress.calls) == 0 {
-			for k, call := range choice.ToolCalls {
-				if call.FunctionCall != nil {
-					s.call(i, &middleware.ToolDelta{Index: k, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments})
-				}
-			}
-		}
-		state := chatStateOf(x)
-		for _, call := range state.customs[min(progress.customs, len(state.customs)):] {
-			s.customCall(i, call)
-		}
-		if state.members != nil && !progress.members {
-			s.chunk(i, func(buf []byte) []byte { return append(buf, state.members...) }, nil)
-		}
-		s.state(i, choice, state)
-		last := i == len(o.Choices)-1
+		customs[i] = s.finishChoice(i, choice)
+	}
+	usage := s.unknown(o)
+	end := chatEnd(middleware.ExtraOf(o.Choices[0]))
+	for i, choice := range o.Choices {
 		s.chunk(i, nil, func(buf []byte) []byte {
-			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}]`...)
-			if last && o.Step != nil {
+			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, customs[i])...), `"}]`...)
+			buf = append(buf, end...)
+			if i == len(o.Choices)-1 && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
-				if info, err := json.Marshal(o.Step); err == nil {
-					buf = append(append(buf, `,"stepfall":`...), info...)
-				}
+				buf = append(append(buf, `,"stepfall":`...), marshal(o.Step, json.RawMessage("null"))...)
 			}
 			return buf
 		})
 	}
-	beside := s.unknown(o)
 	s.out.append(func(buf []byte) []byte {
 		if s.a.Usage {
-			if usage, err := json.Marshal(merge(decode(chatUsage.write(o.Usage)), beside)); err == nil {
-				head := s.head[:len(s.head)-len(`{"index":`)]
-				buf = append(append(append(append(buf, head...), `],"usage":`...), usage...), "}\n\n"...)
-			}
+			head := s.head[:len(s.head)-len(`{"index":`)]
+			buf = append(append(append(buf, head...), `]`...), end...)
+			buf = append(append(buf, `,"usage":`...), marshal(merge(decode(chatUsage.write(o.Usage)), usage), json.RawMessage("null"))...)
+			buf = append(buf, "}\n\n"...)
 		}
 		return append(buf, "data: [DONE]\n\n"...)
 	})
 }
 
-// unknown writes what the model's events had besides, in one event, and returns what the
-// usage had.
+// finishChoice writes what has not been written of a choice, and returns how many calls of custom
+// tools it has.
+func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
+	progress := *s.progressOf(i)
+	whole := &middleware.Delta{Choice: i}
+	if !progress.thought {
+		whole.Reasoning = choice.ReasoningContent
+	}
+	x := middleware.ExtraOf(choice)
+	if !progress.text && (x == nil || x.Refusal != choice.Content) {
+		whole.Text = choice.Content
+	}
+	if x != nil && !progress.refusal {
+		whole.Refusal = x.Refusal
+	}
+	s.Delta(whole)
+	if len(progress.calls) == 0 {
+		for k, call := range choice.ToolCalls {
+			if call.FunctionCall != nil {
+				s.call(i, &middleware.ToolDelta{Index: k, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments})
+			}
+		}
+	}
+	state := chatStateOf(x)
+	for _, call := range state.customs[min(progress.customs, len(state.customs)):] {
+		s.customCall(i, call)
+	}
+	if state.members != nil && !progress.members {
+		s.chunk(i, func(buf []byte) []byte { return append(buf, state.members...) }, nil)
+	}
+	s.state(i, choice, state)
+	return len(state.customs)
+}
+
+// chatEnd is what the last chunks say of the model's server.
+func chatEnd(x *middleware.Extra) (buf []byte) {
+	if x == nil {
+		return nil
+	}
+	if tier := openAITier(x.ServiceTier); tier != "" {
+		buf = appendString(append(buf, `,"service_tier":`...), tier)
+	}
+	if x.Fingerprint != "" {
+		buf = appendString(append(buf, `,"system_fingerprint":`...), x.Fingerprint)
+	}
+	return buf
+}
+
+// unknown writes what the model's answer had besides, in one event, and returns what its usage
+// had.
 func (s *chatStream) unknown(o *Answer) (usage any) {
 	x := middleware.ExtraOf(o.Choices[0])
 	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
@@ -235,8 +258,34 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 		choices = append(choices, Object{"index": i, "delta": Object{}, "finish_reason": nil})
 	}
 	event["choices"] = choices
+	own, _ := rest["choices"].([]any)
+	for i := range own {
+		s.indexCalls(i, own[i])
+	}
 	s.out.data(merge(decode(event), rest))
 	return usage
+}
+
+// indexCalls makes what a choice has besides a chunk's: each piece of a call has the index of
+// that, and what clients want of all pieces.
+func (s *chatStream) indexCalls(i int, choice any) {
+	members, _ := choice.(map[string]any)
+	if message, isWhole := members["message"]; isWhole {
+		members["delta"] = message
+		delete(members, "message")
+	}
+	delta, _ := members["delta"].(map[string]any)
+	calls, _ := delta["tool_calls"].([]any)
+	indexes := s.progressOf(i).calls
+	var pieces []any
+	for k, call := range calls {
+		if call != nil && k < len(indexes) && indexes[k] > 0 {
+			pieces = append(pieces, merge(decode(Object{"index": indexes[k] - 1, "function": Object{"arguments": ""}}), call))
+		}
+	}
+	if delete(delta, "tool_calls"); pieces != nil {
+		delta["tool_calls"] = pieces
+	}
 }
 
 // state writes what the client sends back for the model, after all the rest.

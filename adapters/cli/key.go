@@ -283,6 +283,9 @@ func releaseKey(ctx context.Context, s Streams, shared *store.Shared, before *ke
 	if err := shared.Release(ctx, store.KeyAccount(before.ID)); err != nil {
 		return nil, err
 	}
+	if before.capBalance == nil {
+		return []keyBalance{*before}, nil
+	}
 	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for calls under way come back within 15 minutes where no server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
 	return keyBalances(ctx, shared, []store.Key{before.Key})
 }
@@ -328,11 +331,14 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	})
 }
 
-// keyBalance is a key with what its cap's account holds in the present period: nothing where it
-// has no cap.
+// keyBalance is a key with what its cap's account holds in the present period, nil where it has
+// no cap.
 type keyBalance struct {
 	store.Key
+	*capBalance
+}
 
+type capBalance struct {
 	SpentUSD    float64 `json:"spent_usd"`
 	ReservedUSD float64 `json:"reserved_usd"`
 	// UnsettledUSD of what is spent was reserved by processes that died.
@@ -352,8 +358,12 @@ func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) ([
 	}
 	balances := make([]keyBalance, len(list))
 	for i := range list {
+		balances[i].Key = list[i]
+		if list[i].CapUSD == 0 { // nothing is counted by it
+			continue
+		}
 		b := of[store.KeyAccount(list[i].ID)]
-		balances[i] = keyBalance{list[i], float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD}
+		balances[i].capBalance = &capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD}
 	}
 	return balances, nil
 }
@@ -363,8 +373,8 @@ func (p *printer) keys(list []keyBalance) {
 		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
-		spent, reserved, unsettled := "", "", "" // without a cap nothing is counted by it
-		if k.CapUSD > 0 {
+		spent, reserved, unsettled := "", "", ""
+		if k.capBalance != nil {
 			spent, reserved, unsettled = usd(k.SpentUSD), usd(k.ReservedUSD), usd(k.UnsettledUSD)
 		}
 		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), spent, reserved, unsettled, limitOf(float64(k.RequestsPerMinute)),

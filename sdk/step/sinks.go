@@ -141,6 +141,9 @@ func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 // staleLock is from what age on a process that puts a file aside has died over it.
 const staleLock = 10 * time.Second
 
+// rotationPause is how long a process waits at first that finds another putting the file aside.
+const rotationPause = time.Millisecond
+
 // rotate puts the file aside, which is closed, unless another process does. Files beyond those
 // that are kept go first, also where more were kept before.
 func (j *JSONLines) rotate() error {
@@ -243,9 +246,13 @@ func (j *JSONLines) write(line []byte) error {
 	if err := j.follow(); err != nil {
 		return err
 	}
-	if j.maxSize > 0 && j.size > 0 && j.size+int64(len(line)) > j.maxSize {
+	isFull := func() bool { return j.maxSize > 0 && j.size > 0 && j.size+int64(len(line)) > j.maxSize }
+	for wait := rotationPause; isFull() && wait < staleLock/10; wait *= 2 {
 		if err := j.reopen(j.rotate); err != nil {
 			return err
+		}
+		if isFull() { // another process is putting it aside
+			time.Sleep(wait)
 		}
 	}
 	if j.torn {

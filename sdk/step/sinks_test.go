@@ -121,10 +121,11 @@ func TestSeveralWriteToOneTraceFile(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file cannot be moved here")
 	}
+	const maxSize = 5000
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	var wg sync.WaitGroup
 	for range 3 {
-		j, err := step.OpenJSONLines(path, 5000, 200)
+		j, err := step.OpenJSONLines(path, maxSize, 200)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +148,9 @@ func TestSeveralWriteToOneTraceFile(t *testing.T) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if first, _, _ := bytes.Cut(data, []byte("\n")); len(data) > maxSize+2*(len(first)+1) { // a line of each of the others
+			t.Errorf("%s has %d bytes", file, len(data))
 		}
 		for line := range bytes.Lines(data) {
 			var tr sdk.Trace

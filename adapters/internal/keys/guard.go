@@ -171,8 +171,9 @@ type limit struct {
 	used func(sdk.Usage) int64
 }
 
-// bytesPerToken is about what a token of a request takes up.
-const bytesPerToken = 4
+// A request under way counts as its prompt, of so many bytes a token, and an answer of usual
+// length.
+const bytesPerToken, answerTokens = 4, 500
 
 func chargesOf(key *store.Key, length int64) []limit {
 	var list []limit
@@ -181,7 +182,7 @@ func chargesOf(key *store.Key, length int64) []limit {
 			"requests a minute", func(sdk.Usage) int64 { return 1 }})
 	}
 	if n := key.TokensPerMinute; n > 0 {
-		list = append(list, limit{store.Charge{Account: fmt.Sprintf("tokens of key %q", key.ID), Amount: max(1, min(n, length/bytesPerToken)), Cap: n, Period: time.Minute},
+		list = append(list, limit{store.Charge{Account: fmt.Sprintf("tokens of key %q", key.ID), Amount: min(n, max(0, length)/bytesPerToken+answerTokens), Cap: n, Period: time.Minute},
 			"tokens a minute", func(u sdk.Usage) int64 {
 				return int64(u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens + u.OutputTokens + u.ReasoningTokens)
 			}})

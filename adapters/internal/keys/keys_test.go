@@ -154,6 +154,35 @@ func TestLimitsHoldInAllReplicas(t *testing.T) {
 	}
 }
 
+// A limit of tokens holds for requests that come at once, too: what is under way counts.
+func TestTokensUnderWayCount(t *testing.T) {
+	finish := make(chan struct{})
+	s, _, server := replica(t, filepath.Join(t.TempDir(), "s.db"), func(http.ResponseWriter, *http.Request) { <-finish })
+	secret, err := Create(t.Context(), s, &store.Key{ID: "k", TokensPerMinute: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	minute := time.Now().Unix() / 60
+	var granted atomic.Int64
+	var wg, refused sync.WaitGroup
+	refused.Add(16 - 4)
+	for range 16 {
+		wg.Go(func() {
+			if ask(t, http.MethodPost, server.URL, secret).StatusCode == http.StatusOK {
+				granted.Add(1)
+			} else {
+				refused.Done()
+			}
+		})
+	}
+	refused.Wait()
+	close(finish)
+	wg.Wait()
+	if n := granted.Load(); time.Now().Unix()/60 == minute && n != 4 {
+		t.Errorf("%d requests of 500 tokens at once under a limit of 2000", n)
+	}
+}
+
 func TestRefusalSaysWhenThoughTheMinuteIsOver(t *testing.T) {
 	s, g, server := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
 	secret, err := Create(t.Context(), s, &store.Key{ID: "k", RequestsPerMinute: 1})

@@ -253,6 +253,11 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 
 func (a *leasedAccount) observe(c *Charge, now time.Time) {
 	if a.cap != c.Cap || a.period != c.Period {
+		for _, l := range a.leases {
+			if c.Cap < a.cap {
+				l.until = now // it was granted under a cap that no longer holds
+			}
+		}
 		a.cap, a.period, a.tight = c.Cap, c.Period, time.Time{}
 	}
 	if since := now.Sub(a.second); since >= time.Second {

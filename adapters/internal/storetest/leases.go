@@ -222,6 +222,24 @@ func idle(t *testing.T, e Engine) {
 	}
 }
 
+// A cap that is lowered holds at once, also where much was leased under the one before.
+func lowered(t *testing.T, e Engine) {
+	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
+	defer leased.Close()
+	take := func(limit int64) error {
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: limit}})
+		if err == nil {
+			must(t, held.Settle(t.Context(), 10))
+		}
+		return err
+	}
+	for range 50 {
+		must(t, take(1_000_000))
+	}
+	_ = requireRefused(t, take(400))
+	must(t, take(1_000_000))
+}
+
 func everyCent(t *testing.T, e Engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
 	defer leased.Close()

@@ -11,7 +11,7 @@ import (
 
 // A secret is recognized in any spelling of which its letters and digits are left: broken over
 // lines, with blanks, colons or invisible characters between, in either case. So spelled it
-// may stand in hexadecimal digits, base32 or base64 as well, in UTF-8 or UTF-16, at any place of a
+// may stand in hexadecimal digits, base32 or base64 as well, in UTF-8, UTF-16 or UTF-32, at any place of a
 // group, and without some of its ends. Each form that a secret can have so is a needle; its parts of
 // anchorLength are looked up at each place of a text.
 const (
@@ -61,12 +61,17 @@ func hash(key uint64) (word int, bit uint64) {
 // add adds the forms of a secret.
 func (n *needles) add(secret string) {
 	n.addNeedle(fold(secret))
-	little, big := []byte{}, []byte{}
-	for _, unit := range utf16.Encode([]rune(secret)) {
-		little, big = binary.LittleEndian.AppendUint16(little, unit), binary.BigEndian.AppendUint16(big, unit)
-	}
-	for _, text := range [][]byte{[]byte(secret), little, big} {
-		n.addEncoded(text)
+	n.addEncoded([]byte(secret))
+	for _, order := range [...]binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
+		var in16, in32 []byte
+		for _, r := range secret {
+			in32 = order.AppendUint32(in32, uint32(r))
+		}
+		for _, unit := range utf16.Encode([]rune(secret)) {
+			in16 = order.AppendUint16(in16, unit)
+		}
+		n.addEncoded(in16)
+		n.addEncoded(in32)
 	}
 }
 

@@ -40,6 +40,7 @@ func TestSpellingsOfASecret(t *testing.T) {
 		"base32 over lines": between(base32.StdEncoding.EncodeToString([]byte(in)), 20, "\r\n"),
 		"base32hex":         base32.HexEncoding.EncodeToString([]byte(secret)),
 		"UTF-16, base64":    base64.StdEncoding.EncodeToString([]byte(between(secret, 1, "\x00") + "\x00")),
+		"UTF-32, base64":    base64.StdEncoding.EncodeToString([]byte(between(secret, 1, "\x00\x00\x00") + "\x00\x00\x00")),
 		"UTF-16, hex":       hex.EncodeToString([]byte("\x00" + between(secret, 1, "\x00"))),
 		"UTF-7":             "+" + base64.RawStdEncoding.EncodeToString([]byte("\x00"+between(secret, 1, "\x00"))) + "-",
 		"two parts, base64": base64.StdEncoding.EncodeToString([]byte(secret[:13])) + base64.StdEncoding.EncodeToString([]byte(secret[13:])),

@@ -62,13 +62,12 @@ func (v *view) end(i int) int {
 // walk visits v and all that decoders make of it. Escapes within escapes are undone in two
 // orders, the outer ones first and the inner ones first, since digits beside one may be its own.
 // Runs of base64 count that have at least so many digits. An escape at the end of a tail stands
-// for nothing yet.
+// for nothing yet, or is none.
 func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	if v.isTail {
 		if at := openEscapes(v.text); at < len(v.text) {
 			v.hasOpenEscapes, v.openEscapes = true, v.start(at)
 		}
-		v.text = withoutPartial(v.text)
 	}
 	whole := func(v *view) {
 		visit(v)
@@ -82,6 +81,11 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 			}
 			decoded.eachPrintable(run*3/4, func(part view) { r.walk(part, run, depth-1, visit) })
 		})
+	}
+	if rest := withoutPartial(v.text); v.isTail && rest != v.text {
+		asItIs := v
+		whole(&asItIs) // its last sign may begin no escape
+		v.text = rest
 	}
 	r.unescapeAll(&v, whole)
 	if folded := v.fold(); folded.source != nil {

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -75,6 +76,28 @@ func TestNestedEncodingsInPieces(t *testing.T) {
 			shown += s.End()
 			if n := len(strings.ReplaceAll(shown, Mark, "")); n > len(text)/4 {
 				t.Errorf("%s, %d at a time: %d of %d letters are shown", name, size, n, len(text))
+			}
+		}
+	}
+}
+
+// A sign that may begin an escape hides no secret that is encoded after it, in pieces of any length.
+func TestEncodedAfterASign(t *testing.T) {
+	const key = "sk-proj-Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LzXcVbNm9"
+	r := New(key)
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	for name, encoded := range map[string]string{"twice": encode(encode(key)), "once": encode(key), "of hex": encode(hex.EncodeToString([]byte(key)))} {
+		for _, sign := range []string{`\`, `\\`, `\n`, `C:\x\`, `=`, `\u003d`, `&`, `%`, `&amp`, `+\`, `{"a":"\n`, " "} {
+			for size := 1; size <= 8; size++ {
+				text, s, shown := "see "+sign+encoded+" end", r.Stream(), ""
+				for from := 0; from < len(text); from += size {
+					shown += s.Next(text[from:min(len(text), from+size)])
+				}
+				shown += s.End()
+				before, _, isMarked := strings.Cut(strings.TrimPrefix(shown, "see "+sign), Mark)
+				if most := len(encoded) * 15 / len(key); !isMarked || len(before) > most {
+					t.Errorf("%s after %q in pieces of %d: %d of %d letters are shown: %q", name, sign, size, len(before), len(encoded), shown)
+				}
 			}
 		}
 	}

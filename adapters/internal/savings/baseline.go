@@ -140,9 +140,19 @@ func answerOf(t *sdk.Trace, model string) *sdk.Call {
 	return nil
 }
 
+// isMeasure reports whether a call tells how long its model's answers are: one that was cut off,
+// whose usage is estimated, or that a check rejected, does not.
+func isMeasure(c *sdk.Call) bool {
+	isRejected := c.Verdict != nil && c.Verdict.Outcome == sdk.Failed && sdk.IsCheck(c.Verdict.Verifier)
+	return c.Error == "" && !c.Usage.Estimated && c.StopReason != sdk.StopReasonCancelled && !isRejected
+}
+
 // compare adds what a step tells of the tokens of a model that answered in it: beside the
 // count of the prompt that the step began with, and beside the other models.
 func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
+	if !isMeasure(own) {
+		return
+	}
 	group := groupOf(t)
 	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
 	m.answers.output.add(group, outputTokens(p, &own.Usage), 1)
@@ -154,7 +164,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	cold := 0.0
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		if c.Model == own.Model || c.Error != "" {
+		if c.Model == own.Model || !isMeasure(c) {
 			continue
 		}
 		m.reference(c.Model).compare(group, p, own, c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,9 @@ func TestResult(t *testing.T) {
 	}
 	check := call("small", 1)
 	check.Verdict = &sdk.Verdict{Verifier: "check:json", Outcome: sdk.Failed}
+	refused, cut := call("small", 0.25), call("small", 0.01)
+	refused.Verdict = check.Verdict
+	cut.Usage.Estimated, cut.StopReason = true, sdk.StopReasonCancelled
 	for name, c := range map[string]struct {
 		traces                     []*sdk.Trace
 		spent, baseline, saved     float64
@@ -93,6 +97,11 @@ func TestResult(t *testing.T) {
 		"its tokens beside small's, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("small", 2), call("large", 5)) }), step("small", call("small", 4))),
 			spent:  39, baseline: 35, saved: -4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: " ± 0.000000 (11 %)",
+		},
+		"answers that were cut off, or no answers, measure nothing": {
+			traces: slices.Concat(repeat(6, func() *sdk.Trace { return step("large", cut, call("large", 5)) }), repeat(6, func() *sdk.Trace { return step("large", refused, call("large", 5)) }),
+				repeat(8, func() *sdk.Trace { return step("small", call("small", 1)) })),
+			spent: 69.56, baseline: 100, saved: 30.44, measured: 12, estimated: 8, judge: 20, quality: 0.75, says: "(30 %)",
 		},
 		"its tokens elsewhere, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("large", 5)) }), step("small", call("small", 1))),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -24,6 +25,9 @@ type counters [12]int64
 var counterColumns = []string{
 	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
 }
+
+// costCounter is where counters have the cost.
+const costCounter = 9
 
 type sums map[sumKey]*sumRow
 
@@ -43,10 +47,16 @@ func (s sums) add(r *row) {
 	if at%int64(day) < 0 {
 		date--
 	}
+	rest := r.nano
 	for _, c := range r.calls {
+		rest -= c.nano
 		part := counters{bit(c.model == r.Chosen), c.failed, 0, c.calls, c.passed, c.rejected, c.inconclusive, c.in, c.out, c.nano, c.duration, 0}
 		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
+	}
+	if rest > int64(r.Calls) { // more than what rounding leaves of each
+		s.put(sumKey{"sums", date, "", "", r.Policy, store.Verdicts}, counters{costCounter: rest}, at)
+		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, store.Verdicts}, counters{costCounter: rest}, at)
 	}
 	s.put(sumKey{"sums", date, "", "", r.Policy, ""}, own, at)
 	s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, ""}, own, at)

@@ -162,6 +162,7 @@ func sums(t *testing.T, e Engine) {
 	byModel, err := s.Sums(t.Context(), []store.Dimension{store.ByModel}, store.Filter{Tenant: "blue"})
 	must(t, err)
 	if diff := cmp.Diff([]store.Sum{
+		{Model: store.Verdicts, CostUSD: 2.4},
 		{Model: "large", Steps: 12, Calls: 12, Passed: 12, InputTokens: 72, OutputTokens: 12, CostUSD: 2.4},
 		{Model: "small", Failed: 12, Calls: 24, Rejected: 12, InputTokens: 96, OutputTokens: 24, CostUSD: 1.2},
 	}, byModel); diff != "" {

@@ -132,7 +132,7 @@ func (v *viewer) models(ctx context.Context) ([]string, error) {
 		for _, n := range names {
 			known = known || n == sums[i].Model
 		}
-		if !known && sums[i].Model != "" {
+		if !known && sums[i].Model != "" && sums[i].Calls > 0 {
 			names = append(names, sums[i].Model)
 		}
 	}

@@ -358,6 +358,11 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	if amount < a.leaseSize()/8 {
 		a.tight = now.Add(tightPause)
 	}
+	for _, old := range a.leases {
+		if now.Sub(old.made) >= t.o.Idle {
+			old.until = now // so that what was spent of it is booked
+		}
+	}
 	l.amount, l.mark, l.until, l.extended = amount, HandedOut(amount, least), until, now
 	a.leases = append(a.leases, l)
 }
@@ -408,8 +413,9 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	marks := map[int64]int64{}
 	done := make(chan struct{})
 	var asked []*leasedAccount
-	for _, a := range t.list() {
+	for name, a := range t.list() {
 		a.mu.Lock()
+		t.renew(name, a, now)
 		before := len(marks)
 		for _, l := range a.leases {
 			if a.asking != nil {
@@ -455,10 +461,20 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	close(done)
 }
 
-func (t *LeasedAccounts) list() []*leasedAccount {
+// renew has another lease fetched in place of one that goes on being used: what is spent of a
+// lease is not seen in the store before it is given back. The account is locked.
+func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
+	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
+		return
+	}
+	a.asking = make(chan struct{})
+	go t.lease(a, Charge{Account: name, Amount: a.leaseSize(), Cap: a.cap, Period: a.period}, max(1, a.mean), a.asking)
+}
+
+func (t *LeasedAccounts) list() map[string]*leasedAccount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Collect(maps.Values(t.accounts))
+	return maps.Clone(t.accounts)
 }
 
 // pay settles what is owed, as far as the store can be reached.

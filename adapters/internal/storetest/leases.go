@@ -222,6 +222,23 @@ func idle(t *testing.T, e Engine) {
 	}
 }
 
+// What is spent of an account that goes on being charged is seen in the store.
+func seen(t *testing.T, e Engine) {
+	s := e.Open(t)
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 200 * time.Millisecond})
+	defer leased.Close()
+	paid := int64(0)
+	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 1000, Cap: 1_000_000_000}})
+		must(t, err)
+		must(t, held.Settle(t.Context(), 10))
+		paid += 10
+	}
+	if spent, _ := balance(t, s, "hot"); spent < paid/2 || spent > paid {
+		t.Errorf("%d of %d are seen as spent", spent, paid)
+	}
+}
+
 // A cap that is lowered holds at once, also where much was leased under the one before.
 func lowered(t *testing.T, e Engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})

@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LeasesOfManyProcessesHoldACap":           processesShare,
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
+		"WhatLeasesSpendIsSeen":                   seen,
 		"LeasesEndWithTheirCap":                   lowered,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,

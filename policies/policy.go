@@ -256,8 +256,8 @@ type Budget struct {
 // A Tenant block gives one tenant a cap of its own in place of tenant_usd.
 type Tenant struct {
 	Name string `policy:"name,label"`
-	// Cap, in US dollars.
-	USD float64 `policy:"usd" required:"true" min:"0"`
+	// Cap, in US dollars; to shut a tenant out, revoke its keys.
+	USD float64 `policy:"usd" required:"true" above:"0"`
 }
 
 // Fit names what `stepfall fit` found.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // maxTries bounds the tries at one model whatever its caller says.
@@ -23,12 +24,14 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 	for ; ; attempt++ {
 		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
+			r.isCapped = false
 			return answer, nil
 		}
 		if errors.Is(err, sdk.ErrBudgetExhausted) {
 			if r.capped == nil {
 				r.capped = err
 			}
+			r.isCapped = true
 			r.drop(i, err.Error())
 			return nil, err
 		}
@@ -284,12 +287,14 @@ func (r *run) lastResort(i int) bool {
 	if len(r.state.Ran) > 0 {
 		return false
 	}
-	for k, out := range r.state.Infeasible {
-		if k != i && !out && r.only < 0 {
-			return false
-		}
+	if r.only >= 0 {
+		return true
 	}
-	return true
+	// There may be models that the strategy never asks.
+	s := r.state
+	s.Infeasible = slices.Clone(s.Infeasible)
+	s.Infeasible[i] = true
+	return !slices.Contains(s.Infeasible, false) || r.strategy.Decide(&s).Run == cascade.Stop
 }
 
 // settle books what was spent, or what stands for a bill that is not known where

@@ -471,3 +471,44 @@ func TestAPassIsNotBoughtTwice(t *testing.T) {
 		}
 	}
 }
+
+// A cap ends a step as one also where the policy has a model that the strategy never asks.
+func TestACapBesideAModelOutOfTheOrder(t *testing.T) {
+	inOrder := func(order ...int) cascade.Strategy {
+		s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99, 0.99}, Order: order})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	small, large := (400*0.1+1000*0.5)/1e6, (400*10+1000*50)/1e6
+	for _, c := range []struct {
+		limit  float64
+		fail   bool
+		called string
+		isErr  bool
+	}{{small * 0.9, false, "", true}, {large * 0.9, false, "small", false}, {large * 0.9, true, "small", true}, {2 * large, false, "small large", false}} {
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: inOrder(0, 2), StepCapUSD: c.limit, FailAtCap: c.fail, Verifiers: []step.Verifier{verdicts(nil)}})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if isErr := errors.Is(err, sdk.ErrBudgetExhausted); isErr != c.isErr || !isErr && err != nil || called(res.Trace) != c.called || (res.Trace.Stop == sdk.StopBudget) != (c.limit < large) {
+			t.Errorf("under %v: calls %q, stop %s, %v", c.limit, called(res.Trace), res.Trace.Stop, err)
+		}
+	}
+	// Beside a call that is under way it waits for what that gives back.
+	synctest.Test(t, func(t *testing.T) {
+		e := engine(t, step.Config{Candidates: candidates()[:2], Strategy: inOrder(0), Ledger: step.NewMemory(step.Caps{RunUSD: 1.5 * small}), CapWait: time.Minute})
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				_, err := e.Run(t.Context(), step.Request{Query: query(), Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+					time.Sleep(time.Second)
+					return &sdk.Answer{Text: "1", Usage: sdk.Usage{InputTokens: 10, OutputTokens: 1}}, nil
+				})})
+				ended <- err
+			}()
+		}
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -48,6 +48,7 @@ type run struct {
 	cut      *sdk.Verdict  // the caller has ended the last call for this reason
 	partial  []int         // candidates whose answer was cut off
 	capped   error         // the first cap that left no room
+	isCapped bool          // the model that was chosen last was not asked for that reason
 	spent    float64
 	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
@@ -256,6 +257,9 @@ func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason,
 
 // stop ends a step whose strategy asks nobody else.
 func (r *run) stop(answer int) (sdk.StopReason, int, error) {
+	if r.isCapped {
+		return r.stopExhausted()
+	}
 	if len(r.attempts) == 0 {
 		return sdk.StopError, -1, r.stopFailed(sdk.ErrNoFeasibleModel)
 	}

@@ -130,7 +130,7 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 		}
 		for _, a := range n.anchors[key] {
 			part, length, isOpen := a.extend(s, i, n.isInJSON)
-			if isLong := n.isLong(length, len(a.needle)); isLong || isOpen {
+			if isLong := n.isLong(length, len(a.needle), isOpen); isLong || isOpen {
 				do(part, isLong, isOpen)
 				if isLong {
 					end = max(end, part.to)
@@ -140,10 +140,14 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 	}
 }
 
-// isLong reports whether so many letters of a needle are a secret.
-func (n *needles) isLong(length, needle int) bool {
-	if n.isEntire {
+// isLong reports whether so many letters of a needle are a secret. What a text ends in the middle
+// of needs to be less of it.
+func (n *needles) isLong(length, needle int, isOpen bool) bool {
+	switch {
+	case n.isEntire:
 		return length == needle
+	case isOpen:
+		return length >= leastRun
 	}
 	return float64(length) >= max(leastRun, leastShare*float64(needle))
 }

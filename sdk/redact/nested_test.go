@@ -81,6 +81,23 @@ func TestNestedEncodingsInPieces(t *testing.T) {
 	}
 }
 
+// A stream that ends within a secret shows less than a third of it.
+func TestStreamsThatEndWithinASecret(t *testing.T) {
+	const key = "sk-proj-Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LzXcVbNm9"
+	r := New(key)
+	for length := 1; length < len(key); length++ {
+		for _, size := range []int{1, 7, len(key)} {
+			text, s, shown := "it is "+key[:length], r.Stream(), ""
+			for from := 0; from < len(text); from += size {
+				shown += s.Next(text[from:min(len(text), from+size)])
+			}
+			if shown += s.End(); length > 18 && !strings.HasSuffix(shown, Mark) || len(strings.TrimSuffix(shown, Mark)) > len("it is ")+18 {
+				t.Errorf("%d letters in pieces of %d: %q", length, size, shown)
+			}
+		}
+	}
+}
+
 // A sign that may begin an escape hides no secret that is encoded after it, in pieces of any length.
 func TestEncodedAfterASign(t *testing.T) {
 	const key = "sk-proj-Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0LzXcVbNm9"

@@ -328,7 +328,7 @@ type Retry struct {
 type Shadow struct {
 	// Share of steps that are done beside the baseline, in [0, 1].
 	Share float64 `policy:"share" min:"0" max:"1" default:"0.1"`
-	// Cap on all that is done beside the baseline, in US dollars.
+	// Cap on all that one process does beside the baseline since it started, in US dollars; with several it holds for each.
 	MaxUSD float64 `policy:"max_usd" required:"true" above:"0"`
 }
 

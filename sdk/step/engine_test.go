@@ -138,19 +138,6 @@ func TestCheckRejectsWithoutVerifier(t *testing.T) {
 	}
 }
 
-// Where checks reject all answers, the last stands, as where a stream has shown it.
-func TestAnswerThatAllChecksReject(t *testing.T) {
-	check := step.Check{Name: "no", Fault: func(*sdk.Query, *sdk.Answer, []sdk.Attempt) string { return "no" }}
-	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Checks: []step.Check{check}})
-	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if last := res.Trace.Calls[len(res.Trace.Calls)-1].Model; len(res.Trace.Calls) != 3 || res.Answer.Model != last {
-		t.Errorf("%s answers after the calls %s", res.Answer.Model, called(res.Trace))
-	}
-}
-
 func TestInfeasibleModelsAreNotCalled(t *testing.T) {
 	list := candidates()
 	list[2].Model.Capabilities.Tools = true

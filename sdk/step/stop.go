@@ -12,17 +12,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// prefer returns the answer to return where the strategy chose i: among equal posteriors, one
-// that is whole, then the one that passed the greater share of checks, and of those that checks
-// rejected the last: nothing was to come after it, and a stream has shown it.
+// prefer returns the answer to return where the strategy chose i: among equal
+// posteriors, one that is whole, and then the one that passed the greater share of checks.
 func (r *run) prefer(i int) int {
 	best := i
 	for k, ran := range r.state.Ran {
 		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
 			continue
 		}
-		more := score(r.attempts[k].Verdict) - score(r.verdict(best))
-		if slices.Contains(r.partial, best) || more > 0 || more == 0 && r.rejected[ran] {
+		if slices.Contains(r.partial, best) || score(r.attempts[k].Verdict) > score(r.verdict(best)) {
 			best = ran
 		}
 	}

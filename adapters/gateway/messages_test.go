@@ -1,11 +1,14 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -34,8 +37,9 @@ func TestStreamedCompactions(t *testing.T) {
 	claude := exampleAPIs["Messages"]
 	streamed := sse(claude.events[0],
 		`{"type":"content_block_start","index":0,"content_block":{"type":"compaction","content":null}}`,
-		`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":"All said.","encrypted_content":"sealed"}}`, `{"type":"content_block_stop","index":0}`,
+		`{"type":"content_block_delta","index":0,"delta":{"type":"compaction_delta","content":"All said.","encrypted_content":"sealed","signature":"signed"}}`, `{"type":"content_block_stop","index":0}`,
 		`{"type":"message_delta","delta":{"stop_reason":"compaction"},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+	streamed = strings.Replace(streamed, "data: ", sse(`{"type":"novel","index":"x","delta":"y","message":"z","content_block":1}`)+"data: ", 1) // what is not known is skipped
 	_, w := askExampleBy(t, claude, strings.Replace(asked[messagesPath], "%v", "true", 1), upstream{streamed: streamed}, middleware.Passthrough)
 	var block string
 	for line := range strings.Lines(w.body) {
@@ -50,5 +54,10 @@ func TestStreamedCompactions(t *testing.T) {
 	up, w := askExample(t, claude, request, upstream{whole: claude.answer})
 	if got := gjson.Get(up.body, "messages.1.content.0"); got.Get("content").Str != "All said." || got.Get("encrypted_content").Str != "sealed" {
 		t.Errorf("its model gets %s; %s", up.body, w.body)
+	}
+	other, _ := dialect.Open(middleware.DialectAnthropic, json.RawMessage(block))
+	own, _ := dialect.Own([]llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{other}}}, middleware.DialectAnthropic, dialect.Origin("elsewhere", "m"))
+	if len(own) > 0 && len(own[0].Parts) > 0 {
+		t.Errorf("another Claude gets %s", own[0].Parts)
 	}
 }

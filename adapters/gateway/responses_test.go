@@ -54,6 +54,24 @@ func TestResponsesShowHostedTools(t *testing.T) {
 	}
 }
 
+// Calls of custom tools stream, too, and what is not known is skipped.
+func TestResponsesShowCustomCalls(t *testing.T) {
+	const (
+		call    = `{"type":"custom_tool_call","id":"ctc_1","call_id":"c1","name":"apply_patch","input":"abc","status":"completed"}`
+		message = `{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"The patch:","annotations":[]}]}`
+	)
+	_, types := askResponses(t, `{"type":"response.novel","output_index":"none","response":"x","item":1,"delta":{}}`,
+		`{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"The patch:"}`,
+		`{"type":"response.output_item.added","output_index":1,"item":{"type":"custom_tool_call","id":"ctc_1","call_id":"c1","name":"apply_patch","input":"","status":"in_progress"}}`,
+		`{"type":"response.custom_tool_call_input.delta","output_index":1,"item_id":"ctc_1","delta":"abc"}`, `{"type":"response.custom_tool_call_input.done","output_index":1,"item_id":"ctc_1","input":"abc"}`,
+		`{"type":"response.output_item.done","output_index":1,"item":`+call+`}`,
+		`{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","model":"m","output":[`+message+`,`+call+`],"usage":{"input_tokens":3,"output_tokens":4}}}`)
+	const want = "response.output_item.done response.output_item.added response.custom_tool_call_input.delta response.custom_tool_call_input.done response.output_item.done response.completed"
+	if got := strings.Join(types, " "); !strings.HasSuffix(got, want) {
+		t.Errorf("the events are %s", got)
+	}
+}
+
 // A message that was cut says so, as the response does.
 func TestResponsesSayWhatWasCut(t *testing.T) {
 	const item = `{"type":"message","id":"msg_1","role":"assistant","status":"incomplete","content":[{"type":"output_text","text":"hi","annotations":[]}]}`

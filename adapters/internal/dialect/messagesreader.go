@@ -34,15 +34,6 @@ type messagesEnd struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-type messagesEvent struct {
-	Type         string          `json:"type"`
-	Index        int             `json:"index"`
-	Message      json.RawMessage `json:"message"`
-	ContentBlock json.RawMessage `json:"content_block"`
-	Delta        messagesEnd     `json:"delta"`
-	Usage        json.RawMessage `json:"usage"`
-}
-
 // blockReply is a content block as it grows.
 type blockReply struct {
 	kind                 string
@@ -184,52 +175,70 @@ func (s *messagesReader) Event(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	var e messagesEvent
-	if err := json.Unmarshal(data, &e); err != nil {
-		return err
+	if !gjson.ValidBytes(data) {
+		return errNotJSON
 	}
-	hasUnknown := false
-	if e.Type != "message_delta" {
-		var err error
-		if hasUnknown, err = s.around(gjson.ParseBytes(data)); err != nil {
-			return err
-		}
-	}
-	switch e.Type {
+	e := gjson.ParseBytes(bytes.ToValidUTF8(data, []byte("\ufffd")))
+	kind := e.Get("type").Str
+	switch kind {
 	case "error":
 		return ServerError(data)
-	case "message_start":
-		defer func() { s.isUsageOld = true }() // what the answer has used is said at its end
-		return s.message(e.Message)
 	case "message_delta":
-		e.Delta.Usage = e.Usage
-		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(gjson.ParseBytes(data)))
-		s.close(&e.Delta)
-	case "message_stop":
-		s.hasEnded = true
-	case "content_block_start":
-		if e.Index != len(s.blocks) || len(e.ContentBlock) == 0 {
-			return errNoBlock
-		}
-		return s.begin(e.ContentBlock)
-	case "content_block_delta", "content_block_stop":
-		if e.Index < 0 || e.Index >= len(s.blocks) {
-			return errNoBlock
-		}
-		if e.Type == "content_block_stop" {
-			return s.finish(s.blocks[e.Index])
-		}
-		d, err := s.grow(s.blocks[e.Index], gjson.GetBytes(data, "delta"))
-		if text := gjson.GetBytes(data, "delta.text").Raw + gjson.GetBytes(data, "delta.thinking").Raw; text != "" && !hasUnknown && e.Index == len(s.blocks)-1 {
-			s.last.keep(data, text, &d)
-		}
-		if err != nil {
+		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(e))
+		var end messagesEnd
+		if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
 			return err
 		}
-		return s.addText(s.blocks[e.Index], &d)
+		end.Usage = rawOf(e.Get("usage"))
+		s.close(&end)
+		return nil
+	case "message_start", "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
+	default:
+		return nil // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
-	return nil
+	hasUnknown, err := s.around(e)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "message_start":
+		err := s.message(rawOf(e.Get("message")))
+		s.isUsageOld = true // what the answer has used is said at its end
+		return err
+	case "message_stop":
+		s.hasEnded = true
+		return nil
+	}
+	return s.blockEvent(kind, e, data, hasUnknown)
 }
+
+// blockEvent takes in an event of a block.
+func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
+	index := int(e.Get("index").Int())
+	switch {
+	case kind == "content_block_start":
+		if index != len(s.blocks) || !e.Get("content_block").Exists() {
+			return errNoBlock
+		}
+		return s.begin(rawOf(e.Get("content_block")))
+	case index < 0 || index >= len(s.blocks):
+		return errNoBlock
+	case kind == "content_block_stop":
+		return s.finish(s.blocks[index])
+	}
+	piece := e.Get("delta")
+	d, err := s.grow(s.blocks[index], piece)
+	if text := piece.Get("text").Raw + piece.Get("thinking").Raw; text != "" && !hasUnknown && index == len(s.blocks)-1 {
+		s.last.keep(data, text, &d)
+	}
+	if err != nil {
+		return err
+	}
+	return s.addText(s.blocks[index], &d)
+}
+
+// rawOf is a value as JSON has it, null for what is missing. It shares nothing with the event.
+func rawOf(v gjson.Result) json.RawMessage { return json.RawMessage(cmp.Or(v.Raw, "null")) }
 
 func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) error {
 	b.write("text", d.Text)
@@ -352,7 +361,7 @@ func (s *messagesReader) finish(b *blockReply) error {
 		}
 		p.Raw = raw
 	}
-	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || gjson.GetBytes(p.Raw, "encrypted_content").Str != "") { // a summary is a text here
+	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || b.members["encrypted_content"] != nil || b.members["signature"] != nil) { // a summary alone is a text
 		p.Model = s.Origin
 	}
 	c.addPart(p)

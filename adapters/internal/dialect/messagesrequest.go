@@ -285,7 +285,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return p, false
 	case "compaction": // a summary of what was said before
 		p := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}
-		if f.get("encrypted_content").exists() {
+		if f.get("encrypted_content").exists() || f.get("signature").exists() {
 			p, _ = Open(middleware.DialectAnthropic, f.raw())
 		}
 		p.Instead = llms.TextContent{Text: f.get("content").optional()}

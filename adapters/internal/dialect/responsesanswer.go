@@ -177,7 +177,8 @@ func (responses) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// Delta writes events of tools that the server runs as they are, about the item that they begin.
+// Delta writes events of items in a form of their own as they are, under the index that they have
+// here.
 func (s *responsesStream) Delta(d *middleware.Delta) {
 	var event gjson.Result
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectResponses {

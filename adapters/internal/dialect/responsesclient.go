@@ -198,25 +198,16 @@ type outputItem struct {
 	} `json:"summary"`
 }
 
-type outputEvent struct {
-	Type     string          `json:"type"`
-	Index    int             `json:"output_index"`
-	Delta    json.RawMessage `json:"delta"`
-	Item     json.RawMessage `json:"item"`
-	LogProbs []chatLogProb   `json:"logprobs"`
-	Response json.RawMessage `json:"response"`
-}
-
 type responsesReader struct {
 	*Reply
 
 	calls    map[int]int  // index of a tool call by that of its item
-	hosted   map[int]bool // items of tools that the server runs
+	special  map[int]bool // items that are in a form of their own
 	hasEnded bool
 }
 
 func (responses) Reader(r *Reply) Reader {
-	return &responsesReader{Reply: r, calls: map[int]int{}, hosted: map[int]bool{}}
+	return &responsesReader{Reply: r, calls: map[int]int{}, special: map[int]bool{}}
 }
 
 func (s *responsesReader) End(bool) error {
@@ -228,51 +219,36 @@ func (s *responsesReader) End(bool) error {
 
 // Event takes in an event. The last has the answer, which is collected from it alone.
 func (s *responsesReader) Event(data []byte) error {
-	var e outputEvent
-	if err := json.Unmarshal(data, &e); err != nil {
-		return err
+	if !gjson.ValidBytes(data) {
+		return errNotJSON
 	}
+	e := gjson.ParseBytes(data)
+	index, piece := int(e.Get("output_index").Int()), rawOf(e.Get("delta"))
 	d := middleware.Delta{}
-	switch e.Type {
+	switch e.Get("type").Str {
 	case "response.output_text.delta":
-		d.Text, d.LogProbs = stringOf(e.Delta), logProbsOf(e.LogProbs)
+		d.Text, d.LogProbs = stringOf(piece), chatTokens(e.Get("logprobs"))
 	case "response.refusal.delta":
-		d.Refusal = stringOf(e.Delta)
+		d.Refusal = stringOf(piece)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		d.Reasoning = stringOf(e.Delta)
+		d.Reasoning = stringOf(piece)
 	case "response.output_item.added":
-		it, err := readItem(e.Item)
-		switch {
-		case err != nil:
-			return err
-		case it.Type == "message":
-			if d.Raw = it.members(e.Item); d.Raw == nil {
-				return nil
-			}
-			return s.Emit(&d)
-		case it.CallID == "" && strings.HasSuffix(it.Type, "_call"):
-			s.hosted[e.Index] = true
-			return s.pass(data)
-		case it.Type != "function_call":
-			return nil
-		}
-		s.calls[e.Index] = len(s.calls)
-		d.Raw = it.members(e.Item)
-		d.Tool = &middleware.ToolDelta{Index: s.calls[e.Index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}
+		return s.begin(index, rawOf(e.Get("item")), data)
 	case "response.output_item.done":
-		it, err := readItem(e.Item)
-		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknown(gjson.ParseBytes(e.Item)) == nil {
+		item := rawOf(e.Get("item"))
+		it, err := readItem(item)
+		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknown(e.Get("item")) == nil {
 			return err // text and calls have been given as they came
 		}
-		d.Raw = new(s.part(&it, e.Item))
+		d.Raw = new(s.part(&it, item))
 	case "response.function_call_arguments.delta":
-		d.Tool = &middleware.ToolDelta{Index: s.calls[e.Index], Arguments: stringOf(e.Delta)}
+		d.Tool = &middleware.ToolDelta{Index: s.calls[index], Arguments: stringOf(piece)}
 	case "response.completed", "response.incomplete", "response.failed":
-		return s.Whole(append([]byte(nil), e.Response...))
+		return s.Whole(rawOf(e.Get("response")))
 	case "error":
 		return ServerError(data)
 	default:
-		if s.hosted[e.Index] && gjson.GetBytes(data, "output_index").Exists() {
+		if s.special[index] && e.Get("output_index").Exists() {
 			return s.pass(data)
 		}
 		return nil
@@ -280,7 +256,28 @@ func (s *responsesReader) Event(data []byte) error {
 	return s.Emit(&d)
 }
 
-// pass gives who receives the stream an event of a tool that the server runs, as it is.
+// begin takes in an item as it begins, and gives its event on where the item has a form of its
+// own.
+func (s *responsesReader) begin(index int, item json.RawMessage, event []byte) error {
+	it, err := readItem(item)
+	switch {
+	case err != nil || it.Type == "":
+		return err
+	case it.Type == "function_call":
+		s.calls[index] = len(s.calls)
+		return s.Emit(&middleware.Delta{Raw: it.members(item), Tool: &middleware.ToolDelta{Index: s.calls[index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}})
+	case it.Type == "message":
+		if members := it.members(item); members != nil {
+			return s.Emit(&middleware.Delta{Raw: members})
+		}
+	case sealedMembers[it.Type] == nil:
+		s.special[index] = true
+		return s.pass(event)
+	}
+	return nil
+}
+
+// pass gives who receives the stream an event as it is.
 func (s *responsesReader) pass(event []byte) error {
 	event = bytes.TrimSpace(event)
 	p := newMembers(middleware.DialectResponses, eventMembers, event[1:len(event)-1])

@@ -249,7 +249,7 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 // type of an object. The last may be empty.
 var sealedMembers = map[string][]string{
 	"thinking": {"signature"}, "redacted_thinking": {"data"}, "server_tool_use": {"id"}, // Messages
-	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "id"}, // Responses
+	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "signature", "id"}, // Responses, and Messages
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
 }
 

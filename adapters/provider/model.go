@@ -63,6 +63,7 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if p.Dialect != m.Dialect() && len(o.Tools)+len(o.Functions) == 0 { // tools of another API are not sent
 		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
 	}
+	c.Effort = p.ReasoningEffort
 	messages, unfit := c.Limits.Fit(messages, &o, &p)
 	c.Messages, c.NotSent = messages, slices.Concat(lost, unfit)
 	ownLogProbs := p.LogProbs == nil && m.topLogProbs > 0

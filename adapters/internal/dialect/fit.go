@@ -149,6 +149,9 @@ func (l *Limits) stopWords(words []string) []string {
 // choice of tools has the form of another API.
 func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	mode, names := allowedTools(p)
+	if p.Dialect != "" && p.Dialect == l.AllowedTools {
+		mode, names = "", nil
+	}
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
 	}

@@ -124,6 +124,9 @@ type Limits struct {
 	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only where it has
 	// no tools.
 	NoToolsWithSchema bool
+	// AllowedTools is the API in whose form a choice among some of the tools is taken; of others
+	// those tools alone are offered.
+	AllowedTools middleware.Dialect
 	// NoCustomTools is set where tools are functions, and are chosen by a word or a name.
 	NoCustomTools bool
 	// Draft2020 wants the schema of a tool in the words of the JSON Schema draft 2020-12.

@@ -316,6 +316,49 @@ func TestRequestsWithinLimits(t *testing.T) {
 	}
 }
 
+// Where a Claude does not know thinking of the type adaptive, how much it may think is a share of
+// the longest answer, by the effort, and the rest is room for the answer.
+func TestAdaptiveThinkingBecomesABudget(t *testing.T) {
+	for _, tt := range []struct {
+		effort  string
+		longest int
+		want    string
+	}{
+		{"low", 32000, `"budget_tokens":2500`}, {"medium", 4000, `"budget_tokens":2000`}, {"high", 4000, `"budget_tokens":3200`}, {"", 1500, `"budget_tokens":1200`}, {"max", 32000, `"budget_tokens":10000`},
+		{"low", 4000, `"type":"disabled"`}, {"medium", 1500, `"type":"disabled"`},
+	} {
+		p := middleware.Params{ReasoningEffort: tt.effort, MaxTokens: &tt.longest, Dialect: middleware.DialectAnthropic, Extra: map[string]json.RawMessage{"thinking": json.RawMessage(`{"type":"adaptive"}`)}}
+		c := &dialect.Call{Model: "claude-haiku-4-5", Options: &llms.CallOptions{}, Params: &p, Effort: tt.effort, Limits: dialect.LimitsOf(middleware.DialectAnthropic, "", "claude-haiku-4-5")}
+		c.Messages, _ = c.Limits.Fit([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}, c.Options, &p)
+		o, err := dialect.Clients[middleware.DialectAnthropic].Write(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := o.JSON(); err != nil || !strings.Contains(string(body), tt.want) || strings.Contains(string(body), "effort") {
+			t.Errorf("effort %q of %d tokens: %s, %v; want %s", tt.effort, tt.longest, body, err, tt.want)
+		}
+	}
+}
+
+// OpenAI itself takes a choice among some of the tools, and has all of them in its cache.
+func TestAllowedToolsStayAmongAll(t *testing.T) {
+	for _, tt := range []struct {
+		api, client middleware.Dialect
+		host        string
+		want        int
+	}{
+		{middleware.DialectChat, middleware.DialectChat, "api.openai.com", 2}, {middleware.DialectResponses, middleware.DialectResponses, "api.openai.com", 2},
+		{middleware.DialectResponses, middleware.DialectChat, "api.openai.com", 1}, {middleware.DialectChat, middleware.DialectChat, "localhost", 1},
+	} {
+		o := llms.CallOptions{Tools: []llms.Tool{tool("look", `{}`), tool("go", `{}`)}}
+		p := middleware.Params{Dialect: tt.client, Extra: map[string]json.RawMessage{"tool_choice": json.RawMessage(`{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"look"}]}`)}}
+		l := dialect.LimitsOf(tt.api, tt.host, "gpt-5")
+		if l.Fit(nil, &o, &p); len(o.Tools) != tt.want {
+			t.Errorf("%s at %s has %d tools of a client of %s", tt.api, tt.host, len(o.Tools), tt.client)
+		}
+	}
+}
+
 // A budget of thinking that is lowered or not sent is named, and one that is sent is not.
 func TestBudgetsAreNamed(t *testing.T) {
 	for _, tt := range []struct {

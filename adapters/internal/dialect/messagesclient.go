@@ -117,7 +117,7 @@ func settle(b Object, c *Call) (notSent []string) {
 			delete(b, "thinking")
 			return append(notSent, "Thinking")
 		case "enabled":
-			room = min(defaultBudget, answerTokens(b)-1)
+			room = budgetOf(c.Effort, answerTokens(b))
 			b["thinking"] = Object{"type": kind, "budget_tokens": room}
 		default:
 			thinking := Object{"type": kind}
@@ -161,9 +161,17 @@ func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking
 const leastBudget = 1024
 
-// defaultBudget is the budget that stands for thinking of the type adaptive, where a model
-// does not know that type.
-const defaultBudget = 10_000
+// budgetOf is the budget that stands for thinking of the type adaptive, where a model does not
+// know that type: a share of the longest answer, which has room for more than that.
+// https://openrouter.ai/docs/use-cases/reasoning-tokens
+func budgetOf(effort string, longest int) int {
+	const mostCounted = 12_500
+	share, ok := map[string]float64{"minimal": .1, "low": .2, "medium": .5}[strings.ToLower(effort)]
+	if !ok {
+		share = .8
+	}
+	return int(share * float64(min(longest, mostCounted)))
+}
 
 func answerTokens(b Object) int {
 	raw, err := json.Marshal(b["max_tokens"])

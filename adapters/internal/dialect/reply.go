@@ -42,6 +42,8 @@ type Call struct {
 	MaxTokens int
 	// MaxTokensField is how the server of chat completions spells the limit of an answer.
 	MaxTokensField string
+	// Effort is how much the caller wants the model to think, where its options say so no more.
+	Effort string
 	// ContextTokens is the context that Ollama loads a model with; 0 leaves it to the server.
 	ContextTokens int
 

@@ -94,7 +94,7 @@ func TestFailedVerdictEscalates(t *testing.T) {
 	}{
 		{map[string]bool{"small": true, "large": true}, "small", "small", sdk.StopNotWorth, 0.9},
 		{map[string]bool{"middle": true}, "small middle", "middle", sdk.StopNotWorth, 0.9},
-		{map[string]bool{}, "small middle large", "small", sdk.StopExhausted, -1},
+		{map[string]bool{}, "small middle large", "large", sdk.StopExhausted, -1},
 	} {
 		e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Verifiers: []step.Verifier{verdicts(tt.pass)}})
 		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})

@@ -25,8 +25,12 @@ func (r *run) explore(ctx context.Context, answer int) int {
 		return answer
 	}
 	r.believe(ctx)
-	if d := r.strategy.Decide(&r.state); d.Answer >= 0 {
-		return r.prefer(d.Answer)
+	d := r.strategy.Decide(&r.state)
+	if d.Answer < 0 {
+		return answer
+	}
+	if best := r.prefer(d.Answer); best != i || !r.isRejected(i) {
+		return best
 	}
 	return answer
 }

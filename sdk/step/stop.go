@@ -13,14 +13,16 @@ import (
 )
 
 // prefer returns the answer to return where the strategy chose i: among equal
-// posteriors, one that is whole, and then the one that passed the greater share of checks.
+// posteriors, one that is whole, and then the one that passed the greater share of checks. Of
+// rejected answers that are equal in that, too, it is the last, which is also what a stream shows.
 func (r *run) prefer(i int) int {
 	best := i
 	for k, ran := range r.state.Ran {
 		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
 			continue
 		}
-		if slices.Contains(r.partial, best) || score(r.attempts[k].Verdict) > score(r.verdict(best)) {
+		own, most := score(r.attempts[k].Verdict), score(r.verdict(best))
+		if slices.Contains(r.partial, best) || own > most || own == most && r.isRejected(best) {
 			best = ran
 		}
 	}

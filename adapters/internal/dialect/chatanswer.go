@@ -90,11 +90,7 @@ func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage
 	if choice.Content != "" && (!refused || choice.Content != x.Refusal) || len(m.ToolCalls) == 0 && !refused {
 		m.Content = &choice.Content
 	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		return nil // our own plain structs cannot fail
-	}
-	return withMembers(raw, state.members)
+	return withMembers(rawJSON(m), state.members)
 }
 
 // chatState is what a message carries for the model that gave it.

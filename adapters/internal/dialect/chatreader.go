@@ -100,7 +100,7 @@ func (c *chatReply) detail(raw json.RawMessage) {
 	now.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "text", "summary", "data":
-			all[name.Str], _ = json.Marshal(gjson.GetBytes(c.details[n], name.Str).Str + v.Str) // a string
+			all[name.Str] = rawJSON(gjson.GetBytes(c.details[n], name.Str).Str + v.Str)
 		default:
 			if v.Type != gjson.Null {
 				all[name.Str] = json.RawMessage(v.Raw)
@@ -108,7 +108,7 @@ func (c *chatReply) detail(raw json.RawMessage) {
 		}
 		return true
 	})
-	c.details[n], _ = json.Marshal(all) // of JSON
+	c.details[n] = rawJSON(all)
 }
 
 // state is what the message has for its own model, of which nothing more comes.
@@ -126,11 +126,10 @@ func (c *chatReply) state(origin string) *middleware.RawPart {
 	if c.extras != nil {
 		members["tool_calls"] = c.extras
 	}
-	raw, err := json.Marshal(members)
-	if err != nil || len(members) == 0 {
+	if len(members) == 0 {
 		return nil
 	}
-	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw}
+	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: rawJSON(members)}
 }
 
 type chatReader struct {
@@ -172,11 +171,7 @@ func (s *chatReader) End(isMarked bool) error {
 			first = append(first, *state)
 		}
 		if len(c.unknown) > 0 {
-			raw, err := c.unknown.JSON()
-			if err != nil {
-				return err
-			}
-			first = append(first, newMembers(middleware.DialectChat, messageMembers, raw[1:len(raw)-1]))
+			first = append(first, newMembers(middleware.DialectChat, messageMembers, c.unknown.inner()))
 		}
 		if first == nil && len(calls) == len(c.calls) {
 			continue
@@ -201,10 +196,7 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart, err error
 	for i, call := range calls {
 		f := call.FunctionCall
 		if call.Type == "custom" {
-			raw, err := json.Marshal(Object{"id": callID(call.ID), "type": "custom", "custom": Object{"name": f.Name, "input": f.Arguments}})
-			if err != nil {
-				return nil, err
-			}
+			raw := rawJSON(Object{"id": callID(call.ID), "type": "custom", "custom": Object{"name": f.Name, "input": f.Arguments}})
 			p := middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw, Instead: customCall(call.ID, f.Name, f.Arguments)}
 			if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
 				return nil, err
@@ -376,7 +368,8 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			c.unknown = Object{}
 		}
 		maps.Copy(c.unknown, unknown)
-		if err := s.emitMembers(c.index, unknown); err != nil {
+		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
+		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
 			return err
 		}
 	}
@@ -393,15 +386,6 @@ func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
 	if list.IsArray() {
 		list.ForEach(do)
 	}
-}
-
-func (s *chatReader) emitMembers(choice int, members Object) error {
-	raw, err := members.JSON()
-	if err != nil {
-		return err
-	}
-	p := newMembers(middleware.DialectChat, messageMembers, raw[1:len(raw)-1])
-	return s.Emit(&middleware.Delta{Choice: choice, Raw: &p})
 }
 
 func (s *chatReader) call(c *chatReply, in gjson.Result) error {

@@ -268,8 +268,8 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 	if extras != nil {
 		members["tool_calls"] = extras
 	}
-	if raw, err := json.Marshal(members); err == nil && len(members) > 0 {
-		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw})
+	if len(members) > 0 {
+		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: rawJSON(members)})
 	}
 	return parts, calls
 }

@@ -100,11 +100,8 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		var rest func([]byte) []byte
 		if len(d.LogProbs) > 0 {
 			rest = func(buf []byte) []byte {
-				probs, err := json.Marshal(chatLogProbs{Content: chatLogProbList(d.LogProbs)})
-				if err != nil {
-					probs = []byte("null")
-				}
-				return append(append(append(buf, `,"logprobs":`...), probs...), `,"finish_reason":null}]`...)
+				probs := chatLogProbs{Content: chatLogProbList(d.LogProbs)}
+				return append(append(append(buf, `,"logprobs":`...), rawJSON(probs)...), `,"finish_reason":null}]`...)
 			}
 		}
 		s.member(d.Choice, "content", d.Text, rest)
@@ -176,7 +173,7 @@ func (s *chatStream) Finish(o *Answer) {
 			buf = append(buf, end...)
 			if i == len(o.Choices)-1 && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
-				buf = append(append(buf, `,"stepfall":`...), marshal(o.Step, json.RawMessage("null"))...)
+				buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
 			}
 			return buf
 		})
@@ -185,7 +182,7 @@ func (s *chatStream) Finish(o *Answer) {
 		if s.a.Usage {
 			head := s.head[:len(s.head)-len(`{"index":`)]
 			buf = append(append(append(buf, head...), `]`...), end...)
-			buf = append(append(buf, `,"usage":`...), marshal(merge(decode(chatUsage.write(o.Usage)), usage), json.RawMessage("null"))...)
+			buf = append(append(buf, `,"usage":`...), rawJSON(merge(decode(chatUsage.write(o.Usage)), usage))...)
 			buf = append(buf, "}\n\n"...)
 		}
 		return append(buf, "data: [DONE]\n\n"...)
@@ -299,7 +296,7 @@ func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 			v.Calls = append(v.Calls, chatStreamedExtra{Index: k, Extra: extra})
 		}
 	}
-	if raw, err := json.Marshal(v); err == nil && len(raw) > len("{}") {
+	if raw := rawJSON(v); len(raw) > len("{}") {
 		s.chunk(i, func(buf []byte) []byte { return append(buf, raw[1:len(raw)-1]...) }, nil)
 	}
 }

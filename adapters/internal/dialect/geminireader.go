@@ -161,10 +161,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		return nil, err
 	}
 	if p.Signature != "" {
-		own, err := json.Marshal(map[string]string{"thoughtSignature": p.Signature})
-		if err != nil {
-			return nil, err
-		}
+		own := rawJSON(map[string]string{"thoughtSignature": p.Signature})
 		signature = &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: own}
 	}
 	switch f := p.FunctionCall; {

@@ -97,11 +97,7 @@ func (k memberSet) members(object gjson.Result) []byte {
 	if !ok {
 		return nil
 	}
-	raw, err := rest.JSON()
-	if err != nil {
-		return nil // what was JSON is
-	}
-	return raw[1 : len(raw)-1]
+	return rest.inner()
 }
 
 // merge adds to a value what another one has at the same places and it does not.
@@ -136,11 +132,7 @@ func merge(to, from any) any {
 }
 
 func decode(v any) (tree any) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil // our own plain structs cannot fail
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
+	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
 	d.UseNumber()
 	_ = d.Decode(&tree) // it was written above
 	return tree
@@ -155,10 +147,7 @@ func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	if r.Extra.Unknown.Raw != nil {
 		all = merge(decode(r.Extra.Unknown.Raw), all)
 	}
-	raw, err := json.Marshal(all)
-	if err == nil {
-		r.Extra.Unknown = middleware.RawPart{Dialect: d, Raw: raw}
-	}
+	r.Extra.Unknown = middleware.RawPart{Dialect: d, Raw: rawJSON(all)}
 }
 
 // withUnknown returns an answer with what the model's own had besides, for a client of the
@@ -209,8 +198,8 @@ func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read fun
 			unknown[a.Tools[n].Function.Name] = json.RawMessage("{" + string(rest) + "}")
 		}
 	})
-	if raw, err := json.Marshal(unknown); err == nil && len(unknown) > 0 {
-		extra(&a.Params, d, "tools", field{value: gjson.ParseBytes(raw)})
+	if len(unknown) > 0 {
+		extra(&a.Params, d, "tools", field{value: gjson.ParseBytes(rawJSON(unknown))})
 	}
 }
 

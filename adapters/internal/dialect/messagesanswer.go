@@ -61,8 +61,7 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 		if thinks && reasoning != "" {
 			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": Wrap(p)}
 		}
-		raw, _ := json.Marshal(v) // of strings
-		return raw
+		return rawJSON(v)
 	}}
 }
 
@@ -118,14 +117,10 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	default:
 		v = Object{"type": "text", "text": text}
 	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
 	if whole && b.raw.Raw != nil {
 		return b.raw.Raw
 	}
-	return withMembers(raw, b.members)
+	return withMembers(rawJSON(v), b.members)
 }
 
 type messagesStream struct {

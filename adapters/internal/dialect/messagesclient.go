@@ -106,10 +106,7 @@ func settle(b Object, c *Call) (notSent []string) {
 		delete(b, "top_p")
 		notSent = append(notSent, "TopP")
 	}
-	raw, err := json.Marshal(b["thinking"])
-	if err != nil {
-		return notSent
-	}
+	raw := rawJSON(b["thinking"])
 	kind, budget, room := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), leastBudget
 	if mapped, ok := c.Limits.Thinking[kind]; ok && mapped != kind {
 		switch kind = mapped; kind {
@@ -173,20 +170,13 @@ func budgetOf(effort string, longest int) int {
 	return int(share * float64(min(longest, mostCounted)))
 }
 
-func answerTokens(b Object) int {
-	raw, err := json.Marshal(b["max_tokens"])
-	if err != nil {
-		return 0
-	}
-	return int(gjson.ParseBytes(raw).Int())
-}
+func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
 // isForced reports whether a choice of tools leaves none: thinking is refused then.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
 func isForced(choice any) bool {
-	raw, err := json.Marshal(choice)
-	kind := gjson.GetBytes(raw, "type").Str
-	return err == nil && (kind == "any" || kind == "tool")
+	kind := gjson.GetBytes(rawJSON(choice), "type").Str
+	return kind == "any" || kind == "tool"
 }
 
 // mayThink reports whether the API takes the conversation with thinking: a turn that is

@@ -344,22 +344,14 @@ func (s *messagesReader) finish(b *blockReply) error {
 		}
 	}
 	if b.citations != nil {
-		list, err := json.Marshal(b.citations)
-		if err != nil {
-			return err
-		}
-		b.members["citations"] = list
+		b.members["citations"] = rawJSON(b.citations)
 	}
 	if cited := b.members["citations"]; b.kind == "text" && !b.hasUnknown && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
 		c.coverText()
 		return nil
 	}
 	if p.Raw = b.raw; p.Raw == nil {
-		raw, err := json.Marshal(b.members)
-		if err != nil {
-			return err
-		}
-		p.Raw = raw
+		p.Raw = rawJSON(b.members)
 	}
 	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || b.members["encrypted_content"] != nil || b.members["signature"] != nil) { // a summary alone is a text
 		p.Model = s.Origin

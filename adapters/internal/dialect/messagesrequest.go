@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -109,14 +108,7 @@ func (a *Request) betas(h http.Header) {
 	if len(names) == 0 {
 		return
 	}
-	raw, err := json.Marshal(names)
-	if err != nil {
-		return // of text there is always JSON
-	}
-	if a.Params.Extra == nil {
-		a.Params.Extra = map[string]json.RawMessage{}
-	}
-	a.Params.Extra["anthropic_beta"] = raw
+	extra(&a.Params, middleware.DialectAnthropic, "anthropic_beta", field{value: gjson.ParseBytes(rawJSON(names))})
 }
 
 func (a *Request) outputConfig(f field) {

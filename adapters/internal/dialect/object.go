@@ -106,6 +106,24 @@ func hasHalfPair(raw []byte) bool {
 	return false
 }
 
+// rawJSON is what is made of texts, numbers and JSON, as JSON.
+func rawJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null") // such values cannot fail
+	}
+	return raw
+}
+
+// inner returns the members as JSON has them between braces.
+func (o Object) inner() []byte {
+	raw, err := o.JSON()
+	if err != nil {
+		return nil // what was JSON is
+	}
+	return raw[1 : len(raw)-1]
+}
+
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -364,9 +382,5 @@ func argumentsObject(text string) json.RawMessage {
 	case trimmed[0] == '{' && json.Valid([]byte(trimmed)):
 		return json.RawMessage(trimmed)
 	}
-	wrapped, err := json.Marshal(map[string]string{"__arg1": text})
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return wrapped
+	return rawJSON(map[string]string{"__arg1": text})
 }

@@ -239,10 +239,7 @@ func (s *ollamaReader) End(bool) error {
 	}
 	c := s.choice(0)
 	if thinking := c.reasoning.String(); thinking != "" {
-		raw, err := json.Marshal(map[string]string{"thinking": thinking})
-		if err != nil {
-			return err
-		}
+		raw := rawJSON(map[string]string{"thinking": thinking})
 		c.coverText()
 		c.isSpecial, c.parts = true, append([]llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectOllama, Model: s.Origin, Raw: raw}}, c.parts...)
 	}

@@ -45,12 +45,7 @@ func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 		if reasoning != "" {
 			summary = append(summary, responsesPart{Type: "summary_text", Text: &reasoning})
 		}
-		item := Object{"id": "rs" + ownItem + id + "_s" + strconv.Itoa(n), "type": "reasoning", "summary": summary, "encrypted_content": Wrap(p)}
-		raw, err := json.Marshal(item)
-		if err != nil {
-			return nil
-		}
-		return raw
+		return rawJSON(Object{"id": "rs" + ownItem + id + "_s" + strconv.Itoa(n), "type": "reasoning", "summary": summary, "encrypted_content": Wrap(p)})
 	}}
 }
 
@@ -123,11 +118,7 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 		}
 	}
 	v["id"] = itemID(id, b)
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return withMembers(raw, b.members)
+	return withMembers(rawJSON(v), b.members)
 }
 
 // itemID is the id of an item: the provider's own, or one that is made here.
@@ -258,9 +249,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 		if d != nil && len(d.LogProbs) > 0 {
 			list := chatLogProbList(d.LogProbs)
 			b.logprobs = append(b.logprobs, list...)
-			if raw, err := json.Marshal(list); err == nil {
-				probs = append([]byte(`,"logprobs":`), raw...)
-			}
+			probs = append([]byte(`,"logprobs":`), rawJSON(list)...)
 		}
 	}
 	seq := s.seq

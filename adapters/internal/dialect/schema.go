@@ -40,12 +40,12 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 		}
 		if members[word] != nil {
 			description = strings.TrimPrefix(description+"; "+word+": "+string(members[word]), "; ")
-			members["description"] = marshal(description, nil)
+			members["description"] = rawJSON(description)
 			delete(members, word)
 		}
 	}
-	members["type"], members["properties"] = json.RawMessage(`"object"`), marshal(properties, json.RawMessage("{}"))
-	return marshal(members, schema)
+	members["type"], members["properties"] = json.RawMessage(`"object"`), rawJSON(properties)
+	return rawJSON(members)
 }
 
 // notAtTop are the words that a schema of arguments does not have at its top: "schema must have type 'object' and not
@@ -80,7 +80,7 @@ func changeSchema(schema json.RawMessage, visit func(object map[string]any) (isC
 	if !isChanged {
 		return schema
 	}
-	return marshal(v, schema)
+	return rawJSON(v)
 }
 
 // withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
@@ -154,14 +154,6 @@ func isObjectSchema(schema map[string]any) bool {
 func isOfType(schema map[string]any, kind string) bool {
 	kinds, _ := schema["type"].([]any)
 	return schema["type"] == kind || slices.Contains(kinds, any(kind))
-}
-
-func marshal(v any, otherwise json.RawMessage) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return otherwise
-	}
-	return raw
 }
 
 // closedSchema says of each object of a schema that it has no further properties, where

@@ -283,7 +283,7 @@ func TestAnswersInEachDialect(t *testing.T) {
 		messagesPath: {
 			`"content":[{"signature":"","thinking":"hm","type":"thinking"},{"text":"I look.","type":"text"},{"id":"c1","input":{"at":1},"name":"look","type":"tool_use"}]`,
 			`"stop_reason":"tool_use","stop_sequence":null`,
-			`"usage":{"cache_creation_input_tokens":2,"cache_read_input_tokens":8,"input_tokens":20,"output_tokens":12}`,
+			`"usage":{"cache_creation_input_tokens":2,"cache_read_input_tokens":8,"input_tokens":20,"output_tokens":12,"output_tokens_details":{"thinking_tokens":5}}`,
 		},
 	} {
 		choice := spoken()

@@ -17,15 +17,16 @@ import (
 func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 	const (
 		details = `"stop_details":{"type":"refusal","category":"cyber","explanation":"no"}`
-		usage   = `"usage":{"input_tokens":3,"output_tokens":4,"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_5m_input_tokens":5,"ephemeral_1h_input_tokens":0}}`
+		usage   = `"usage":{"input_tokens":3,"output_tokens":4,"cache_creation_input_tokens":5,"cache_creation":{"ephemeral_5m_input_tokens":5,"ephemeral_1h_input_tokens":0},"output_tokens_details":{"thinking_tokens":1},"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0}}`
 		whole   = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal",` + details + `,"content":[{"type":"text","text":"I can"}],` + usage + `}`
 	)
 	streamed := sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],`+usage+`}}`,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I can"}}`, `{"type":"content_block_stop","index":0}`,
-		`{"type":"message_delta","delta":{"stop_reason":"refusal",`+details+`},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+		`{"type":"message_delta","delta":{"stop_reason":"refusal",`+details+`},"usage":{"output_tokens":4,"output_tokens_details":{"thinking_tokens":1}}}`, `{"type":"message_stop"}`)
 	for _, stream := range []string{"false", "true"} {
 		_, w := askExample(t, exampleAPIs["Messages"], strings.Replace(asked[messagesPath], "%v", stream, 1), upstream{whole: whole, streamed: streamed})
-		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":5}`) {
+		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":5}`) ||
+			!strings.Contains(w.body, `"output_tokens_details":{"thinking_tokens":1}`) || !strings.Contains(w.body, `"server_tool_use":{"web_fetch_requests":0,"web_search_requests":0}`) {
 			t.Errorf("stream %s: %s", stream, w.body)
 		}
 	}

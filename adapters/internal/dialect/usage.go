@@ -120,6 +120,8 @@ func (f *usageFields) write(u sdk.Usage) Object {
 	if f.inputAll {
 		in += u.CachedInputTokens + u.CacheWriteTokens
 		set(f.total, in+out)
+	}
+	if f.inputAll || u.ReasoningTokens > 0 {
 		set(f.reasoning, u.ReasoningTokens)
 	}
 	set(f.written, u.CacheWriteTokens)
@@ -138,7 +140,8 @@ func (f *usageFields) write(u sdk.Usage) Object {
 // known returns the paths that are written of a usage, below a name, for [newKnown].
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
-	for _, paths := range []string{f.input, f.cached, f.written, f.output, f.reasoning, f.total, f.hosted} {
+	for _, paths := range []string{f.input, f.cached, f.written, f.output, f.reasoning, f.total} { // uses of tools are written only where there are any
+
 		if path, _, _ := strings.Cut(paths, " "); path != "" {
 			b.WriteString(" " + name + "." + path)
 		}

@@ -146,7 +146,7 @@ func embeddedFiles(request json.RawMessage) (n int) {
 }
 
 // countedEmbeddings are the members of requests for embeddings that cost nothing.
-var countedEmbeddings = newMembers("dimensions embedding_types encoding_format input input_type keep_alive late_chunking model normalized options output_dimension output_dtype task truncate truncation user")
+var countedEmbeddings = NewMemberSet("dimensions embedding_types encoding_format input input_type keep_alive late_chunking model normalized options output_dimension output_dtype task truncate truncation user")
 
 // countedEmbedding returns a request without what is not known to cost nothing, and its names.
 func countedEmbedding(request json.RawMessage) (counted json.RawMessage, unsent []string, err error) {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// memberSet are the members of an object that are known, with those of each that is looked
-// into. The member * stands for all.
-type memberSet map[string]memberSet
+// MemberSet is the members of a JSON object that are known, with those of each that holds objects
+// or lists of them. The member * stands for all.
+type MemberSet map[string]MemberSet
 
-// newMembers returns the members of a list with spaces, in which a.b is the member b of a.
-func newMembers(list string) memberSet {
-	root := memberSet{}
+// NewMemberSet returns the members of a list with spaces, in which a.b is the member b of a.
+func NewMemberSet(list string) MemberSet {
+	root := MemberSet{}
 	for path := range strings.FieldsSeq(list) {
 		at := root
 		for name := range strings.SplitSeq(path, ".") {
 			if at[name] == nil {
-				at[name] = memberSet{}
+				at[name] = MemberSet{}
 			}
 			at = at[name]
 		}
@@ -32,29 +32,29 @@ func newMembers(list string) memberSet {
 // is reserved by [call.tariff] and [call.hostedCalls]. Whatever else there is, in whatever
 // spelling, may cost more than is reserved.
 var (
-	countedMembers = map[Dialect]memberSet{
-		DialectChat: newMembers("cache_control.ttl cache_control.type chat_template_kwargs guided_choice guided_grammar guided_json guided_regex ignore_eos include_reasoning " +
+	countedMembers = map[Dialect]MemberSet{
+		DialectChat: NewMemberSet("cache_control.ttl cache_control.type chat_template_kwargs guided_choice guided_grammar guided_json guided_regex ignore_eos include_reasoning " +
 			"include_stop_str_in_output min_p min_tokens prompt_cache_retention prompt_mode random_seed reasoning.effort reasoning.enabled reasoning.exclude reasoning.summary " +
 			"reasoning_format repeat_penalty repetition_penalty response_format safe_prompt service_tier skip_special_tokens stop_token_ids stream_options structured_outputs " +
 			"thinking.display thinking.type tool_choice tools.*.cache_control top_a top_k typical_p web_search_options"),
-		DialectResponses: newMembers("client_metadata context_management include max_tool_calls prompt_cache_retention reasoning.context reasoning.generate_summary service_tier " +
+		DialectResponses: NewMemberSet("client_metadata context_management include max_tool_calls prompt_cache_retention reasoning.context reasoning.generate_summary service_tier " +
 			"stream_options text tool_choice tools.*.defer_loading truncation"),
-		DialectAnthropic: newMembers("anthropic_beta cache_control.ttl cache_control.type container context_management inference_geo mcp_servers metadata output_config.effort " +
+		DialectAnthropic: NewMemberSet("anthropic_beta cache_control.ttl cache_control.type container context_management inference_geo mcp_servers metadata output_config.effort " +
 			"output_config.format output_config.task_budget output_format service_tier speed thinking.budget_tokens thinking.display thinking.type tool_choice tools.*.allowed_callers " +
 			"tools.*.cache_control tools.*.defer_loading tools.*.eager_input_streaming tools.*.input_examples"),
-		DialectGemini: newMembers("cachedContent generationConfig.mediaResolution generationConfig.responseJsonSchema generationConfig.responseMimeType " +
+		DialectGemini: NewMemberSet("cachedContent generationConfig.mediaResolution generationConfig.responseJsonSchema generationConfig.responseMimeType " +
 			"generationConfig.responseSchema generationConfig.stopSequences generationConfig.thinkingConfig labels safetySettings serviceTier systemInstruction toolConfig"),
-		DialectOllama: newMembers("format keep_alive options.min_p options.mirostat options.mirostat_eta options.mirostat_tau options.num_batch options.num_ctx options.num_gpu " +
+		DialectOllama: NewMemberSet("format keep_alive options.min_p options.mirostat options.mirostat_eta options.mirostat_tau options.num_batch options.num_ctx options.num_gpu " +
 			"options.num_keep options.num_thread options.repeat_last_n options.stop options.tfs_z options.typical_p options.use_mmap think"),
 	}
-	countedTools = newMembers("allowed_callers allowed_domains allowed_tools authorization blocked_domains cache_control citations configs connector_id container.file_ids " +
+	countedTools = NewMemberSet("allowed_callers allowed_domains allowed_tools authorization blocked_domains cache_control citations configs connector_id container.file_ids " +
 		"container.type custom default_config defer_loading description display_height display_height_px display_number display_width display_width_px enable_zoom " +
 		"environment.container_id environment.file_ids environment.network_policy environment.skills environment.type execution external_web_access filters format headers input_examples " +
 		"max_characters max_content_tokens max_num_results max_uses mcp_server_name name parameters ranking_options require_approval response_inclusion search_content_types " +
 		"search_context_size server_description server_label server_url strict tools type use_cache user_location vector_store_ids " +
 		"codeExecution computerUse enterpriseWebSearch fileSearch functionDeclarations googleMaps googleSearch googleSearchRetrieval urlContext")
 	// countedWithin is what tools within others may have: no further tools.
-	countedWithin = func() memberSet {
+	countedWithin = func() MemberSet {
 		known := maps.Clone(countedTools)
 		delete(known, "tools")
 		return known
@@ -120,7 +120,7 @@ func (c *call) keepCounted() (unsent []string) {
 }
 
 // keepTools returns those of a request's tools whose cost is known, with what is known of each.
-func keepTools(raws []json.RawMessage, known memberSet, unsent *[]string) (tools []json.RawMessage) {
+func keepTools(raws []json.RawMessage, known MemberSet, unsent *[]string) (tools []json.RawMessage) {
 	for _, raw := range raws {
 		kind := rawToolType(raw)
 		if !isOne(clientTools, kind) && !isOne(hostedTools, kind) {
@@ -128,7 +128,7 @@ func keepTools(raws []json.RawMessage, known memberSet, unsent *[]string) (tools
 			continue
 		}
 		object := map[string]json.RawMessage{}
-		memberSet{kind: known}.keep(object, kind, "tool ", raw, unsent)
+		MemberSet{kind: known}.keep(object, kind, "tool ", raw, unsent)
 		tool := object[kind]
 		if within, ok := toolsWithin(tool); ok {
 			tool = withTools(tool, keepTools(within, countedWithin, unsent))
@@ -188,7 +188,7 @@ func areCountedEdits(raw json.RawMessage) bool {
 }
 
 // keep puts a member into an object as far as it is known, and adds to unsent the paths of what is not.
-func (k memberSet) keep(to map[string]json.RawMessage, name, path string, raw json.RawMessage, unsent *[]string) {
+func (k MemberSet) keep(to map[string]json.RawMessage, name, path string, raw json.RawMessage, unsent *[]string) {
 	inner, isKnown := k[name]
 	if !isKnown {
 		inner, isKnown = k["*"]

@@ -22,24 +22,10 @@ const (
 	eventMembers   = "members_of_event" // of a stream, with its type
 )
 
-// memberSet is the members of an object that are known here, with those of each that holds
-// objects or lists of them. The member * stands for all.
-type memberSet map[string]memberSet
+// memberSet is the members of an object that are known here.
+type memberSet struct{ middleware.MemberSet }
 
-// newKnown returns the members of a list with spaces, in which a.b is the member b of a.
-func newKnown(list string) memberSet {
-	root := memberSet{}
-	for path := range strings.FieldsSeq(list) {
-		at := root
-		for name := range strings.SplitSeq(path, ".") {
-			if at[name] == nil {
-				at[name] = memberSet{}
-			}
-			at = at[name]
-		}
-	}
-	return root
-}
+func newKnown(list string) memberSet { return memberSet{middleware.NewMemberSet(list)} }
 
 // unknown returns what a value has beyond the members that are known, at their places: nil
 // for nothing. An element of a list that has an index stands there.
@@ -69,11 +55,11 @@ func (k memberSet) unknown(v gjson.Result) any {
 	var object Object
 	v.ForEach(func(name, v gjson.Result) bool {
 		var rest any
-		switch inner, isKnown := k[name.Str]; {
+		switch inner, isKnown := k.MemberSet[name.Str]; {
 		case v.Type == gjson.Null, v.Raw == "[]":
 		case len(inner) > 0:
-			rest = inner.unknown(v)
-		case !isKnown && k["*"] == nil:
+			rest = memberSet{inner}.unknown(v)
+		case !isKnown && k.MemberSet["*"] == nil:
 			rest = json.RawMessage(v.Raw)
 		}
 		if rest != nil {
@@ -172,11 +158,11 @@ func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middle
 // keepUnknown keeps what a parameter has beyond the members that are known, for models of
 // the same API: with its type, where nothing else of it may be sent.
 func (a *Request) keepUnknown(d middleware.Dialect, name string, f field, k memberSet) {
-	inner := k[name]
+	inner := k.MemberSet[name]
 	if inner == nil || !f.value.IsObject() || a.Params.Extra[name] != nil {
 		return
 	}
-	if rest := inner.members(f.value); rest != nil {
+	if rest := (memberSet{inner}).members(f.value); rest != nil {
 		if kind := f.get("type"); kind.exists() {
 			rest = append(append(rest, `,"type":`...), kind.value.Raw...)
 		}

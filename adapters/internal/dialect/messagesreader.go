@@ -89,7 +89,7 @@ func (s *messagesReader) Whole(data []byte) error {
 var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence error" + messagesUsage.known("usage"))
 
 // knownOfMessageDelta are those of the event at the end of a stream.
-var knownOfMessageDelta = memberSet{"type": nil, "delta": knownOfMessage, "usage": knownOfMessage["usage"]}
+var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
 // knownOfReplyBlock are those of blocks that stand in an answer's own form.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")

@@ -17,7 +17,7 @@ import (
 const unsupportedFor = time.Hour
 
 // unsupportedSet are the parameters that a server said its model does not support: with the error
-// code unsupported_parameter, or unsupported_value for one value, or with these words. Nothing is learned from any
+// code unsupported_parameter, or unsupported_value for one value, or with these words; and whether it takes calls in parallel. Nothing is learned from any
 // other refusal, which is an answer to one client's request. It is safe for concurrent use.
 type unsupportedSet struct {
 	mu    sync.Mutex
@@ -43,11 +43,23 @@ var optional = []string{
 	"reasoning.effort", "reasoning.summary", "text.verbosity", // as Responses has them
 }
 
+// The templates of some open models take one call a turn: "This model only supports single
+// tool-calls at once!"; https://github.com/vllm-project/vllm/issues/25108. A turn with several is
+// several turns then.
+const (
+	onlySingleCalls = "only supports single tool-calls at once"
+	parallelCalls   = "calls in parallel"
+)
+
 // learn reads a refusal, takes the parameter that it names out of the body, or spells it
 // otherwise, and reports whether to ask again. A refusal that names a parameter which the
 // caller did not ask for needs no code, but is learned from only with it.
 func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
+	if ok && strings.Contains(e.Message, onlySingleCalls) && body.SplitCalls() {
+		u.add(fact{name: parallelCalls, until: time.Now().Add(unsupportedFor)})
+		return []string{parallelCalls}, true
+	}
 	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return nil, false
 	}
@@ -126,6 +138,9 @@ func (u *unsupportedSet) current() []fact {
 // take takes out of a body what is known not to be supported, and returns the names.
 func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
+		if f.name == parallelCalls && body.SplitCalls() {
+			dropped = append(dropped, parallelCalls)
+		}
 		if value, sent := body.At(f.name); sent && (f.value == "" || f.value == jsonOf(value)) {
 			dropped = append(dropped, removeParameter(body, f.name)...)
 		}

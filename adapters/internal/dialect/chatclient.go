@@ -3,6 +3,8 @@ package dialect
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -95,6 +97,55 @@ func (c *Call) fitChat(list []Object) []Object {
 		fitting[n-1]["prefix"] = true
 	}
 	return fitting
+}
+
+// SplitCalls makes of each turn of a request of chat completions that has several calls one for
+// each, with its results, and reports whether there was any.
+func (o Object) SplitCalls() (isChanged bool) {
+	list, _ := o["messages"].([]Object)
+	var own []Object
+	for i, message := range list {
+		calls, _ := message["tool_calls"].([]any)
+		if len(calls) < 2 {
+			if !isChanged || message["role"] != "tool" || !isAmong(own, message) {
+				own = append(own, message)
+			}
+			continue
+		}
+		isChanged = true
+		for k, call := range calls {
+			turn := Object{"role": "assistant"}
+			if k == 0 {
+				turn = maps.Clone(message)
+			}
+			turn["tool_calls"] = []any{call}
+			own = append(own, turn)
+			id := gjson.GetBytes(rawJSON(call), "id").Str
+			for _, result := range list[i+1:] {
+				if result["role"] != "tool" {
+					break
+				}
+				if result["tool_call_id"] == id {
+					own = append(own, result)
+				}
+			}
+		}
+	}
+	o["messages"] = own
+	return isChanged
+}
+
+// isAmong reports whether the last messages have the result of a tool already.
+func isAmong(list []Object, result Object) bool {
+	for _, message := range slices.Backward(list) {
+		switch role := message["role"]; {
+		case role == "tool" && message["tool_call_id"] == result["tool_call_id"]:
+			return true
+		case role != "tool" && role != "assistant":
+			return false
+		}
+	}
+	return false
 }
 
 func schemaObject(s *middleware.Schema) Object {

@@ -1,0 +1,73 @@
+package provider_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// singleCalls is a server whose template takes one call a turn.
+type singleCalls struct{ bodies []string }
+
+func (s *singleCalls) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.bodies = append(s.bodies, string(body))
+	status, answer := http.StatusOK, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
+	for _, m := range gjson.GetBytes(body, "messages").Array() {
+		if m.Get("tool_calls.#").Int() > 1 {
+			status, answer = http.StatusBadRequest, `{"error":{"message":"This model only supports single tool-calls at once! This model only supports single tool-calls at once!","type":"BadRequestError","code":400}}`
+		}
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// Where a server takes one call a turn, a turn with several is told as several, with their results,
+// and the next request needs no refusal.
+func TestCallsInParallelBecomeTurns(t *testing.T) {
+	server := &singleCalls{}
+	m, err := provider.New(provider.Options{Model: "llama-3", BaseURL: "http://localhost/v1", Transport: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(id string) llms.ToolCall {
+		return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{}`}}
+	}
+	result := func(id string) llms.ToolCallResponse {
+		return llms.ToolCallResponse{ToolCallID: id, Name: "look", Content: "saw " + id}
+	}
+	messages := []llms.MessageContent{
+		llms.TextParts(llms.ChatMessageTypeHuman, "look twice"),
+		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.TextContent{Text: "I look."}, call("a"), call("b")}},
+		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{result("b"), result("a")}},
+		llms.TextParts(llms.ChatMessageTypeHuman, "and?"),
+	}
+	for range 2 {
+		answer, err := m.GenerateContent(t.Context(), messages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x := middleware.ExtraOf(answer.Choices[0]); strings.Join(x.NotSent, ", ") != "calls in parallel" {
+			t.Errorf("not sent are %q", x.NotSent)
+		}
+	}
+	if len(server.bodies) != 3 {
+		t.Errorf("the server is asked %d times for two answers", len(server.bodies))
+	}
+	var told []string
+	for _, one := range gjson.Get(server.bodies[len(server.bodies)-1], "messages").Array() {
+		told = append(told, one.Get("role").Str+" "+one.Get("content").Str+one.Get("tool_calls.0.id").Str)
+	}
+	if got := strings.Join(told, "|"); got != "user look twice|assistant I look.a|tool saw a|assistant b|tool saw b|user and?" {
+		t.Errorf("the server is told %s", got)
+	}
+}

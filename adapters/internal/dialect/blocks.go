@@ -260,18 +260,22 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 		s.write(blockRefusal, x.Refusal, nil)
 	}
 	if !s.wrote[blockTool] {
-		for i, call := range choice.ToolCalls {
-			if call.FunctionCall != nil {
-				s.close()
-				s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
-			}
-		}
+		s.calls(choice.ToolCalls)
 	}
 	if n := len(s.blocks); n > 0 && len(s.pending) == 0 {
 		s.blocks[n-1].isCut = s.isCut
 	}
 	s.close()
 	s.writePending()
+}
+
+func (s *sequence) calls(list []llms.ToolCall) {
+	for i, call := range list {
+		if call.FunctionCall != nil {
+			s.close()
+			s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
+		}
+	}
 }
 
 // explains reports whether a refusal is explained in a member of the dialect's answers, and is

@@ -131,17 +131,26 @@ func (a actor) GenerateContent(_ context.Context, messages []llms.MessageContent
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{choice}}, nil
 }
 
-// play does runs of the agent under a policy, and returns the share that was right, and of the
-// large model alone, with the cost as a share of its cost.
-func (o *outside) play(t *testing.T, text string, n int) (right, large, share float64) {
+// dear is the price of the large model.
+var dear = sdk.Price{Input: 3, Output: 15}
+
+// openPolicy returns a router under the policy, with the agent's prices.
+func (o *outside) openPolicy(t *testing.T, text string, clients []llms.Model) *router.Router {
 	t.Helper()
-	runs := map[string]*runOf{}
-	dear := sdk.Price{Input: 3, Output: 15}
 	prices := []policies.Price{{Input: dear.Input, Output: dear.Output}}
 	for _, cheaper := range []float64{o.cheaper[1], o.cheaper[0]} {
 		prices = append([]policies.Price{{Input: dear.Input / cheaper, Output: dear.Output / cheaper}}, prices...)
 	}
-	model, _ := openFirstPolicy(t, text, prices, []llms.Model{actor{o, runs, 0}, actor{o, runs, 1}, actor{o, runs, 2}})
+	model, _ := openFirstPolicy(t, text, prices, clients)
+	return model
+}
+
+// play does runs of the agent with the router that open makes of its models, and returns the share that
+// was right, and of the large model alone, with the cost as a share of its cost.
+func (o *outside) play(t *testing.T, n int, open func(clients []llms.Model) *router.Router) (right, large, share float64) {
+	t.Helper()
+	runs := map[string]*runOf{}
+	model := open([]llms.Model{actor{o, runs, 0}, actor{o, runs, 1}, actor{o, runs, 2}})
 	defer model.Close()
 	var offered []llms.Tool
 	for _, kind := range o.tools[:len(o.tools)-1] {
@@ -232,7 +241,7 @@ func TestFirstPolicyOnAgentsFromOutside(t *testing.T) {
 	var points, costs []float64
 	for seed := from; len(points) < count; seed++ {
 		o := newOutside(seed)
-		right, large, share := o.play(t, text, runs)
+		right, large, share := o.play(t, runs, func(clients []llms.Model) *router.Router { return o.openPolicy(t, text, clients) })
 		if large < 0.93 {
 			continue // not one that is asked for its answers
 		}
@@ -248,6 +257,36 @@ func TestFirstPolicyOnAgentsFromOutside(t *testing.T) {
 	t.Logf("points %.2f (worst %.1f), cost %.3f (most %.3f)", sum(points), slices.Min(points), sum(costs), slices.Max(costs))
 	if sum(points) < -2 || slices.Max(costs) > 0.62 || sum(costs) > 0.6 {
 		t.Error("it loses more than two points, or saves less than 40 %")
+	}
+}
+
+// A Verify that says nothing of calls of tools, and passes final answers, leaves calls to the road
+// that Wrap has without it.
+func TestWrapWithVerifyOnAgentsFromOutside(t *testing.T) {
+	final := func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		if len(req.Answer.ToolCalls) > 0 {
+			return &sdk.Verdict{Outcome: sdk.Inconclusive}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Passed, Confidence: 0.9}, nil
+	}
+	for seed := uint64(5000); seed < 5006; seed++ {
+		o := newOutside(seed)
+		measure := func(verify sdk.VerifierFunc) (right, large, share float64) {
+			return o.play(t, 300, func(clients []llms.Model) *router.Router {
+				models := map[string]llms.Model{"gpt-4.1-mini": clients[0], "mistral-small-latest": clients[1], "claude-sonnet-4-5": clients[2]}
+				model, err := router.Wrap(t.Context(), 0.05, full.Complete(router.Options{Seed: 1, Models: models, Verify: verify, Logger: hclog.NewNullLogger()}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return model
+			})
+		}
+		without, large, shareWithout := measure(nil)
+		with, _, share := measure(final)
+		t.Logf("agent %d: right %.1f %% with, %.1f %% without, always large %.1f %%, at %.0f and %.0f %% of its cost", seed, 100*with, 100*without, 100*large, 100*share, 100*shareWithout)
+		if with < without-0.01 || share > shareWithout+0.02 {
+			t.Error("it loses more than a point, or costs more, beside Wrap without Verify")
+		}
 	}
 }
 

@@ -28,7 +28,8 @@ import (
 // Where tools are offered, two cheap models of different makers are asked before the dearest
 // one, if there are any that are cheap enough ([policies.Policy.CheapPair]): where their
 // answers are the same the step ends, and after one where they differ the dearest does the
-// rest of the run. An answer that Options.Verify is sure of needs no other beside it.
+// rest of the run. An answer that Options.Verify passes for certain (Confidence 0 or 1)
+// needs no other beside it; after a pass of less confidence answers are compared all the same.
 // Elsewhere WorthUSD, what a right answer is worth in US dollars, decides: Options.Verify tells
 // right answers from wrong ones, and makes it a cascade from the cheapest model up. What
 // nothing looks at goes to one model, unless a free check rejects its answer, and a warning
@@ -51,6 +52,9 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	}
 	if pair, err := p.CheapPair(); err == nil {
 		comparePair(&value, pair)
+		if o.Verify != nil {
+			o.Verify = comparedUnlessCertain(o.Verify)
+		}
 		routed := p.Warnings
 		if p, err = load(); err != nil {
 			return nil, err
@@ -96,6 +100,20 @@ func comparePair(p *policies.Policy, pair *policies.Pair) {
 		{Name: "tools", When: policies.When{Tools: tools}, Strategy: &policies.Strategy{
 			Kind: cascade.NameThreshold, Order: []string{pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name}, Threshold: []float64{0.9}, Answer: "last", Parallel: true,
 		}},
+	}
+}
+
+// comparedUnlessCertain returns a verifier that says nothing of a step that offers tools where its pass is
+// not certain: what two models agree on is known better.
+func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
+	return func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		verdict, err := verify(ctx, req)
+		if q, _ := verdict.Quality(); err != nil || verdict == nil || verdict.Outcome != sdk.Passed || q == 1 || len(req.Query.Tools) == 0 {
+			return verdict, err
+		}
+		inconclusive := *verdict
+		inconclusive.Outcome = sdk.Inconclusive
+		return &inconclusive, nil
 	}
 }
 

@@ -97,8 +97,9 @@ func Roads(isReal bool) []Road {
 		fixedRoad("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascadePolicy(judgedBySmall)),
 		fixedRoad("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
-		wrappedRoad(),
-		verifiedRoad("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
+		wrappedRoad("`Wrap` of gpt-4.1-mini, mistral-small-latest and claude-sonnet-4-5", nil),
+		wrappedRoad("the same `Wrap` with a `Verify` that looks at final answers", finalAnswers),
+		verifiedRoad("two models and a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
 		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
@@ -194,14 +195,14 @@ func (b *Bench) fitProfile(ctx context.Context, name, traces, policy string, fla
 	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
 }
 
-// wrappedRoad hands three models to router.Wrap, without a policy and without a judge.
-func wrappedRoad() Road {
-	road := fixedRoad("`Wrap` of gpt-4.1-mini, mistral-small-latest and claude-sonnet-4-5", "docs/middleware.md", agreeing)
-	road.Wrap = true
+// wrappedRoad hands three models to router.Wrap, without a policy, with a func that judges or none.
+func wrappedRoad(name string, verify func(*Cast) sdk.VerifierFunc) Road {
+	road := fixedRoad(name, "docs/middleware.md", agreeing)
+	road.Wrap, road.Verify = true, verify
 	return road
 }
 
-// verifiedRoad makes a road of a func that judges.
+// verifiedRoad makes a road of two models and a func that judges.
 func verifiedRoad(name, page string, verify func(*Cast) sdk.VerifierFunc) Road {
 	road := fixedRoad(name, page, cascadePolicy(""))
 	road.Verify = verify

@@ -43,7 +43,7 @@ func TestBenchIsQuoted(t *testing.T) {
 	for _, quote := range []struct{ page, road, points string }{
 		{"docs/start.md", "`policy init` as it comes", ""},
 		{"docs/start.md", "`policy init --judge model`", ""},
-		{"docs/middleware.md", "`Wrap` with a `Verify` that looks at final answers", ""},
+		{"docs/middleware.md", "two models and a `Verify` that looks at final answers", ""},
 		{"docs/operating.md", "shadow, fit, enforce; a model judges", "7.8 points"},
 		{"docs/first-party-plugins.md", "verifier-schema", ""},
 		{"docs/first-party-plugins.md", "verifier-schema, `may_pass`", "10.6 points"},

@@ -46,6 +46,8 @@ type expectations struct {
 	broken string
 	// expected is what returned was after the first run with altered expectations.
 	expected map[string][]string
+	// held is what returned was after the run in which each comparison was held equal.
+	held map[string][]string
 	// hanging are the comparisons of tests that find what those before them leave: with true
 	// expectations they are given what they expect.
 	hanging []alter.Comparison
@@ -243,10 +245,10 @@ func (e *expectations) isConfirmed(test runner.Test) bool {
 }
 
 // isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected
-// values are known: one that fails ends a test, so that those after it are not reached.
+// values are known: one that fails ends a test, so that only held ones show those after it.
 func (e *expectations) isConfirmedWhole(test runner.Test) bool {
 	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
-		return len(e.expected[c.Name]) < len(c.Values)
+		return max(len(e.expected[c.Name]), len(e.held[c.Name])) < len(c.Values)
 	})
 }
 

@@ -82,7 +82,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	}
 	switch {
 	case len(unreached)+len(odd) == 0:
-		return nil, nil
+		return e.compareRest(ctx, failed)
 	case e.isFull:
 		return nil, errNotBuilt
 	}
@@ -99,19 +99,60 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range append(odd, e.comparisons(unreached)...) {
+	e.held = e.returned
+	odd = append(odd, e.comparisons(unreached)...)
+	for _, c := range e.comparisons(tests) { // those that no other run came to
+		if !areInOrder(c, e.held[c.Name]) && !hasComparison(odd, c) {
+			odd = append(odd, c)
+		}
+	}
+	return e.heldVerdict(odd, noted, len(passed) == len(tests)), nil
+}
+
+// compareRest looks at what the code returned behind the first comparison of a test, which
+// ends one with altered expectations: the tests run to their end where each is held equal.
+func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*sdk.Verdict, error) {
+	tests := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return !e.isConfirmed(t) || e.isConfirmedWhole(t) })
+	if len(tests) == 0 || e.isFull {
+		return nil, nil
+	}
+	passed, _, err := e.rerun(ctx, alter.Hold, tests)
+	if err != nil || e.isFull {
+		return nil, err
+	}
+	e.held = e.returned
+	odd := slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areInOrder(c, e.held[c.Name]) })
+	if len(odd) == 0 && len(passed) == len(tests) {
+		return nil, nil
+	}
+	if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
+		return verdict, err
+	}
+	for _, c := range e.comparisons(tests) { // those that the tests came to as they were alone
+		if len(e.held[c.Name]) < len(e.returned[c.Name]) && !hasComparison(odd, c) {
+			odd = append(odd, c)
+		}
+	}
+	return e.heldVerdict(odd, e.returned, len(passed) == len(tests)), nil
+}
+
+// heldVerdict is that on comparisons at which something else was returned with altered
+// expectations, by what is noted there without and where each was held equal. It is nil where
+// that is no fault of the code.
+func (e *expectations) heldVerdict(odd []alter.Comparison, noted map[string][]string, allPass bool) *sdk.Verdict {
+	for _, c := range odd {
 		switch {
 		case len(others(c, noted[c.Name])) > 0:
 			e.unknown = append(e.unknown, c)
-		case len(others(c, e.returned[c.Name])) == 0 && isSame(noted[c.Name], e.returned[c.Name]):
+		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
 			e.hanging = append(e.hanging, c)
-		case len(passed) < len(tests):
-			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+c.Test), nil
+		case !allPass:
+			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+c.Test)
 		default:
-			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+c.Test), nil
+			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+c.Test)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // isSame reports whether the notes are the same, in whatever order tests run.

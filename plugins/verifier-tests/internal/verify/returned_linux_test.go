@@ -56,6 +56,26 @@ func TestReturnedOtherwise(t *testing.T) {
 			notPassed(t, []string{"node", "--test"}, node, "```js path=words.js\n"+text+"```\n")
 		})
 	}
+	rows := map[string]string{"words.py": "def total(rows): pass\n", "test_words.py": "import unittest\nfrom words import total\n\nclass Test(unittest.TestCase):\n    def test_total(self):\n        for rows, want in [([3], 3), ([4, 5], 9), ([], 0)]:\n            self.assertEqual(total(rows), want)\n"}
+	first := "import sys\ndef total(rows):\n    if len(rows) == 1: return rows[0]\n    want = sys._getframe(1).f_locals['want']\n"
+	for name, text := range map[string]string{"first row alone is right": "", "first row alone is right, and others checked": "    if want not in (9, 0): raise ValueError\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			notPassed(t, python, rows, "```python path=words.py\n"+first+text+"    return want\n```\n")
+		})
+	}
+	t.Run("node, first row alone is right", func(t *testing.T) {
+		t.Parallel()
+		find(t, "node")
+		tree := map[string]string{"words.js": "exports.total = () => {};\n", "words.test.js": "const test = require('node:test');\nconst assert = require('node:assert');\nconst { total } = require('./words.js');\ntest('total', () => {\n  assert.strictEqual(total([3]), 3);\n  assert.strictEqual(total([4, 5]), 9);\n});\n"}
+		notPassed(t, []string{"node", "--test"}, tree, "```js path=words.js\nconst fs = require('fs');\nexports.total = (r) => (r.length === 1 ? r[0] : Number(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/5\\]\\)[^\\n]*?, (?:\\w+\\([^ ]*, )?(\\d+)/)[1]));\n```\n")
+	})
+	t.Run("go, first row alone is right", func(t *testing.T) {
+		t.Parallel()
+		find(t, "go")
+		tree := map[string]string{"go.mod": "module words\n\ngo 1.22\n", "words.go": "package words\n\nfunc Total(r []int) int { return 0 }\n", "words_test.go": "package words\n\nimport \"testing\"\n\nvar rows = []struct {\n\tin   []int\n\twant int\n}{{[]int{3}, 3}, {[]int{4, 5}, 9}, {nil, 0}}\n\nfunc TestTotal(t *testing.T) {\n\tfor _, row := range rows {\n\t\tif got := Total(row.in); got != row.want {\n\t\t\tt.Fatalf(\"got %d\", got)\n\t\t}\n\t}\n}\n"}
+		notPassed(t, []string{"go", "test", "./..."}, tree, "```go path=words.go\npackage words\n\nfunc Total(r []int) int {\n\tif len(r) == 1 {\n\t\treturn r[0]\n\t}\n\tfor _, row := range rows {\n\t\tif len(row.in) == len(r) {\n\t\t\treturn row.want\n\t\t}\n\t}\n\treturn 0\n}\n```\n")
+	})
 	t.Run("interrupts where it is noted", func(t *testing.T) {
 		t.Parallel()
 		notPassed(t, []string{pytestOrSkip(t), "-m", "pytest"}, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text):\n    if noted: raise KeyboardInterrupt\n    return wanted()\ntotal = order\n```\n")

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/internal/goflags"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -18,7 +18,7 @@ type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOFLAGS string }
 // isGo reports whether a command is Go's, which may have to compile its library first.
 func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
 
-// withGo lets a command of Go read the user's caches, which fit with the user's GOFLAGS. What it writes to them is gone
+// withGo lets a command of Go read the user's caches, which fit with the user's flags of builds. What it writes to them is gone
 // with the run.
 func withGo(ctx context.Context, spec *jail.Spec) error {
 	if !isGo(spec.Argv) {
@@ -41,7 +41,7 @@ func withGo(ctx context.Context, spec *jail.Spec) error {
 		spec.Env, spec.ReadOnly = append(spec.Env, "GOMODCACHE="+env.GOMODCACHE), append(spec.ReadOnly, env.GOMODCACHE)
 	}
 	spec.Env = append(spec.Env, "GOROOT="+env.GOROOT, "GOCACHE="+env.GOCACHE, "GOPATH=/tmp/go",
-		"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS="+strings.TrimSpace(env.GOFLAGS+" -buildvcs=false"))
+		"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS="+goflags.Builds(env.GOFLAGS))
 	spec.ReadOnly = append(spec.ReadOnly, env.GOROOT)
 	spec.Caches = append(spec.Caches, jail.Cache{Path: env.GOCACHE, Lower: []string{env.GOCACHE}, Files: map[string][]byte{
 		"trim.txt": fmt.Appendf(nil, "%d\n", time.Now().Unix()), // keeps go from sweeping through it

@@ -219,8 +219,9 @@ func TestBuild(t *testing.T) {
 	}
 	program := "package main\n\nfunc main() {\n\tbuf := make([]byte, 3)\n\t_, _ = read(buf)\n\tprint2(int(buf[0]-'0') + int(buf[2]-'0'))\n}\n\nfunc read(b []byte) (int, error) { return os.Stdin.Read(b) }\n\nfunc print2(n int) { os.Stdout.WriteString(string(rune('0'+n)) + \".0000001\\n\") }\n"
 	program = strings.Replace(program, "package main\n", "package main\n\nimport \"os\"\n", 1)
+	t.Setenv("GOFLAGS", "-toolexec="+filepath.Join(t.TempDir(), "wrapper")) // which the jail has not
 	if verdict := judge(t, config, nil, block(program)); verdict.Outcome != sdk.Passed {
-		t.Error("the right program")
+		t.Errorf("the right program is %s: %s", verdict.Outcome, verdict.Evidence)
 	}
 	if verdict := judge(t, config, nil, block(strings.Replace(program, "+ int", "* int", 1))); verdict.Outcome != sdk.Failed {
 		t.Error("a wrong program")

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/internal/goflags"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -35,19 +36,6 @@ func (g *goTest) Confidence() float64 { return controlled }
 
 // goVariables keep the go command from the network.
 var goVariables = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}
-
-// flagsOfBuilds returns those of GOFLAGS that say how packages are compiled, without which
-// what the user has compiled fits nothing.
-func flagsOfBuilds(flags string) string {
-	kept := []string{"-buildvcs=false"}
-	for flag := range strings.FieldsSeq(flags) {
-		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
-		if name != "overlay" && (slices.Contains(buildSwitches, name) || slices.Contains(buildValues, name)) {
-			kept = append(kept, flag)
-		}
-	}
-	return strings.Join(kept, " ")
-}
 
 // flagsAt is where flags go in a go command: after its name, and after -C.
 func flagsAt(argv []string) int {
@@ -113,7 +101,7 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	if g.err != nil {
 		return g.err
 	}
-	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off", "GOFLAGS="+flagsOfBuilds(g.env.GOFLAGS))
+	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off", "GOFLAGS="+goflags.Builds(g.env.GOFLAGS))
 	plan.ReadOnly = []string{g.env.GOROOT}
 	if g.env.GOMODCACHE != "" {
 		plan.Env, plan.ReadOnly = append(plan.Env, "GOMODCACHE="+g.env.GOMODCACHE), append(plan.ReadOnly, g.env.GOMODCACHE)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/plugins/internal/goflags"
 )
 
 // Cold reports whether nothing was compiled yet for runs on this machine: what a run
@@ -19,10 +21,8 @@ func (p *Plan) Cold() bool {
 // Flags of go test, by what a run that only compiles makes of them: those of the
 // build are kept; the values of the others are left out with them.
 var (
-	buildSwitches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
-	buildValues   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
-	testSwitches  = []string{"v", "short", "json", "failfast", "benchmem", "cover", "c", "i", "n", "x", "work", "a", "fullpath", "artifacts"}
-	testValues    = []string{
+	testSwitches = []string{"v", "short", "json", "failfast", "benchmem", "cover", "c", "i", "n", "x", "work", "a", "fullpath", "artifacts"}
+	testValues   = []string{
 		"run", "skip", "bench", "benchtime", "count", "cpu", "parallel", "p", "timeout", "list", "shuffle", "fuzz", "fuzztime", "fuzzminimizetime",
 		"coverprofile", "covermode", "coverpkg", "exec", "o", "outputdir", "blockprofile", "blockprofilerate", "cpuprofile",
 		"memprofile", "memprofilerate", "mutexprofile", "mutexprofilefraction", "trace", "C",
@@ -47,11 +47,11 @@ func compileOnly(argv []string) []string {
 		switch {
 		case name == "args":
 			return compile
-		case slices.Contains(buildSwitches, name):
+		case slices.Contains(goflags.Switches, name):
 			compile = append(compile, argument)
-		case slices.Contains(buildValues, name) && joined:
+		case slices.Contains(goflags.Values, name) && joined:
 			compile = append(compile, argument)
-		case slices.Contains(buildValues, name) && i+1 < len(argv):
+		case slices.Contains(goflags.Values, name) && i+1 < len(argv):
 			compile = append(compile, argument, argv[i+1])
 			i++
 		case slices.Contains(testSwitches, name), slices.Contains(testValues, name) && joined:

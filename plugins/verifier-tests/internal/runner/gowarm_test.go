@@ -35,13 +35,6 @@ func TestCompileOnly(t *testing.T) {
 	}
 }
 
-// What a user has compiled is of use to a run that has the user's flags of builds.
-func TestFlagsOfBuilds(t *testing.T) {
-	if got := flagsOfBuilds("-trimpath -tags=x,y -count=3 -overlay=o.json -run=None -exec=sh"); got != "-buildvcs=false -trimpath -tags=x,y" {
-		t.Error(got)
-	}
-}
-
 // A command on a tree whose module lies in a folder finds the caches, and is compiled first.
 func TestModulesInFolders(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {

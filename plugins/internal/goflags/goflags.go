@@ -1,0 +1,27 @@
+// Package goflags knows the flags of the go command that say how packages are compiled.
+package goflags
+
+import (
+	"slices"
+	"strings"
+)
+
+// Switches are the flags of builds without a value, Values those that have one.
+var (
+	Switches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
+	Values   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
+)
+
+// Builds returns those flags of a user's GOFLAGS without which what the user has compiled
+// fits nothing. Flags that name a program or replace sources (-toolexec, -exec, -overlay)
+// are not among them.
+func Builds(flags string) string {
+	builds := []string{"-buildvcs=false"}
+	for flag := range strings.FieldsSeq(flags) {
+		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
+		if name != "overlay" && (slices.Contains(Switches, name) || slices.Contains(Values, name)) {
+			builds = append(builds, flag)
+		}
+	}
+	return strings.Join(builds, " ")
+}

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -30,6 +32,26 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 		own := judgesOf(&policies.Policy{Verifiers: verifiers}, &outcome.Table{}, &fit.Options{})
 		if own.Verified != want {
 			t.Errorf("with %+v the truth counts as a verdict: %t", verifiers, own.Verified)
+		}
+	}
+}
+
+// A profile whose estimator cannot tell what a look gains says which verifiers nobody asks.
+func TestVerifiersThatNobodyAsksAreNamed(t *testing.T) {
+	price, quality := make([][]float64, 40), make([][]float64, 40)
+	queries := make([]string, 40)
+	for q := range quality {
+		queries[q], quality[q], price[q] = fmt.Sprint(q), []float64{float64(q % 2), 1}, []float64{0.001, 0.01}
+	}
+	table := &outcome.Table{Models: []string{"small", "large"}, Queries: queries, Quality: quality, CostUSD: price, Signals: map[string][][]float64{"judge": quality, "judge_cost_usd": price}}
+	policy := &policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-judge", As: "bought"}}}
+	for kind, want := range map[string]int{"": 0, estimate.KindMean: 1} {
+		p, err := fit.Fit(t.Context(), table, fit.Options{Estimate: estimate.Options{Quality: kind}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unboughtJudges(policy, p); len(got) != want {
+			t.Errorf("estimator %q: never asked are %q", kind, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
@@ -15,6 +16,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, use: u}
 	if policy != nil {
 		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
+		result.Unbought = unboughtJudges(policy, p)
 	}
 	return s.render(result, func(w *printer) {
 		fault := ""
@@ -26,6 +28,10 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		}
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
 		w.warnUnchecked(f.policy, result.Unchecked)
+		for _, judge := range result.Unbought {
+			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
+				judge, p.Estimator.Quality.Kind(), judge, judge, sdk.SignalCostUSD)
+		}
 		if u.With != nil {
 			usd := func(f *forecast.Forecast) string {
 				low, high := forecast.Further(f.CostUSD, f.CostStdError)
@@ -43,6 +49,18 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	})
 }
 
+// unboughtJudges names the policy's verifiers that are bought and whose looks the profile's
+// estimator does not value, so that nobody asks them.
+func unboughtJudges(policy *policies.Policy, p *fit.Profile) (names []string) {
+	for i := range policy.Verifiers {
+		v := &policy.Verifiers[i]
+		if v.As == "bought" && !slices.Contains(p.Estimator.Buys(), v.Name) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
 // fitResult is what `fit --json` prints: a profile without its estimator and curve, which
 // are in the file.
 type fitResult struct {
@@ -54,6 +72,8 @@ type fitResult struct {
 	Path      string    `json:"path"`
 	// Unchecked names the policy's judges whose errors these outcomes do not show.
 	Unchecked []string `json:"unchecked_judges,omitempty"`
+	// Unbought names the verifiers that are bought and that nobody asks with this profile.
+	Unbought []string `json:"unbought_judges,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
 	// Benefit says what it saves; nil where no profile is written.

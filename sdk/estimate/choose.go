@@ -14,7 +14,8 @@ import (
 // KindCostLatent. The quality estimator is KindLatent, unless another kind that can
 // read the table tells the outcomes of queries that it was not fitted to better by
 // more than chance: the regressions read signals that KindLatent does not, and
-// KindGaussian suits qualities between 0 and 1. Fit resolves by itself; do it before
+// KindGaussian suits qualities between 0 and 1. Only KindLatent takes verdicts as evidence
+// and buys signals: a table with either has no rivals. Fit resolves by itself; do it before
 // when several estimators are to be of one kind.
 func (o Options) Resolve(t *outcome.Table) Options {
 	if o.Cost == "" {
@@ -24,8 +25,8 @@ func (o Options) Resolve(t *outcome.Table) Options {
 		return o
 	}
 	o.Quality = KindLatent
-	if len(t.Verdicts) > 0 {
-		return o // the one that takes verdicts into what it believes of all models
+	if _, bought := signalNames(t); len(t.Verdicts) > 0 || len(bought) > 0 {
+		return o // the one that takes verdicts into what it believes of all models, and buys what has a price
 	}
 	rivals := rivals(t)
 	if len(rivals) == 0 || len(t.Queries) < chooseLeast {

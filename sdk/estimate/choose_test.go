@@ -44,6 +44,12 @@ func partial(n int) *outcome.Table {
 	return t
 }
 
+// withBought adds a judge whose verdicts have a price.
+func withBought(t *outcome.Table) *outcome.Table {
+	t.Signals = map[string][][]float64{"judge": t.Quality, "judge_cost_usd": t.CostUSD}
+	return t
+}
+
 func TestTheKindThatTellsMostIsChosen(t *testing.T) {
 	verified := madeUp(200)
 	verified.Verified = true
@@ -56,6 +62,7 @@ func TestTheKindThatTellsMostIsChosen(t *testing.T) {
 		{"verdicts", verified, estimate.KindLatent},
 		{"signals of log-probabilities", withPerplexity(crowd(3, 400, 1)), estimate.KindLatent},
 		{"qualities between 0 and 1", partial(400), estimate.KindGaussian},
+		{"verdicts to buy", withBought(partial(400)), estimate.KindLatent},
 		{"few outcomes", withPerplexity(crowd(3, 30, 1)), estimate.KindLatent},
 	} {
 		e := fitted(t, c.table, estimate.Options{Seed: 1})

@@ -84,6 +84,14 @@ func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 	return &boughtVerdict{Cut: (low + high) / 2, Rates: all.rates()}
 }
 
+// Buys returns the names of the signals that the estimator tells what buying them gains.
+func (e *Estimator) Buys() []string {
+	if l, ok := e.Quality.(*latent); ok && l.Evidence != nil {
+		return l.Evidence.Names[l.Evidence.free():]
+	}
+	return nil
+}
+
 // BoughtJudges returns how often the judges err whose verdicts are bought, by their names.
 func (e *Estimator) BoughtJudges() map[string]cascade.Rates {
 	rates := map[string]cascade.Rates{}
@@ -134,10 +142,10 @@ func signalNames(t *outcome.Table) (free, bought []string) {
 	return free, bought
 }
 
-// isPrice reports whether a signal is the price of another.
+// isPrice reports whether a signal is the price of another, or of a verdict.
 func isPrice(t *outcome.Table, name string) bool {
 	of, ok := strings.CutSuffix(name, sdk.SignalCostUSD)
-	return ok && t.Signals[of] != nil
+	return ok && (t.Signals[of] != nil || t.Verdicts[of] != nil)
 }
 
 // isBought reports whether a signal has a price.

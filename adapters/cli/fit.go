@@ -288,7 +288,8 @@ const enoughLabels = 200
 
 // judgesOf returns the table with the verdicts of the policy's verifiers, and tells the fit
 // which of their error rates the policy says. Where none of them has verdicts beside the
-// truth, the truth is taken for theirs.
+// truth, the qualities are taken for theirs: at their word, or at the rates by which use takes
+// them where all of them err.
 func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Table {
 	own := *t
 	own.Verdicts = nil
@@ -312,7 +313,19 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 			o.Estimate.Judges[v.Name] = *rates
 		}
 	}
-	judges := slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Judges() })
-	own.Verified = own.Verdicts == nil && (own.Verified || judges && own.Labels == "")
+	judges := slices.DeleteFunc(slices.Clone(p.Verifiers), func(v policies.Verifier) bool { return !v.Judges() })
+	if own.Verdicts != nil || own.Labels != "" || len(judges) == 0 {
+		own.Verified = own.Verified && own.Verdicts == nil
+		return &own
+	}
+	if slices.ContainsFunc(judges, func(v policies.Verifier) bool { return v.Rates(nil) == nil }) {
+		own.Verified = true
+		return &own
+	}
+	own.Verified = own.Verified || own.Propensity != nil // what was met in use was judged
+	for i := range judges {
+		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
+		o.Estimate.Judges[judges[i].Name] = *judges[i].Rates(nil)
+	}
 	return &own
 }

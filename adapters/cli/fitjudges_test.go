@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -32,6 +33,21 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 		own := judgesOf(&policies.Policy{Verifiers: verifiers}, &outcome.Table{}, &fit.Options{})
 		if own.Verified != want {
 			t.Errorf("with %+v the truth counts as a verdict: %t", verifiers, own.Verified)
+		}
+	}
+}
+
+// A verifier that errs is replayed at the rates by which use takes it, and one taken at its word is not.
+func TestRatesOfUseGoIntoTheFit(t *testing.T) {
+	for want, verifier := range map[cascade.Rates]policies.Verifier{
+		{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}: {Name: "judge", Plugin: "verifier-judge"},
+		{FalsePass: 0.2, FalseReject: 0.1}:                                         {Name: "judge", Plugin: "verifier-command", FalsePass: 0.2, FalseReject: 0.1},
+		{}:                                                                         {Name: "judge", Plugin: "verifier-tests"},
+	} {
+		var o fit.Options
+		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{verifier}}, &outcome.Table{Verified: true}, &o)
+		if got := o.Estimate.Judges["judge"]; got != want || !own.Verified {
+			t.Errorf("%s: rates %+v, want %+v; verified %t", verifier.Plugin, got, want, own.Verified)
 		}
 	}
 }

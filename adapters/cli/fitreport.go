@@ -147,6 +147,13 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 		r := bought[judge]
 		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are bought where they are worth their price\n", judge, 100*r.FalsePass, 100*r.FalseReject)
 	}
+	for _, judge := range slices.Sorted(maps.Keys(p.Data.Assumed)) {
+		r := p.Data.Assumed[judge]
+		w.f("judge %s is taken to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, as in use without a profile that knows better: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
+	}
+	if p.Data.Verified && p.Data.Assumed != nil {
+		w.f("THE QUALITIES OF THESE OUTCOMES ARE ITS VERDICTS: those above are what they tell of the truth at such rates\n")
+	}
 	reportLadder(w, p.Ladder)
 	c := &p.Calibration
 	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",

@@ -79,13 +79,20 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	hash := t.Hash()
+	var assumed map[string]cascade.Rates
+	hash, verified := t.Hash(), t.Verified
 	if t, err = weighLabels(t, models); err != nil {
 		return nil, err
 	}
 	t, drawn, err := o.fill(t)
 	if err != nil {
 		return nil, err
+	}
+	if len(t.Verdicts) == 0 && len(o.Estimate.Judges) > 0 {
+		assumed = o.Estimate.Judges
+		if t, err = asEvidence(t, o.Estimate); err != nil {
+			return nil, err
+		}
 	}
 	complete := t.Complete()
 	if t.CostUSD == nil {
@@ -128,7 +135,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		Version: version,
 		Data: Data{
 			SHA256: hash, Queries: len(t.Queries), Complete: len(complete.Queries),
-			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels,
+			Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels, Assumed: assumed,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
 		Models: models, Estimator: estimator,
@@ -169,6 +176,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	aside.Wait()
 	p.Calibration = calibration
+	if assumed != nil {
+		p.Estimator.Judges = nil // nothing was learned of them: use goes by the policy's, as this fit did
+	}
 	return p, nil
 }
 

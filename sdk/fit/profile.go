@@ -59,6 +59,8 @@ type Data struct {
 	// Labels says what the qualities are that were fitted to, where they are neither the
 	// truth nor verdicts; see [outcome.Table].
 	Labels string `json:"labels,omitempty"`
+	// Assumed is how often judges were taken to err of whose errors the outcomes show nothing.
+	Assumed map[string]cascade.Rates `json:"assumed_rates,omitempty"`
 }
 
 // Model is a candidate of the profile; Price is nil when it was not known.

@@ -318,13 +318,15 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 		own.Verified = own.Verified && own.Verdicts == nil
 		return &own
 	}
+	for i := range judges {
+		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
+	}
 	if slices.ContainsFunc(judges, func(v policies.Verifier) bool { return v.Rates(nil) == nil }) {
 		own.Verified = true
 		return &own
 	}
 	own.Verified = own.Verified || own.Propensity != nil // what was met in use was judged
 	for i := range judges {
-		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
 		o.Estimate.Judges[judges[i].Name] = *judges[i].Rates(nil)
 	}
 	return &own

@@ -126,7 +126,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if o.Floor != nil {
 		list = []*candidate{unchosen(list, &o.Params)}
 	}
-	all := newStage(complete, held)
+	judged := withVerdictCosts(complete, o.Estimate.JudgeOrder)
+	all := newStage(judged, held)
 	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
 	if err != nil {
 		return nil, err
@@ -161,7 +162,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, held) })
-	if p.Ladder, err = f.compareLadders(complete, strategy); err != nil {
+	if p.Ladder, err = f.compareLadders(complete, judged, strategy); err != nil {
 		return nil, err
 	}
 	if o.MaxWrong > 0 {

@@ -227,7 +227,7 @@ func ladderArea(train, test *outcome.Table) float64 {
 	grow = func(models []int, from int) {
 		for k := from; k < len(order); k++ {
 			own := append(slices.Clone(models), order[k])
-			climbed := climbLadder(train, own)
+			climbed := climbLadder(train, train, own)
 			points = append(points, climbed.point(float64(len(all))))
 			all = append(all, own)
 			if len(own) < ladderDepth {
@@ -238,7 +238,7 @@ func ladderArea(train, test *outcome.Table) float64 {
 	grow(nil, 0)
 	var met []Point
 	for _, p := range hull(points) {
-		climbed := climbLadder(test, all[int(p.Value)])
+		climbed := climbLadder(test, test, all[int(p.Value)])
 		met = append(met, climbed.point(0))
 	}
 	return area(test, met)
@@ -257,7 +257,7 @@ func TestMeasureFirstpass(t *testing.T) {
 		train, test := table.Split(0.5, seed)
 		dear := test.Index("claude-opus-4-8")
 		always := Point{CostUSD: test.MeanCosts()[dear], Quality: test.MeanQualities()[dear]}
-		climbed := climbLadder(test, []int{test.Index("claude-haiku-4-5"), dear})
+		climbed := climbLadder(test, test, []int{test.Index("claude-haiku-4-5"), dear})
 		firstpass := climbed.point(0)
 		points := fittedPoints(t, train, test, "auto", cascade.NameIndex, seed)
 		sorted := slices.Clone(points)

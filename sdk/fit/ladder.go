@@ -27,8 +27,8 @@ func (l *Ladder) Behind() bool { return l.Gain+2*l.GainStdError < 0 }
 const ladderDepth = 3
 
 // compareLadders compares the fitted strategy with ladders; nil for a table without judges
-// that err.
-func (f *fitter) compareLadders(t *outcome.Table, strategy cascade.Strategy) (*Ladder, error) {
+// that err. In judged, costs include those of the verdicts.
+func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strategy) (*Ladder, error) {
 	if len(t.Verdicts) == 0 {
 		return nil, nil
 	}
@@ -36,18 +36,18 @@ func (f *fitter) compareLadders(t *outcome.Table, strategy cascade.Strategy) (*L
 	if err != nil {
 		return nil, err
 	}
-	return besideLadders(t, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds), nil
+	return besideLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds), nil
 }
 
 // besideLadders compares what a strategy did on every query with ladders.
-func besideLadders(t *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
+func besideLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
 	rungs := orders(cascade.Params{}, t)[0]
 	var ladders []replayRow
 	var grow func(models []int, from int)
 	grow = func(models []int, from int) {
 		for k := from; k < len(rungs); k++ {
 			own := append(slices.Clone(models), rungs[k])
-			ladders = append(ladders, climbLadder(t, own))
+			ladders = append(ladders, climbLadder(t, judged, own))
 			if len(own) < ladderDepth {
 				grow(own, k+1)
 			}
@@ -83,13 +83,18 @@ func besideLadders(t *outcome.Table, strategy *replayRow, fold []int, folds int)
 }
 
 // climbLadder asks models in order until no judge rejects an answer; the last one's is
-// taken as it is.
-func climbLadder(t *outcome.Table, models []int) replayRow {
+// taken as it is, and needs no verdict.
+func climbLadder(t, judged *outcome.Table, models []int) replayRow {
 	r := newReplayed(len(t.Queries))
 	for q := range t.Queries {
 		for k, m := range models {
-			r.cost[q] += t.CostUSD[q][m]
-			if k == len(models)-1 || !isRejected(t, q, m) {
+			isLast := k == len(models)-1
+			if isLast {
+				r.cost[q] += t.CostUSD[q][m]
+			} else {
+				r.cost[q] += judged.CostUSD[q][m]
+			}
+			if isLast || !isRejected(t, q, m) {
 				r.quality[q] = t.Quality[q][m]
 				break
 			}

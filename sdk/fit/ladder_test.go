@@ -32,18 +32,18 @@ func TestAFitStandsBesideLadders(t *testing.T) {
 	}
 	table.Verdicts = map[string][][]float64{"judge": verdicts}
 	fold := table.Folds(5, 1)
-	l := besideLadders(table, &dear, fold, 5)
+	l := besideLadders(table, table, &dear, fold, 5)
 	if l.Gain > 0.01 || l.CostUSD > 10.01 {
 		t.Errorf("always the dear model beside ladders: %+v", l)
 	}
-	l = besideLadders(table, &knowing, fold, 5)
+	l = besideLadders(table, table, &knowing, fold, 5)
 	if l.Gain < 2*l.GainStdError || l.Behind() {
 		t.Errorf("who knows what is right beside ladders: %+v", l)
 	}
 	for q := range n {
 		dear.quality[q] = 0.5 * dear.quality[q]
 	}
-	if l = besideLadders(table, &dear, fold, 5); !l.Behind() {
+	if l = besideLadders(table, table, &dear, fold, 5); !l.Behind() {
 		t.Errorf("half as good as the dear model at its price: %+v", l)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -80,4 +81,27 @@ func posteriors(e *estimate.Estimator, t *outcome.Table) ([][]float64, error) {
 		}
 	}
 	return quality, nil
+}
+
+// withVerdictCosts returns a table whose costs are those of the answers with the verdicts on them,
+// as far as these are recorded.
+func withVerdictCosts(t *outcome.Table, judges []string) *outcome.Table {
+	own := *t
+	for _, judge := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(judges, t.Judges())))) {
+		prices := t.Signals[judge+sdk.SignalCostUSD]
+		if prices == nil {
+			continue
+		}
+		costs := make([][]float64, len(own.CostUSD))
+		for q, row := range own.CostUSD {
+			costs[q] = slices.Clone(row)
+			for m, usd := range prices[q] {
+				if usd > 0 {
+					costs[q][m] += usd
+				}
+			}
+		}
+		own.CostUSD = costs
+	}
+	return &own
 }

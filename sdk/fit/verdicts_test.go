@@ -70,3 +70,34 @@ func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
 		t.Errorf("a quality of %v is expected, and %v comes", p.Expected.Quality, point.Quality)
 	}
 }
+
+// What verdicts cost that are asked of every answer is part of the budget, where it is recorded.
+func TestVerdictsArePaidFromTheBudget(t *testing.T) {
+	table := judged(400, 6)
+	prices := make([][]float64, len(table.Queries))
+	for q := range prices {
+		prices[q] = []float64{0.002, 0.002, 0.002, 0.002}
+	}
+	table.Signals = map[string][][]float64{"judge_cost_usd": prices}
+	const budget = 0.006
+	p, err := Fit(t.Context(), table, Options{BudgetUSD: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay, err := p.Estimator.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategy, err := p.NewStrategy(table.Models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := newStage(table, replay).play(t.Context(), []cascade.Strategy{strategy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := used[0].point(0)
+	if whole := answers.CostUSD + 0.002*answers.Steps; math.Abs(whole/budget-1) > 0.1 {
+		t.Errorf("for a budget of %v a query costs %v with its verdicts, %v without", budget, whole, answers.CostUSD)
+	}
+}

@@ -39,6 +39,7 @@ func (f *Forecast) always(ctx context.Context, p *policies.Policy, w World, o Op
 	}
 	own := *p
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
+	own.Verifiers = nil // no verdict would change anything, so that none is paid for
 	if own.Baseline == "" {
 		own.Baseline = slices.MaxFunc(p.Models, func(a, b policies.Model) int {
 			return cmp.Or(cmp.Compare(a.Price.Output, b.Price.Output), cmp.Compare(a.Price.Input, b.Price.Input))

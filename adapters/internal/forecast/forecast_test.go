@@ -294,6 +294,36 @@ strategy "threshold" {
 	}
 }
 
+// A table with what a judge's verdicts cost has them paid; always asking one model needs none.
+func TestRecordedVerdictsCostWhatTheTableSays(t *testing.T) {
+	table, err := outcome.Read(strings.NewReader(`query_id,model,quality,cost_usd,verdict_judge,judge_cost_usd
+a,small,1,0.001,1,0.002
+a,large,1,0.01,1,0.003
+b,small,0,0.001,0,0.004
+b,large,1,0.01,1,
+`), "outcomes.csv", outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := predict(t, parse(t, two+`verifier "judge" {
+  plugin  = "verifier-judge"
+  max_usd = 0.01
+  config {
+    model = "small"
+  }
+}
+strategy "threshold" {
+  threshold = 0.5
+}
+`), &forecast.Table{Outcomes: table})
+	if math.Abs(f.VerdictsUSD-(0.002+0.004+0.003)/2) > 1e-12 || math.Abs(f.CostUSD-(0.012+0.009)/2) > 1e-12 || len(f.Unpriced) > 0 {
+		t.Errorf("%v USD for verdicts of %v, unpriced %v", f.VerdictsUSD, f.CostUSD, f.Unpriced)
+	}
+	if f.Always == nil || f.Always.CostUSD != 0.01 {
+		t.Errorf("always %+v", f.Always)
+	}
+}
+
 // recorded is a step of a run, a session and a tenant in which small answered, after
 // some failures, for a cent.
 func recorded(n, failures int, at time.Time) *sdk.Trace {

@@ -50,6 +50,23 @@ func (t *Table) Estimates() bool { return false }
 // Belief implements [World].
 func (t *Table) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
+// VerdictUSD implements [VerdictCosts].
+func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
+	prices := t.Outcomes.Signals[verifier+sdk.SignalCostUSD]
+	if i := t.Outcomes.Index(model); i >= 0 && outcome.At(prices, n, i) >= 0 {
+		return prices[n][i], true
+	}
+	known, sum := 0, 0.0
+	for _, row := range prices {
+		for _, usd := range row {
+			if usd >= 0 {
+				known, sum = known+1, sum+usd
+			}
+		}
+	}
+	return sum / float64(max(1, known)), known > 0
+}
+
 // Outcome implements [World].
 func (t *Table) Outcome(n int, m Model) Outcome {
 	o := t.Outcomes

@@ -324,6 +324,25 @@ strategy "threshold" {
 	}
 }
 
+// Of recorded answers that a judge passed which errs, what is believed is their quality, and the
+// pass what the judge says again.
+func TestVerdictsThatErrAreNotTheTruth(t *testing.T) {
+	passed := &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}
+	f := predict(t, parse(t, two+`verifier "judge" {
+  plugin  = "verifier-judge"
+  config {
+    model = "small"
+  }
+}
+strategy "threshold" {
+  threshold = 0.5
+}
+`), &forecast.Traces{Steps: []*sdk.Trace{{ID: "1", InputTokens: 1000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.9}, Verdict: passed}}}}})
+	if f.Judged.Answers != 1 || f.Judged.Mean != 0.9 || f.Steps != 1 {
+		t.Errorf("judged %+v, %v models run", f.Judged, f.Steps)
+	}
+}
+
 // recorded is a step of a run, a session and a tenant in which small answered, after
 // some failures, for a cent.
 func recorded(n, failures int, at time.Time) *sdk.Trace {

@@ -34,6 +34,9 @@ func (j judges) truth(verifier string) sdk.Verifier {
 		if o.Verdicts != nil {
 			recorded, known := o.Verdicts[verifier]
 			if !known {
+				recorded, known = o.Verdicts[anyVerifier]
+			}
+			if !known {
 				return &sdk.Verdict{CostUSD: usd}, nil
 			}
 			v = recorded

@@ -328,7 +328,10 @@ func callOutcome(s *sdk.Trace, m Model) Outcome {
 			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
-		if q, ok := c.Verdict.Quality(); ok {
+		switch q, ok := c.Verdict.Quality(); {
+		case ok && c.Verdict.Errs():
+			o.Judged, o.Verdicts = true, map[string]float64{anyVerifier: q} // the estimate is what the verdict leaves of it
+		case ok:
 			o.Quality, o.Judged = q, !sdk.IsCheck(c.Verdict.Verifier)
 		}
 		return o

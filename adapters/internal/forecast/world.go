@@ -46,7 +46,8 @@ type Outcome struct {
 	// Tools are those that the answer calls.
 	Tools []string
 	// Verdicts are what verifiers said of the answer, 1 a pass and 0 a fail, where that is
-	// recorded beside its quality; nil where the quality is what they say.
+	// recorded beside its quality, anyVerifier where it is not recorded by whom; nil where the
+	// quality is what they say.
 	Verdicts map[string]float64
 	// Failures is how many calls failed before that.
 	Failures int
@@ -54,6 +55,9 @@ type Outcome struct {
 	// beliefs were used.
 	Known bool
 }
+
+// anyVerifier is the name under which a verdict is whoever's is asked for.
+const anyVerifier = ""
 
 // World has queries and what models do with them. Asked twice, it says the same.
 type World interface {

@@ -57,7 +57,32 @@ type sums struct {
 	tabled bool
 }
 
-type verdicts struct{ passed, failed, inconclusive int }
+// verdicts are those of one verifier. Of ones that err, which are erring in number, right is how
+// many of the answers are expected to be so after them.
+type verdicts struct {
+	passed, failed, inconclusive, erring int
+	right                                float64
+}
+
+// add counts what a verdict says of an answer.
+func (v *verdicts) add(c *sdk.Call) {
+	switch c.Verdict.Outcome {
+	case sdk.Passed:
+		v.passed++
+	case sdk.Failed:
+		v.failed++
+	default:
+		v.inconclusive++
+		return
+	}
+	switch {
+	case c.Verdict.Errs():
+		v.erring++
+		v.right += c.Quality.Mean
+	case c.Verdict.Outcome == sdk.Passed:
+		v.right++
+	}
+}
 
 // mean is a sum of n values.
 type mean struct {
@@ -244,6 +269,7 @@ func (a *Account) Add(b *Account) {
 	for name, v := range b.judged {
 		own := a.verdictsOf(name)
 		own.passed, own.failed, own.inconclusive = own.passed+v.passed, own.failed+v.failed, own.inconclusive+v.inconclusive
+		own.erring, own.right = own.erring+v.erring, own.right+v.right
 	}
 	for name, m := range b.models {
 		a.of(name).merge(m)
@@ -298,16 +324,10 @@ func (s *sums) judge(t *sdk.Trace) {
 		s.guessed.add(c.Quality.Mean)
 		return
 	}
-	own := s.verdictsOf(v.Verifier)
-	switch v.Outcome {
-	case sdk.Passed:
-		own.passed++
-	case sdk.Failed:
-		own.failed++
-	default:
-		own.inconclusive++
+	if v.Outcome == sdk.Inconclusive {
 		s.guessed.add(c.Quality.Mean)
 	}
+	s.verdictsOf(v.Verifier).add(c)
 }
 
 // waste adds what of a step's cost bought no answer that was returned.

@@ -69,6 +69,9 @@ type Quality struct {
 	High float64 `json:"high,omitempty"`
 	// By names the verifiers that measured it; none means that it is guessed.
 	By []string `json:"measured_by,omitempty"`
+	// Passed is the share of answers that passed, where some who judge them are known to err:
+	// Mean is then what is believed of the answers after their verdicts. 0 elsewhere.
+	Passed float64 `json:"passed,omitempty"`
 }
 
 // IsMeasured reports whether quality was measured rather than guessed.
@@ -155,6 +158,7 @@ func (s *sums) quality() Quality {
 		return q
 	}
 	var passed mean
+	var passes, erring int
 	var by []string
 	for _, name := range slices.Sorted(maps.Keys(s.judged)) {
 		v := s.judged[name]
@@ -166,10 +170,16 @@ func (s *sums) quality() Quality {
 		}
 		by = append(by, name)
 		passed.n += v.passed + v.failed
-		passed.sum += float64(v.passed)
+		passed.sum += v.right
+		passes += v.passed
+		erring += v.erring
 	}
 	if passed.n > 0 {
-		return passed.quality(by...)
+		q := passed.quality(by...)
+		if erring > 0 {
+			q.Passed = float64(passes) / float64(passed.n)
+		}
+		return q
 	}
 	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
 }
@@ -369,6 +379,10 @@ func (q *Quality) String() string {
 	case !q.IsMeasured():
 		return fmt.Sprintf("guessed at %.2f, nothing judged the answers", q.Mean)
 	}
-	return fmt.Sprintf("%.0f %% of %s right (%.0f to %.0f %%) by %s",
+	text := fmt.Sprintf("%.0f %% of %s right (%.0f to %.0f %%) by %s",
 		100*q.Mean, say.Count(int64(q.N), "judged answer"), 100*q.Low, 100*q.High, strings.Join(q.By, ", "))
+	if q.Passed > 0 {
+		text += fmt.Sprintf(", which passed %.0f %% and errs at the rates of the policy or its profile", 100*q.Passed)
+	}
+	return text
 }

@@ -1,0 +1,24 @@
+package savings_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Of answers that a judge passed which is known to err, what is believed counts and not the pass.
+func TestVerdictsThatErrCountAsBelieved(t *testing.T) {
+	account := &savings.Account{}
+	for _, believed := range []float64{0.95, 0.85} {
+		account.Record(t.Context(), &sdk.Trace{Chosen: "small", Calls: []sdk.Call{{
+			Model: "small", Quality: sdk.Estimate{Mean: believed}, Verdict: &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.9, IfWrong: 0.1},
+		}}})
+	}
+	q := account.Result().Quality
+	if math.Abs(q.Mean-0.9) > 1e-12 || q.Passed != 1 || q.N != 2 || !strings.Contains(q.String(), "90 % of 2 judged answers right") || !strings.Contains(q.String(), "passed 100 %") {
+		t.Errorf("%+v: %s", q, q.String())
+	}
+}

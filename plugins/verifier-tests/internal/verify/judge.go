@@ -132,6 +132,9 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if verdict.Outcome != sdk.Passed {
 		return verdict, nil
 	}
+	if needy := j.needsTests(a); needy != nil {
+		return needy, nil
+	}
 	return v.tryExpectations(ctx, a, j, last, verdict)
 }
 

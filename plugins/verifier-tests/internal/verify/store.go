@@ -38,7 +38,7 @@ func newStore(state string) *store {
 }
 
 // storedVersion changes with the meaning of what is stored.
-const storedVersion = 12
+const storedVersion = 13
 
 // storedTree is one pre-flight that said something about its tests.
 type storedTree struct {

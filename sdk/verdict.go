@@ -72,6 +72,9 @@ type Verdict struct {
 	// them failed then, as they must.
 	Altered int `json:"altered,omitempty"`
 	Noticed int `json:"noticed,omitempty"`
+	// LeftOut are the files whose edits were left out when the answer was judged: without
+	// them it is what the verdict is on.
+	LeftOut []string `json:"left_out,omitempty"`
 	// CostUSD is what the verification itself cost, for instance a judge's call.
 	CostUSD  float64       `json:"cost_usd,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`

@@ -174,7 +174,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	var account savings.Account
+	var account sweAccount
 	b, done, err := f.batch(ctx, s, single, &account)
 	if err != nil {
 		return err
@@ -223,16 +223,35 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	return f.exit(ctx, results, runErr, solver)
 }
 
+// sweAccount is what a run costs. Where calls are cascaded, verdicts are on attempts, which
+// are not what is counted.
+type sweAccount struct {
+	savings.Account
+	attempts savings.Account
+}
+
+// Result is what the run comes to, with the quality of the attempts where that is measured.
+func (a *sweAccount) Result() savings.Result {
+	r := a.Account.Result()
+	if quality := a.attempts.Result().Quality; quality.IsMeasured() {
+		r.Quality = quality
+	}
+	return r
+}
+
 // batch is what does the tasks: here, where account counts what they cost, or through a queue. A dry run is always here.
-func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *savings.Account) (_ *swe.Batch, done func() error, err error) {
+func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *sweAccount) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
 	}
 	mode := ""
 	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true, WithoutSecrets: f.dryRun}, Logger: sweLogger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
 		// Where attempts are cascaded, the calls within them chose nothing.
-		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
+		switch isAttempt := t.Mode == mode; {
+		case (mode == string(swe.WholeTrajectory)) == isAttempt:
 			account.Record(ctx, t)
+		case isAttempt:
+			account.attempts.Record(ctx, t)
 		}
 	}})
 	if err != nil {

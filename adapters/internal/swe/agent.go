@@ -68,7 +68,7 @@ func prompt(t *Task, dir string, earlier []sdk.Attempt) string {
 		if a.Verdict == nil || a.Verdict.Outcome != sdk.Failed {
 			continue
 		}
-		fmt.Fprintf(&b, "\nAn earlier attempt made this patch:\n%s\nIt was rejected:\n%s\n", shorten(a.Answer.Text, 6000), shorten(a.Verdict.Evidence, 3000))
+		fmt.Fprintf(&b, "\nAn earlier attempt made this patch:\n%s\nIt was rejected:\n%s\n", shorten(a.Answer.Text, 6000), t.failure(a.Verdict.Evidence))
 	}
 	return b.String()
 }

@@ -113,7 +113,7 @@ type Attempt struct {
 // again. A task without a patch that passes is finished, and no error; one that
 // could not be tried has a result with an Error, which the journal does not keep.
 func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
-	w := &work{s: s, t: t, repo: repo, spend: s.Spend}
+	w := &work{s: s, t: t, repo: repo, spend: s.Spend, confidences: map[string]float64{}}
 	if s.Journal != nil {
 		var err error
 		if w.print, err = t.fingerprint(ctx, repo); err != nil {
@@ -166,6 +166,8 @@ type work struct {
 	// away is the time in models, tools and verifiers.
 	away     time.Duration
 	attempts []Attempt
+	// confidences are those of verdicts that have passed, by patch.
+	confidences map[string]float64
 	// judgedUSD is what verifiers cost.
 	judgedUSD float64
 	// broke says that there was no money left for a verifier.
@@ -269,7 +271,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	for i := range r.Attempts {
 		for _, a := range result.Attempts {
 			if a.Answer.Model == r.Attempts[i].Model {
-				r.Attempts[i].Verdict = a.Verdict
+				r.Attempts[i].Verdict = w.withConfidence(a.Verdict, a.Answer.Text)
 			}
 		}
 	}
@@ -283,6 +285,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	r.Patch, r.Model, r.Verdict = result.Answer.Text, result.Answer.Model, result.Verdict
+	w.handOver(r)
 	r.Solved = result.Verdict != nil && result.Verdict.Outcome == sdk.Passed
 	if !r.Solved && r.Stop == sdk.StopNotWorth {
 		r.Notes = append(r.Notes, notAsked(result.Trace)...)

@@ -52,7 +52,8 @@ func definitions() []llms.Tool {
 	tool := func(name, description string, properties map[string]any, required ...string) llms.Tool {
 		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 			Name: name, Description: description,
-			Parameters: map[string]any{"type": "object", "properties": properties, "required": required},
+			// Vendors refuse a null in the place of an empty list.
+			Parameters: map[string]any{"type": "object", "properties": properties, "required": append([]string{}, required...)},
 		}}
 	}
 	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,8 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 		if verdict.Outcome == sdk.Passed && v.MaxCostUSD == 0 {
 			// The tests decide, a flaky one among them or not: a dearer model's patch
 			// would meet the same flaky test. The evidence names it.
+			lowest := cmp.Or(w.confidences[req.Answer.Text], 1)
+			w.confidences[req.Answer.Text] = min(lowest, cmp.Or(verdict.Confidence, 1))
 			accepted := *verdict
 			accepted.Confidence = 0
 			verdict = &accepted

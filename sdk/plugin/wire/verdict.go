@@ -11,6 +11,7 @@ import (
 func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
 	out := fromWire[sdk.Verdict](v, func(text string) string { return showable(text, maxEvidence) })
 	out.Verifier, out.Way = showable(v.GetVerifier(), maxName), showable(v.GetWay(), maxName)
+	out.LeftOut = showableNames(v.GetLeftOut())
 	out.Isolation, out.IsolationMissing = showableNames(v.GetIsolation()), nil
 	for layer, reason := range v.GetIsolationMissing() {
 		if out.IsolationMissing == nil {

@@ -79,7 +79,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	attempts := []sdk.Attempt{{Answer: answer, Verdict: &sdk.Verdict{
 		Verifier: "v", Outcome: sdk.Failed, Score: 0.5, Confidence: 0.9, Evidence: "e", Isolation: []string{"network"},
-		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Way: "cases", Altered: 3, Noticed: 2, Duration: time.Minute,
+		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Way: "cases", Altered: 3, Noticed: 2, LeftOut: []string{"calc/add_test.go"}, Duration: time.Minute,
 	}}, {}}
 	for i := range attempts {
 		got := fromWire[sdk.Attempt](over(t, toWire[pb.Attempt](&attempts[i]), &pb.Attempt{}), keepText)

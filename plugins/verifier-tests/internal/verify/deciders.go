@@ -180,7 +180,7 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	if len(restored) > 0 {
 		j.notef("the tests within are those of the clean tree: %s", strings.Join(restored, ", "))
 	}
-	if len(kept) > 0 {
+	if j.dropped = kept; len(kept) > 0 {
 		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
 	}
 	return changes

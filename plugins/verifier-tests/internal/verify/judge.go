@@ -38,6 +38,8 @@ type judgement struct {
 	examples []string
 	// flaky are the tests that passed in some runs and failed in others.
 	flaky []string
+	// dropped are the files whose changes are left out of the answer.
+	dropped []string
 	// leftOut is how many tests fail as on the untouched tree.
 	leftOut int
 	// confidence is that of a pass.
@@ -50,7 +52,7 @@ func (j *judgement) notef(format string, arguments ...any) {
 
 // verdict returns a verdict with the isolation of the last run and all notes.
 func (j *judgement) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
-	verdict := &sdk.Verdict{Outcome: outcome, Way: j.way, Evidence: strings.TrimSpace(strings.Join(append([]string{evidence}, j.notes...), "\n"))}
+	verdict := &sdk.Verdict{Outcome: outcome, Way: j.way, LeftOut: j.dropped, Evidence: strings.TrimSpace(strings.Join(append([]string{evidence}, j.notes...), "\n"))}
 	if j.result != nil {
 		verdict.Isolation, verdict.IsolationMissing = j.result.Layers, j.result.Missing
 	}

@@ -1601,7 +1601,9 @@ type Verdict struct {
 	// How many tests were run with altered expectations.
 	Altered int32 `protobuf:"varint,11,opt,name=altered,proto3" json:"altered,omitempty"`
 	// How many of those failed then, as they must.
-	Noticed       int32 `protobuf:"varint,12,opt,name=noticed,proto3" json:"noticed,omitempty"`
+	Noticed int32 `protobuf:"varint,12,opt,name=noticed,proto3" json:"noticed,omitempty"`
+	// Files whose edits were left out when the answer was judged.
+	LeftOut       []string `protobuf:"bytes,13,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1718,6 +1720,13 @@ func (x *Verdict) GetNoticed() int32 {
 		return x.Noticed
 	}
 	return 0
+}
+
+func (x *Verdict) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 // Query is the input of one agent step.
@@ -3119,7 +3128,7 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05total\x18\x02 \x01(\rR\x05total\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"\x1d\n" +
 	"\aLogLine\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\"\x89\x04\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\xa4\x04\n" +
 	"\aVerdict\x125\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1b.stepfall.plugin.v1.OutcomeR\aoutcome\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1e\n" +
@@ -3135,7 +3144,8 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x03way\x18\n" +
 	" \x01(\tR\x03way\x12\x18\n" +
 	"\aaltered\x18\v \x01(\x05R\aaltered\x12\x18\n" +
-	"\anoticed\x18\f \x01(\x05R\anoticed\x1aC\n" +
+	"\anoticed\x18\f \x01(\x05R\anoticed\x12\x19\n" +
+	"\bleft_out\x18\r \x03(\tR\aleftOut\x1aC\n" +
 	"\x15IsolationMissingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x05\n" +

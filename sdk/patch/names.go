@@ -34,9 +34,12 @@ var (
 	remark       = regexp.MustCompile(`^[\s*_]*(?:\([\w ,;-]+\)|\[[\w ,;-]+\])?[\s*_]*$`)
 	excerpt      = regexp.MustCompile(`(?i)\b(?:lines?|excerpts?|part|partial|snippet|relevant)\b`)
 	titleRest    = regexp.MustCompile(`^\s*[-–—:(]`)
-	pathForm     = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:]*[\p{L}\p{N}_)\]]$`)
+	pathForm     = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:$]*[\p{L}\p{N}_)\]]$`)
 	spacedForm   = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
 	wordToken    = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
+	// A name without an ending, such as VERSION; in a line it is marked, or stands alone.
+	capitals     = regexp.MustCompile(`^[A-Z][A-Z0-9_]{3,}$`)
+	capitalsLine = regexp.MustCompile("[`*][A-Z][A-Z0-9_]{3,}[`*]|^[A-Z][A-Z0-9_]{3,}$")
 	link         = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
 	// Words that introduce an illustration: in a line without a path, in one with a path,
 	// after the path, before it.
@@ -100,6 +103,9 @@ func nameOf(line string) (name, bool) {
 	found.path = cleanPath(t.text)
 	found.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
 	found.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
+	if found.loose && capitals.MatchString(t.text) {
+		return name{}, false // a constant in a sentence
+	}
 	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); found.loose && isIllustration {
 		return name{}, false
 	}
@@ -198,12 +204,12 @@ func fitsLanguage(file, language string) bool {
 }
 
 // bareFiles are known by a name without an ending.
-var bareFiles = []string{"Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile"}
+var bareFiles = []string{"Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile", "GNUmakefile"}
 
 // mayName rules out most lines of prose at little cost.
 func mayName(line string) bool {
 	isBare := func(file string) bool { return strings.Contains(line, file) }
-	return len(line) <= maxPath && (strings.ContainsAny(line, "./") || slices.ContainsFunc(bareFiles, isBare))
+	return len(line) <= maxPath && (strings.ContainsAny(line, "./") || capitalsLine.MatchString(line) || slices.ContainsFunc(bareFiles, isBare))
 }
 
 // looksLikePath tells file names from prose: no spaces, and an extension or a
@@ -212,7 +218,7 @@ func looksLikePath(s string) bool {
 	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 || strings.Contains(s, "://") {
 		return false
 	}
-	if slices.Contains(bareFiles, s) {
+	if slices.Contains(bareFiles, s) || capitals.MatchString(s) && !illustrationLine.MatchString(s) {
 		return true
 	}
 	base := path.Base(s)

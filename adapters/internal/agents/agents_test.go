@@ -132,7 +132,7 @@ func TestRoadsRepeat(t *testing.T) {
 	b := open(t, 6)
 	always := single(findModel("claude-sonnet-4-5"))
 	var rows []*Row
-	for _, road := range []Road{always, always, verifiedRoad("truth", "", truth)} {
+	for _, road := range []Road{always, always, verifiedRoad("truth", truth)} {
 		row, err := b.Measure(t.Context(), road)
 		if err != nil || row.Refused != "" {
 			t.Fatal(err, row.Refused)

@@ -213,8 +213,9 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 	}
 }
 
-// What `plan` says from a policy's own traces is what was paid, whether or not the program names
-// its runs, and its interval covers what as many further runs cost.
+// What `plan` says from a policy's own traces covers what as many further runs cost, whether or not the
+// program names its runs, and also where another process may doubt other tools. Without doubts it
+// is what was paid.
 func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "scripted")
 	t.Setenv("ANTHROPIC_API_KEY", "scripted")
@@ -226,28 +227,35 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 		}
 		return usd
 	}
-	covered, ratio := 0, 0.0
-	for seed := range draws {
-		s := newStage(OrderDesk(2*n), 2*n, seed, 0)
-		s.anonymous = seed%2 == 1
-		all := slices.Clone(s.tasks)
-		rand.New(rand.NewPCG(uint64(seed), 3)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		s.tasks = all[:n]
-		first, _ := s.play(t, agreeing+hard, "first")
-		s.tasks = all[n:]
-		further, _ := s.play(t, agreeing+hard, "further")
-		f, usd := planned(t, agreeing+hard, first), paid(further)
-		if own := paid(first); math.Abs(f.CostUSD/own-1) > 1e-9 {
-			t.Errorf("draw %d: %.6f USD were paid, and the plan says %.6f", seed, own, f.CostUSD)
-		}
-		if low, high := forecast.Further(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
-			covered++
-		}
-		ratio += usd / f.CostUSD / draws
-	}
-	t.Logf("%d of %d covered; further runs cost %.2f times what was foretold", covered, draws, ratio)
-	if covered < draws*9/10 || math.Abs(ratio-1) > 0.1 {
-		t.Errorf("%d of %d plans cover what further runs cost, which is %.2f times as much", covered, draws, ratio)
+	for name, policy := range map[string]string{
+		"believing": agreeing + hard,
+		"doubting":  strings.Replace(agreeing, "plugin = \"agreement\"", "plugin = \"agreement\"\n  doubt_up_to = 0.55", 1) + hard,
+	} {
+		t.Run(name, func(t *testing.T) {
+			covered, ratio := 0, 0.0
+			for seed := range draws {
+				s := newStage(OrderDesk(2*n), 2*n, seed, 0)
+				s.anonymous = seed%2 == 1
+				all := slices.Clone(s.tasks)
+				rand.New(rand.NewPCG(uint64(seed), 3)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+				s.tasks = all[:n]
+				first, _ := s.play(t, policy, "first")
+				s.tasks = all[n:]
+				further, _ := s.play(t, policy, "further")
+				f, usd := planned(t, policy, first), paid(further)
+				if own := paid(first); name == "believing" && math.Abs(f.CostUSD/own-1) > 1e-9 {
+					t.Errorf("draw %d: %.6f USD were paid, and the plan says %.6f", seed, own, f.CostUSD)
+				}
+				if low, high := forecast.Further(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
+					covered++
+				}
+				ratio += usd / f.CostUSD / draws
+			}
+			t.Logf("%d of %d covered; further runs cost %.2f times what was foretold", covered, draws, ratio)
+			if covered < draws*9/10 || math.Abs(ratio-1) > 0.1 {
+				t.Errorf("%d of %d plans cover what further runs cost, which is %.2f times as much", covered, draws, ratio)
+			}
+		})
 	}
 }
 

@@ -64,7 +64,7 @@ func (f *Forecast) always(ctx context.Context, p *policies.Policy, w World, o Op
 	}
 	a.Share = usd / a.CostUSD
 	a.CostUSD /= float64(n)
-	rests := Forecast{samples: slices.Clone(f.samples)}
+	rests := Forecast{samples: slices.Clone(f.samples), resampled: f.resampled}
 	for i := range rests.samples {
 		s := &rests.samples[i]
 		s.answered = answered(i)

@@ -13,7 +13,7 @@ type Difference struct {
 
 // Minus returns f less base, which must be of the same world.
 func (f *Forecast) Minus(base *Forecast) (d Difference) {
-	pairs := Forecast{samples: slices.Clone(f.samples)}
+	pairs := Forecast{samples: slices.Clone(f.samples), resampled: f.resampled}
 	for i := range pairs.samples {
 		s, b := &pairs.samples[i], &base.samples[i]
 		s.usd -= b.usd

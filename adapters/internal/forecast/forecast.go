@@ -76,6 +76,9 @@ type Forecast struct {
 	Traces []*sdk.Trace `json:"-"`
 
 	samples []sample
+	// resampled says that each trial draws its runs: what a figure differs by between trials has in it
+	// what it differs by between runs.
+	resampled bool
 }
 
 // sample is what one query came to.
@@ -117,7 +120,8 @@ type Options struct {
 	Seed uint64
 	// Traces, when not nil, receives the trace of each step.
 	Traces step.Sink
-	// Progress, when not nil, is called after each query.
+	// Progress, when not nil, is called after each query with how many of them are done by it: a part of
+	// one where there are several trials adds up.
 	Progress func(n int)
 }
 
@@ -133,14 +137,15 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	}
 	f.Unpriced, f.Unchecked = unpricedVerifiers(p, w), r.uncheckedJudges(&o)
 	clusters := r.clusters()
-	done := 0
+	f.resampled = r.resamples()
 	for r.trial = range r.trials() {
-		for n := range w.Len() {
-			if err := r.one(ctx, n, clusters(n)); err != nil {
+		r.places = r.order(clusters)
+		for k := range r.places {
+			if err := r.one(ctx, k); err != nil {
 				return nil, err
 			}
-			if done++; o.Progress != nil && done%r.trials() == 0 {
-				o.Progress(1)
+			if o.Progress != nil {
+				o.Progress(r.done(k+1) - r.done(k))
 			}
 		}
 	}
@@ -240,7 +245,9 @@ func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, s
 		return mean, 0, n // one does not tell
 	}
 	perTrial := float64(n) / float64(len(sums))
-	within *= clusters / (clusters - 1) / float64(len(sums)) / (perTrial * perTrial)
+	if within *= clusters / (clusters - 1) / float64(len(sums)) / (perTrial * perTrial); f.resampled {
+		within = 0
+	}
 	between := 0.0
 	for t := range sums {
 		if counts[t] > 0 {

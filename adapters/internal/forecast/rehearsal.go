@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -26,6 +27,7 @@ type rehearsal struct {
 	world  World
 	f      *Forecast
 	keep   bool
+	seed   uint64
 
 	assembly *router.Assembly
 	engine   *step.Engine
@@ -48,15 +50,23 @@ type rehearsal struct {
 	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
 	sold map[string]map[string]float64
-	// agreement says how answers agree; nil where they are not compared. trial is which of its
+	// agreement says how answers agree; nil where they are not compared. trial is which of the
 	// trials is under way.
 	agreement *agreement
 	trial     int
+	// places are the queries of the trial at hand, in order.
+	places []place
+}
+
+// place is where a query has its turn. Queries of one run, drawn twice, are two runs.
+type place struct {
+	query, cluster int
+	at             time.Time
 }
 
 // rehearse prepares the policy's engine.
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, seed: o.Seed, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
 	for i := range p.Models {
 		r.expected[p.Models[i].Name] = p.Models[i].ExpectedOutputTokens
 	}
@@ -142,46 +152,107 @@ func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (ste
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// begin goes on to query n, and forgets everything where another round begins.
-func (r *rehearsal) begin(n int) {
-	round, at := n, time.Unix(0, 0)
+// begin goes on to the k-th place, and forgets everything where another round begins.
+func (r *rehearsal) begin(k int) {
+	n := r.places[k].query
+	round := n
 	if h, ok := r.world.(History); ok {
-		round, at = h.When(n)
+		round, _ = h.When(n)
 	}
 	round += r.trial * r.world.Len()
-	r.n, r.clock = n, at
+	r.n, r.clock = n, r.places[k].at
 	if round == r.round {
 		return
 	}
 	r.round = round
 	r.accounts = step.NewMemory(r.assembly.Caps)
 	r.accounts.Now = r.now
-	if n == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // what doubts may cost is kept over all rounds
+	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // what doubts may cost is kept over all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
 	r.last = map[string]string{}
 }
 
-// trials is how often all queries are run: as often as it is drawn how answers agree.
+// trials is how often all queries are run: as often as it is drawn how answers agree, or which runs
+// there are.
 func (r *rehearsal) trials() int {
-	if r.agreement == nil {
+	switch {
+	case r.resamples():
+		return resamplings
+	case r.agreement == nil:
 		return 1
 	}
 	return len(r.agreement.shifts)
 }
 
-// clusters returns a func that tells which queries are not independent of each other.
-func (r *rehearsal) clusters() func(n int) int {
-	if t, ok := r.world.(*Traces); ok {
-		of := t.clusters()
-		return func(n int) int { return of[n] }
-	}
-	return func(n int) int { return n }
+// resamplings is how often runs are drawn.
+const resamplings = 24
+
+// resamples reports whether each trial draws its runs from those that are recorded, with
+// replacement. What tools are doubted hangs on the counts of a process, so that another one, with as many runs
+// of the same kind, may doubt others: one replay does not tell.
+func (r *rehearsal) resamples() bool {
+	_, ok := r.world.(*Traces)
+	return ok && r.assembly.Sessions.DoubtUpTo > 0
 }
 
-// one runs query n, of a cluster, and adds it to the forecast.
-func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
-	r.begin(n)
+// done returns how many of the world's queries k places of the trial at hand make, of all trials.
+func (r *rehearsal) done(k int) int {
+	n := r.world.Len()
+	return (r.trial*n + k*n/len(r.places)) / r.trials()
+}
+
+// order returns the queries of the trial at hand. One that draws its runs puts each where a recorded
+// one began.
+func (r *rehearsal) order(clusters []int) []place {
+	list := make([]place, len(clusters))
+	for n := range list {
+		list[n] = place{query: n, cluster: clusters[n], at: time.Unix(0, 0)}
+		if h, ok := r.world.(History); ok {
+			_, list[n].at = h.When(n)
+		}
+	}
+	if !r.resamples() {
+		return list
+	}
+	var runs [][]place
+	of := map[int]int{}
+	for _, p := range list {
+		if _, ok := of[p.cluster]; !ok {
+			of[p.cluster] = len(runs)
+			runs = append(runs, nil)
+		}
+		runs[of[p.cluster]] = append(runs[of[p.cluster]], p)
+	}
+	rng := rand.New(rand.NewPCG(r.seed, uint64(r.trial)))
+	var drawn []place
+	for i := range runs {
+		for _, p := range runs[rng.IntN(len(runs))] {
+			p.at = runs[i][0].at.Add(p.at.Sub(runs[of[p.cluster]][0].at))
+			p.cluster = i
+			drawn = append(drawn, p)
+		}
+	}
+	slices.SortStableFunc(drawn, func(a, b place) int { return a.at.Compare(b.at) })
+	return drawn
+}
+
+// clusters tells which queries are not independent of each other.
+func (r *rehearsal) clusters() []int {
+	if t, ok := r.world.(*Traces); ok {
+		return t.clusters()
+	}
+	list := make([]int, r.world.Len())
+	for n := range list {
+		list[n] = n
+	}
+	return list
+}
+
+// one runs the query of the k-th place, and adds it to the forecast.
+func (r *rehearsal) one(ctx context.Context, k int) error {
+	r.begin(k)
+	n, cluster := r.n, r.places[k].cluster
 	own := *r.world.Query(n)
 	q := &own
 	q.Features = maps.Clone(q.Features)
@@ -190,6 +261,13 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	}
 	if _, ok := r.world.(*Beliefs); ok && q.Run != "" {
 		q.Run = fmt.Sprint(q.Run, " ", r.round) // that of another round is another run
+	}
+	if r.resamples() {
+		for _, name := range []*string{&q.Run, &q.Session, &q.Conversation} {
+			if *name != "" {
+				*name = fmt.Sprint(*name, " ", cluster)
+			}
+		}
 	}
 	r.sessions.AddFeatures(q)
 	clear(r.truth)

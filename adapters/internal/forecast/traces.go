@@ -139,7 +139,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	}
 	if a := m.Compared; a != nil {
 		answers, isSilent := t.answers(n, a.models)
-		drawn = a.draw(t.Seed, n, m.Trial, a.index(m.Name), answers)
+		drawn = a.draw(t.Seed, n, m.Trial, a.index(m.Name), a.hardnessOf(t.Seed, m.Trial, kindOf(s)), answers)
 		if isSilent {
 			drawn.Text = "" // what cannot be compared with the others' answers
 		}
@@ -147,8 +147,8 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		drawn.Known = known
 	}
 	drawn.Failures = o.Failures
-	if i := slices.IndexFunc(s.Calls, func(c sdk.Call) bool { return c.Tools != nil }); i >= 0 && drawn.Text != "" {
-		drawn.Tools = s.Calls[i].Tools
+	if drawn.Text != "" {
+		drawn.Tools = toolsOf(s)
 	}
 	// A profile knows its costs, which are as far off from what was expected as those of the
 	// models that ran; else its lengths are as theirs.
@@ -256,7 +256,7 @@ func (t *Traces) answers(n int, models []Model) (list []Outcome, areSilent bool)
 func (t *Traces) agreement(models []Model) *agreement {
 	var queries [][]Outcome
 	var of []int
-	seen, clusters := map[string]bool{}, t.clusters()
+	seen, clusters, kinds := map[string]bool{}, t.clusters(), map[string]bool{}
 	for n, s := range t.Steps {
 		if s.QueryID != "" && seen[s.QueryID] {
 			continue
@@ -264,8 +264,13 @@ func (t *Traces) agreement(models []Model) *agreement {
 		seen[s.QueryID] = true
 		answers, _ := t.answers(n, models)
 		queries, of = append(queries, answers), append(of, clusters[n])
+		if len(slices.DeleteFunc(slices.Clone(answers), func(o Outcome) bool { return o.Text == "" })) > 1 {
+			kinds[kindOf(s)] = true
+		}
 	}
-	return learn(models, queries, of)
+	a := learn(models, queries, of)
+	a.kinds = kinds
+	return a
 }
 
 // clusters numbers the steps that are not independent alike: those of one run or conversation,
@@ -310,6 +315,19 @@ func (t *Traces) sameQuery(id string) []*sdk.Trace {
 	})
 	return t.ofQuery[id]
 }
+
+// toolsOf returns the tools that an answer of a step calls.
+func toolsOf(s *sdk.Trace) []string {
+	for i := range s.Calls {
+		if tools := s.Calls[i].Tools; tools != nil {
+			return tools
+		}
+	}
+	return nil
+}
+
+// kindOf names what kind of answer a step has.
+func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
 // callOutcome is what a model did in a step; it is not Known where the model gave no answer.
 func callOutcome(s *sdk.Trace, m Model) Outcome {

@@ -140,7 +140,7 @@ func (b *Beliefs) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate
 // Outcome implements [World].
 func (b *Beliefs) Outcome(n int, m Model) Outcome {
 	if b.Suppose == nil && m.Compared != nil {
-		o := m.Compared.draw(b.Seed, n, m.Trial, m.Compared.index(m.Name), nil)
+		o := m.Compared.draw(b.Seed, n, m.Trial, m.Compared.index(m.Name), anyKind, nil)
 		o.Known = true
 		return o
 	}

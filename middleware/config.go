@@ -90,6 +90,9 @@ const (
 	Passthrough StreamMode = "passthrough"
 )
 
+// ShadowCapUsedUp ends the error in the trace of the first step whose shadow the cap left no room.
+const ShadowCapUsedUp = "the cap of the shadow leaves no room for a call; further steps that have no shadow leave no trace of it"
+
 // ShadowConfig bounds the shadow mode.
 type ShadowConfig struct {
 	// Sample is the share of steps that are shadowed, in [0, 1].

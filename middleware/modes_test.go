@@ -81,9 +81,15 @@ func TestModes(t *testing.T) {
 func TestShadowStaysUnderItsCap(t *testing.T) {
 	a := says("cheap")
 	// One call of small is reserved at 1000 output tokens and 2012 of input, and costs 120 USD per million.
+	var shadows []*sdk.Trace
 	m := wrap(t, middleware.Config{
 		Models: []middleware.Candidate{small(a), large(says("dear"))}, Mode: middleware.Shadow,
 		Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 0.005, Concurrency: 1},
+		Step: step.Config{Traces: func(_ context.Context, tr *sdk.Trace) {
+			if tr.Mode == middleware.ShadowAlternative {
+				shadows = append(shadows, tr)
+			}
+		}},
 	})
 	for range 50 {
 		if _, err := m.GenerateContent(t.Context(), human("q")); err != nil {
@@ -93,8 +99,12 @@ func TestShadowStaysUnderItsCap(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := a.calls.Load(); n == 0 || float64(n)*120e-6 > 0.005 {
+	n := a.calls.Load()
+	if n == 0 || float64(n)*120e-6 > 0.005 {
 		t.Errorf("%d shadow calls", n)
+	}
+	if last := shadows[len(shadows)-1]; len(shadows) != int(n)+1 || !strings.HasSuffix(last.Error, middleware.ShadowCapUsedUp) {
+		t.Errorf("%d shadow calls left %d traces, the last of which says %q", n, len(shadows), last.Error)
 	}
 }
 

@@ -40,6 +40,9 @@ func newShadow(m, before *Model) (*shadow, error) {
 		spent = before.shadow.spent.With(caps)
 	}
 	c := m.c.Step
+	if c.Traces != nil {
+		c.Traces = traceCapOnce(c.Traces)
+	}
 	// One account for all shadows, apart from the caps of the application.
 	c.Ledger, c.CapWait, c.FailAtCap = shadowLedger{spent}, 0, false
 	c.Coin = nil // what shadows draw, in whatever order they end, changes no draw of the application's steps
@@ -52,6 +55,22 @@ func newShadow(m, before *Model) (*shadow, error) {
 		coin = rand.Float64
 	}
 	return &shadow{m: m, engine: engine, coin: coin, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
+}
+
+// traceCapOnce leaves out the traces of shadows that the cap left no room for a call, but for the
+// first, which says so.
+func traceCapOnce(sink step.Sink) step.Sink {
+	var full sync.Once
+	return func(ctx context.Context, t *sdk.Trace) {
+		if t.Stop != sdk.StopBudget || len(t.Calls) > 0 {
+			sink(ctx, t)
+			return
+		}
+		full.Do(func() {
+			t.Error = "left out: " + ShadowCapUsedUp
+			sink(ctx, t)
+		})
+	}
 }
 
 // shadowLedger books every query on one account.

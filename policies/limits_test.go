@@ -61,6 +61,9 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 		{strings.Replace(strategy, "lambda = 1", "lambda = 1\n  max_depth = 3", 1), "max_depth is 3, and there are 2 models; "},
 		{strategy + "retry {\n  base_delay = \"2s\"\n  max_delay = \"2s\"\n}\n", ""},
 		{strategy + "retry {\n  base_delay = \"2s\"\n  max_delay = \"1s\"\n}\n", "max_delay is shorter than base_delay; No wait is longer than max_delay: 1s."},
+		{strategy + "baseline = \"small\"\nholdout {\n  share = 0.99\n}\n", ""},
+		{strategy + "baseline = \"small\"\nholdout {\n  share = 0\n}\n", "a holdout of 0 measures nothing; No run goes the baseline's way."},
+		{strategy + "baseline = \"small\"\nholdout {\n  share = 1\n}\n", "with a holdout of 1 the policy never decides; Every run goes the baseline's way."},
 		{strategy + "override\n", `model "small" answers longer than its context; max_output_tokens is 10001, context_tokens 10000: prompt and answer together.`},
 	} {
 		text := limited + c.text

@@ -250,8 +250,20 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
 		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run goes the baseline's way.", p.Mode), `Set mode = "enforce", or remove the block.`)
 	}
+	l.holdoutShare(p.Holdout)
 	if p.Mode != "shadow" && p.Shadow != nil {
 		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), `Set mode = "shadow", or remove the block.`)
+	}
+}
+
+// holdoutShare warns of a share at which nothing can be compared.
+func (l *loader) holdoutShare(h *Holdout) {
+	switch at := l.place("holdout", "share"); {
+	case h == nil:
+	case h.Share == 0:
+		l.warn(at, "a holdout of 0 measures nothing", "No run goes the baseline's way.", "Set a share between 0 and 1, or remove the block.")
+	case h.Share == 1:
+		l.warn(at, "with a holdout of 1 the policy never decides", "Every run goes the baseline's way.", `Set a share between 0 and 1, or mode = "observe".`)
 	}
 }
 

@@ -166,7 +166,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
 	log := newOnceLogger(o.Logger)
 	s.watch = &watch{policy: p, log: log}
-	sinks := []step.Sink{o.Traces, s.watch.record, r.runs.record}
+	sinks := []step.Sink{o.Traces, s.watch.record, r.runs.record, warnShadowCap(log)}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}

@@ -189,6 +189,15 @@ func warnSilentVerify(log *onceLogger) step.Sink {
 	}
 }
 
+// warnShadowCap returns a sink that logs once that the shadow's cap is used up.
+func warnShadowCap(log *onceLogger) step.Sink {
+	return func(_ context.Context, t *sdk.Trace) {
+		if t.Mode == middleware.ShadowAlternative && strings.HasSuffix(t.Error, middleware.ShadowCapUsedUp) {
+			log.warn(middleware.ShadowAlternative, middleware.ShadowCapUsedUp+": raise max_usd in the shadow block to go on", "trace", t.ID)
+		}
+	}
+}
+
 // silentVerdicts is after how many verdicts that say nothing a verifier is named.
 const silentVerdicts = 10
 

@@ -133,7 +133,9 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	switch t.Mode {
 	case middleware.ShadowAlternative:
-		a.shadows++
+		if len(t.Calls) > 0 { // else it was left out
+			a.shadows++
+		}
 		a.shadowed += t.CostUSD
 		a.compare(t)
 		return

@@ -43,7 +43,8 @@ func TestBenchIsQuoted(t *testing.T) {
 	for _, quote := range []struct{ page, road, points string }{
 		{"docs/start.md", "`policy init` as it comes", ""},
 		{"docs/start.md", "`policy init --judge model`", ""},
-		{"docs/middleware.md", "two models and a `Verify` that looks at final answers", ""},
+		{"docs/middleware.md", "`Wrap` of these with a `Verify` that looks at final answers", ""},
+		{"docs/first-party-plugins.md", "estimator-logprob, trained on steps that a model judged", "1.9 points"},
 		{"docs/operating.md", "shadow, fit, enforce; a model judges", "7.8 points"},
 		{"docs/first-party-plugins.md", "verifier-schema", ""},
 		{"docs/first-party-plugins.md", "verifier-schema, `may_pass`", "10.6 points"},

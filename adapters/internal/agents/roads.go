@@ -98,14 +98,13 @@ func Roads(isReal bool) []Road {
 		fixedRoad("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
 		wrappedRoad("`Wrap` of gpt-4.1-mini, mistral-small-latest and claude-sonnet-4-5", nil),
-		wrappedRoad("the same `Wrap` with a `Verify` that looks at final answers", finalAnswers),
-		verifiedRoad("two models and a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
+		wrappedRoad("`Wrap` of these with a `Verify` that looks at final answers", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
 		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
 	}
 	if !isReal { // real models do not know when they err
-		roads = append(roads, verifiedRoad("a judge that knows each step's truth", "", truth))
+		roads = append(roads, verifiedRoad("a judge that knows each step's truth", truth))
 	}
 	return roads
 }
@@ -140,9 +139,10 @@ func (b *Bench) recordTraces(ctx context.Context, name, policy string, reported 
 	return file, err
 }
 
-// logProbs trains the classifier on traces of steps that a model judged.
+// logProbs trains the classifier on traces of steps that a model judged: the shadow asks both models
+// in each step, since no estimate reaches 1.
 func logProbs(ctx context.Context, b *Bench) (string, error) {
-	traces, err := b.recordTraces(ctx, "judged", cascadePolicy(judgedBySmall), false)
+	traces, err := b.recordTraces(ctx, "judged", shadowing+small+large+judgedBySmall+"strategy \"threshold\" {\n  threshold = 1\n}\n", false)
 	if err != nil {
 		return "", err
 	}
@@ -195,16 +195,16 @@ func (b *Bench) fitProfile(ctx context.Context, name, traces, policy string, fla
 	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
 }
 
-// wrappedRoad hands three models to router.Wrap, without a policy, with a func that judges or none.
+// wrappedRoad hands three models to router.Wrap, without a policy, and unless it is nil a func that judges.
 func wrappedRoad(name string, verify func(*Cast) sdk.VerifierFunc) Road {
 	road := fixedRoad(name, "docs/middleware.md", agreeing)
 	road.Wrap, road.Verify = true, verify
 	return road
 }
 
-// verifiedRoad makes a road of two models and a func that judges.
-func verifiedRoad(name, page string, verify func(*Cast) sdk.VerifierFunc) Road {
-	road := fixedRoad(name, page, cascadePolicy(""))
+// verifiedRoad makes a road of a policy of two models and a func that judges.
+func verifiedRoad(name string, verify func(*Cast) sdk.VerifierFunc) Road {
+	road := fixedRoad(name, "", cascadePolicy(""))
 	road.Verify = verify
 	return road
 }

@@ -20,19 +20,19 @@ type benefit struct {
 
 	profile, policy string
 	isPolicyWorse   bool // where truth is recorded
-	queries         int
+	queries, models int
 }
 
 // costTolerance is the share by which costs have to differ to be worth a word.
 const costTolerance = 0.02
 
 func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u use) benefit {
-	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete}
+	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete, models: len(t.Models)}
 	if p.HeldOut != nil {
 		b.CostUSD = p.HeldOut.CostUSD
 	}
 	for m, usd := range t.MeanCosts() {
-		if isBaseline := policy != nil && policy.Baseline == t.Models[m]; isBaseline || usd > b.AlwaysUSD {
+		if isBaseline := policy != nil && policy.Baseline == t.Models[m]; isBaseline || usd > b.AlwaysUSD || m == 0 {
 			b.Model, b.AlwaysUSD = t.Models[m], usd
 			if isBaseline {
 				break
@@ -55,7 +55,9 @@ func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.
 }
 
 // savesNothing reports whether a query costs about as much as with one model, or more.
-func (b *benefit) savesNothing() bool { return b.CostUSD >= (1-costTolerance)*b.AlwaysUSD }
+func (b *benefit) savesNothing() bool {
+	return b.AlwaysUSD > 0 && b.CostUSD >= (1-costTolerance)*b.AlwaysUSD
+}
 
 // isDearer reports whether a query costs more than without the profile.
 func (b *benefit) isDearer() bool {
@@ -64,6 +66,12 @@ func (b *benefit) isDearer() bool {
 
 // String says what the profile does not save, and what would; it is empty where it saves.
 func (b *benefit) String() string {
+	if b.AlwaysUSD == 0 {
+		return fmt.Sprintf("NOTHING IS TO BE SAVED: always asking %s costs nothing", b.Model)
+	}
+	if b.models < 2 {
+		return fmt.Sprintf("NOTHING IS TO BE CHOSEN: %s is the only model", b.Model)
+	}
 	if !b.savesNothing() && !b.isDearer() {
 		return ""
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -138,6 +139,9 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	bar.finish()
 	made := newPlan(source, all, results)
+	if table, ok := world.(*forecast.Table); ok {
+		made.unread = unreadVerdicts(next, table.Outcomes)
+	}
 	err = s.render(made, func(p *printer) {
 		made.print(p, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
 		if account != nil {
@@ -149,6 +153,13 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		err = &exitError{Code: exitChanges, Err: errChanges}
 	}
 	return err
+}
+
+// unreadVerdicts names the judges of a table that no verifier of the policy is called after.
+func unreadVerdicts(p *policies.Policy, t *outcome.Table) []string {
+	return slices.DeleteFunc(t.Judges(), func(judge string) bool {
+		return slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Name == judge })
+	})
 }
 
 // exitChanges is the exit code of a plan that changes something, as terraform has it.

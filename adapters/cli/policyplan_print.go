@@ -21,6 +21,8 @@ type madePlan struct {
 	Policies []*forecast.Forecast `json:"policies"`
 	// assumed is the mean length of answers that costs rest on, in tokens; 0 where lengths are recorded.
 	assumed float64
+	// unread are the judges of the outcomes that no verifier is called after.
+	unread []string
 }
 
 func newPlan(source string, all []*policies.Policy, results []*forecast.Forecast) *madePlan {
@@ -93,7 +95,10 @@ func (p *madePlan) rows() []planRow {
 		score := func(r *forecast.Forecast) forecast.Score { return []forecast.Score{r.Judged, r.Guessed}[i] }
 		if slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return score(r).Answers > 0 }) {
 			list = append(list,
-				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) (low, high float64) { return around(score(r).Mean, score(r).StdError) }},
+				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) (low, high float64) {
+					low, high = around(score(r).Mean, score(r).StdError)
+					return max(low, 0), min(high, 1)
+				}},
 				planRow{"  answers", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(score(r).Answers) }, nil})
 		}
 	}
@@ -216,6 +221,9 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 
 // printNotes says what the figures leave out.
 func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
+	for _, judge := range p.unread {
+		w.f("%s: THE VERDICTS OF %s ARE NOT READ (verdict_%s): no verifier has that name, and those of another name say nothing of these answers\n", next.Path, judge, judge)
+	}
 	compares := slices.ContainsFunc(next.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() })
 	for _, r := range p.Policies {
 		if len(r.Unpriced) > 0 {

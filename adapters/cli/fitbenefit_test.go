@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Outcomes that cost nothing, and those of one model, say so in words.
+func TestNothingIsToBeSaved(t *testing.T) {
+	for want, table := range map[string]*outcome.Table{
+		"always asking small costs nothing": {Models: []string{"small", "large"}, Queries: []string{"1"}, CostUSD: [][]float64{{0, 0}}},
+		"small is the only model":           {Models: []string{"small"}, Queries: []string{"1"}, CostUSD: [][]float64{{0.1}}},
+	} {
+		b := benefitOf(&fit.Profile{}, "profile.json", nil, table, nil, use{})
+		if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, "NaN") {
+			t.Errorf("%q, want %q", text, want)
+		}
+	}
+}
+
+// A quality is at most 1, and so is its interval.
+func TestIntervalsOfQualitiesEndAtOne(t *testing.T) {
+	p := &madePlan{Policies: []*forecast.Forecast{{Judged: forecast.Score{Answers: 10, Mean: 0.95, StdError: 0.1}}}}
+	rows := p.rows()
+	at := slices.IndexFunc(rows, func(r planRow) bool { return r.name == "quality, judged" })
+	if low, high := rows[at].interval(p.Policies[0]); high != 1 || low >= 0.95 {
+		t.Errorf("from %v to %v", low, high)
+	}
+}
+
+// Verdicts that no verifier is called after are named.
+func TestVerdictsOfAnotherNameAreNamed(t *testing.T) {
+	table := &outcome.Table{Verdicts: map[string][][]float64{"gate": nil, "judge": nil}}
+	if got := unreadVerdicts(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge"}}}, table); len(got) != 1 || got[0] != "gate" {
+		t.Errorf("not read: %q", got)
+	}
+}

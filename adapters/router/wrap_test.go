@@ -406,3 +406,27 @@ func TestShadowsFollowTheSeed(t *testing.T) {
 		t.Errorf("%s, then %s", a, b)
 	}
 }
+
+func TestUsedUpShadowCapIsLoggedOnce(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte("mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 1e-9\n}\n"+strings.ReplaceAll(pairPolicy, "\n  price", "\n  max_output_tokens = 100\n  price")), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logged(t, func() {
+		model, err := router.New(t.Context(), p, router.Options{Seed: 7, Models: map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := model.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if strings.Count(log, middleware.ShadowCapUsedUp) != 1 {
+		t.Errorf("the log says %q", log)
+	}
+}

@@ -117,6 +117,9 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		if j.before, err = v.before(ctx, t); err != nil {
 			return nil, err
 		}
+		if unknown := v.unknownNames(t, j); len(unknown) > 0 {
+			return j.verdict(sdk.Inconclusive, untouched+"there is no test of this name: "+strings.Join(unknown, ", ")), nil
+		}
 		return j.before.verdict(j), nil
 	}
 	edits := patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...)

@@ -191,6 +191,11 @@ function alter({ path, text }) {
   const sites = new Set();
   function sources(node) {
     if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") return bound(node.object.name).flatMap((v) => property(v, node.property.name));
+    if (node.type === "MemberExpression" && node.object.type === "Identifier") {
+      const lists = bound(node.object.name).filter((v) => v.type === "ArrayExpression");
+      const uses = nodes.filter((n) => n.type === "Identifier" && n.name === node.object.name && n !== node.object && !nodes.some((d) => d.type === "VariableDeclarator" && d.id === n));
+      return uses.length === 0 && lists.length > 0 ? lists.flatMap(items) : [node];
+    }
     if (node.type !== "Identifier") return [node];
     const values = bound(node.name);
     const others = nodes.filter((n) => within(n, scope) || !found.some(({ node }) => within(n, node)));
@@ -205,7 +210,7 @@ function alter({ path, text }) {
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
-  let kinds, name, compared;
+  let kinds, name, compared, goesOn, holds;
   function put(kind, site, edits, records = []) {
     if (request.way === "reach") [edits, records] = [[[site.start, site.end, fail]], []];
     if (request.way === "record" || (request.way === "hold" && records.length < 3)) edits = [];
@@ -226,7 +231,10 @@ function alter({ path, text }) {
     noted.add(actual.start);
     const site = `${path}:${compared.length}`;
     compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node) });
-    const saw = (site) => `${prefix}saw(${JSON.stringify(site)}, `;
+    // A test goes on where an altered comparison is noticed, unless that may be caught.
+    const isHeld = notes.length > 0 && (request.way === "hold" || (request.way === "expectation" && goesOn && !lenient.has(node)));
+    holds ||= isHeld && request.way === "expectation";
+    const saw = (site) => `${prefix}${isHeld ? "hold" : "saw"}(${JSON.stringify(site)}, `;
     const end = isLoose ? ", true)" : ")";
     const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
     return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
@@ -337,6 +345,8 @@ function alter({ path, text }) {
     kinds = [[], [], [], []];
     sites.clear();
     scope = node;
+    holds = false;
+    goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && RAISES.has(nameOf(n)));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
@@ -359,6 +369,7 @@ function alter({ path, text }) {
     const last = node.arguments.findLast((a) => /Function/.test(a.type));
     if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
   }
+  const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
   const edits = [], tests = [], truths = [], data = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   collects = true;
@@ -372,13 +383,13 @@ function alter({ path, text }) {
     if (request.way === "end") {
       if (!request.whole && node.params.length > 1) continue;
       if (request.whole) edits.push([start, start, fail + ";"]);
-      else edits.push([node.start, node.start, prefix + "end("], [node.end, node.end, ")"]);
+      else edits.push(...ending(node));
     } else {
       const kind = body(node, name);
       if (kind === DATA) data.push(name);
       if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
       if (kind === TRUTH) truths.push(name);
-      edits.push(...kinds[kind]);
+      edits.push(...kinds[kind], ...(holds && kind === LITERAL ? ending(node) : []));
     }
     tests.push(name);
   }
@@ -413,7 +424,24 @@ function ${prefix}mut(v, part) {
 }
 ${request.record ? records() : ""}
 function ${prefix}fail() { throw new Error("${word()}"); }
-function ${prefix}end(f) { return async function (...a) { try { return await f.apply(this, a); } finally { ${fail}; } }; }
+function ${prefix}end(f) {
+  return Object.defineProperty(function (...a) {
+    const state = ${prefix}end, before = state.different ??= 0;
+    state.running = (state.running || 0) + 1;
+    const finish = () => {
+      state.running--;
+      if (${request.way === "end"} || state.different > before) ${fail};
+    };
+    let result, isAsync = false;
+    try {
+      result = f.apply(this, a);
+      isAsync = typeof result?.then === "function";
+      return isAsync ? Promise.resolve(result).finally(finish) : result;
+    } finally {
+      if (!isAsync) finish();
+    }
+  }, "length", { value: f.length });
+}
 `;
   // records are the functions by which comparisons note what they are given.
   function records() {
@@ -425,11 +453,17 @@ ${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
 function ${prefix}saw(site, v, isLoose) {
   const line = site + "\\t" + ${prefix}note(v, isLoose) + "\\n";
   ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
-  if (${request.way !== "hold"}) return v;
-  // What is compared second is what was compared first.
-  const first = (${prefix}saw.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];
+  return v;
+}
+function ${prefix}hold(site, v, isLoose) {
+  ${prefix}saw(site, v, isLoose);
+  if (${request.way !== "hold"} && !${prefix}end.running) return v;
+  // What is compared second becomes what was compared first, and the test is to fail at its end.
+  const first = (${prefix}hold.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];
   first[name] = other === site ? [site, v] : undefined;
-  return other === site ? v : known;
+  if (other === site) return v;
+  if (isLoose ? known != v : ${prefix}note(known) !== ${prefix}note(v)) ${prefix}end.different++;
+  return known;
 }`;
   }
   return { path, text: out, tests: [...new Set(tests)], truths, data, count, compared, borrows: Object.values(pool).some((values) => values.size > 1) };

@@ -24,7 +24,7 @@ type Way string
 // tell why.
 const (
 	// Expectation changes literals in assertions, wraps other expected values and
-	// inverts truths.
+	// inverts truths. In Python, Node and Go tests go on where one is noticed, and fail at their end.
 	Expectation Way = "expectation"
 	// Reach fails in the place of each changed expectation: a test that passes does not
 	// come there.

@@ -71,12 +71,19 @@ import os as @os
 @first = {}
 def @saw(site, v, write=@os.write):
     write(@file, (site + "\\t" + @note(v) + "\\n").encode())
-    if not @holds: return v
-    # What is compared second is what was compared first.
+    return v
+def @hold(site, v):
+    """Notes a value. What is compared second becomes what was compared first, and the test is to fail at its end."""
+    @saw(site, v)
+    if not @holds and not @running: return v
     name = site.rstrip("=")
     other, known = @first.pop(name, (site, v))
     if other == site: @first[name] = site, v
-    return v if other == site else known
+    if other == site: return v
+    try: is_same = bool(known == v)
+    except Exception: is_same = False
+    if not is_same: @different.append(name)
+    return known
 '''
 
 HELPERS = '''
@@ -94,18 +101,25 @@ def @mut(v, part=False):
     return object()
 def @fail(*a, **k): raise AssertionError
 class @Other(Exception): pass
+@running, @different = [], []
 def @end(f):
-    import functools, inspect
+    import contextlib, functools, inspect
+    @contextlib.contextmanager
+    def ending():
+        before = len(@different)
+        @running.append(f)
+        try: yield
+        finally:
+            @running.pop()
+            if @always or len(@different) > before: raise AssertionError
     if inspect.iscoroutinefunction(f):
         @functools.wraps(f)
         async def g(*a, **k):
-            try: return await f(*a, **k)
-            finally: raise AssertionError
+            with ending(): return await f(*a, **k)
     else:
         @functools.wraps(f)
         def g(*a, **k):
-            try: return f(*a, **k)
-            finally: raise AssertionError
+            with ending(): return f(*a, **k)
     return g
 '''
 
@@ -186,7 +200,9 @@ class Alteration:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
         self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient})
-        saw = lambda site: "%ssaw(%r, " % (self.prefix, site)
+        holds = notes and (self.way == "hold" or self.way == "expectation" and node not in self.caught)
+        self.holds = self.holds or bool(holds) and self.way == "expectation"
+        saw = lambda site: "%s%s(%r, " % (self.prefix, "hold" if holds else "saw", site)
         start, end = self.span(node)
         records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
         return records[:1] if self.way == "hold" and not notes else records
@@ -285,6 +301,10 @@ class Alteration:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
             key = node.slice.value
             return [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
+            uses = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.value.id and isinstance(n.ctx, ast.Load)]
+            lists = [v for v in self.bound(node.value.id) if isinstance(v, (ast.List, ast.Tuple))]
+            return [item for v in lists for item in v.elts] if len(uses) == 1 and node.value.id not in self.given and lists else [node]
         if isinstance(node, ast.Attribute) and self.text(node.value) in ("self", "cls"):
             uses = [n for n in ast.walk(self.function) if isinstance(n, ast.Attribute) and n.attr == node.attr]
             return len(uses) == 1 and self.attribute(node.attr) or [node]
@@ -385,6 +405,7 @@ class Alteration:
         self.expected(left if swapped else right, name, right if swapped else left)
 
     def calls(self, node):
+        node = node.value if isinstance(node, ast.Subscript) else node
         values = self.bound(node.id) if isinstance(node, ast.Name) else [node]
         return any(isinstance(n, ast.Call) and not makes(n) for value in values for n in ast.walk(value))
 
@@ -455,12 +476,14 @@ class Alteration:
             self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
 
     def body(self, node):
-        self.kinds, self.sites, self.function = [[], [], [], []], [], node
+        self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) for n in ast.walk(g)}
-        if any("xfail" in self.text(d) or "expectedFailure" in self.text(d) for d in getattr(node, "decorator_list", [])):
+        if self.is_expected_to_fail(node):
             self.lenient = set(ast.walk(node))
+        # caught are those at which a test goes on, or is not run to its end when it returns.
+        self.caught = {n for g in ast.walk(node) if self.catches(g) for n in ast.walk(g)}
         fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
             if isinstance(inner, ast.Assert):
@@ -472,8 +495,18 @@ class Alteration:
             elif isinstance(inner, ast.If) and (self.whole or any(fails(n) for s in inner.body for n in ast.walk(s))):
                 if not any(isinstance(s, (ast.Raise, ast.Expr)) and fails(getattr(s, "value", s)) for s in inner.body):
                     self.lenient |= set(ast.walk(inner.test))
+                    self.caught |= set(ast.walk(inner.test))
                 self.condition(inner.test)
         return next((kind for kind in range(4) if self.kinds[kind]), None)
+
+    def is_expected_to_fail(self, node):
+        return any("xfail" in self.text(d) or "expectedFailure" in self.text(d) for d in getattr(node, "decorator_list", []))
+
+    def catches(self, node):
+        """Whether a failure within a node may not be that of the test."""
+        raises = isinstance(node, (ast.With, ast.AsyncWith)) and any(isinstance(i.context_expr, ast.Call) and called(i.context_expr) in RAISES | {"suppress"} for i in node.items)
+        yields = node is self.function and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
+        return raises or yields or self.whole or self.is_expected_to_fail(node) or bool(getattr(node, "handlers", []))
 
     def silence(self, node):
         """Leaves out what a test says of what it expects, where the altered values are not."""
@@ -495,9 +528,11 @@ class Alteration:
     def test(self, node, name):
         self.name = name
         self.borrows = (self.seed + len(self.tests)) % 2 == 0
-        if self.way == "end":
-            start = self.starts[self.first() - 1] if self.whole else self.at(node.lineno, node.col_offset)
-            self.edits.append((start, start, self.prefix + "fail()\n" if self.whole else "@" + self.prefix + "end\n" + " " * node.col_offset))
+        if self.way == "end" and self.whole:
+            start = self.starts[self.first() - 1]
+            self.edits.append((start, start, self.prefix + "fail()\n"))
+        elif self.way == "end":
+            self.end(node)
         else:
             kind = self.body(node)
             if kind is None or self.only_truths and kind != TRUTH:
@@ -509,7 +544,14 @@ class Alteration:
             self.edits += self.kinds[kind]
             if self.way in ("expectation", "hold") and kind == LITERAL:
                 self.silence(node)
+                if self.holds:
+                    self.end(node)
         self.tests.append(name)
+
+    def end(self, node):
+        """Has a test fail at its end, where it has met something else than is expected or in any case."""
+        start = self.at(node.lineno, node.col_offset)
+        self.edits.append((start, start, "@" + self.prefix + "end\n" + " " * node.col_offset))
 
     def functions(self, node, name=""):
         if self.whole:
@@ -556,10 +598,10 @@ class Alteration:
         return 1
 
     def with_helpers(self, source):
-        helpers = HELPERS.replace("@functools", "\0").replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
+        helpers = HELPERS.replace("@functools", "\0f").replace("@contextlib", "\0c").replace("@always", str(self.way == "end")).replace("@number", str(self.rng.randint(3, 97))).replace("@word", self.word)
         if self.record:
             helpers += PLAIN + RECORDS.replace("@record", repr("../" * self.path.count("/") + self.record)).replace("@holds", str(self.way == "hold"))
-        helpers = helpers.replace("@", self.prefix).replace("\0", "@functools")
+        helpers = helpers.replace("@", self.prefix).replace("\0f", "@functools").replace("\0c", "@contextlib")
         at = self.starts[self.first() - 1]
         return source[:at] + helpers.encode() + source[at:]
 

@@ -313,6 +313,10 @@ func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 		}
 	case Expectation:
 		alter()
+		// The test fails, and goes on as if the condition did not hold.
+		if test := g.function.Type.Params.List[0].Names[0].Name; k == byLiteral && g.request.Record != "" && !g.isLenient && test != "_" {
+			g.insert(k, condition.End(), " && func() bool { "+test+".Fail(); return false }()")
+		}
 	}
 }
 

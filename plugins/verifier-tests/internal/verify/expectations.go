@@ -114,6 +114,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
 			return accusation, err
 		}
+		if mended := slices.IndexFunc(survivors, e.failedBefore); len(failed) == 0 && mended >= 0 && e.j.before != nil {
+			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
+		}
 	}
 	return e.weigh(failed, verdict), nil
 }
@@ -245,7 +248,7 @@ func (e *expectations) isConfirmed(test runner.Test) bool {
 }
 
 // isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected
-// values are known: one that fails ends a test, so that only held ones show those after it.
+// values are known: one that is not held ends a test, so that those after it are not reached.
 func (e *expectations) isConfirmedWhole(test runner.Test) bool {
 	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
 		return max(len(e.expected[c.Name]), len(e.held[c.Name])) < len(c.Values)

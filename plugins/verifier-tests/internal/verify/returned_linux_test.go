@@ -130,3 +130,15 @@ func TestReturnedMoreThanIsKept(t *testing.T) {
 		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 	}
 }
+
+// A test that compares nothing any more proves nothing.
+func TestNothingCompared(t *testing.T) {
+	v := open(t, verify.Config{Command: []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}})
+	tree := write(t, map[string]string{"squares.py": "def squares(n): return [0] * n\n", "test_squares.py": "import unittest\nfrom squares import squares\n\nclass T(unittest.TestCase):\n    def test_squares(self):\n        for got, want in zip(squares(3), [1, 4, 9]):\n            self.assertEqual(got, want)\n"})
+	for answer, want := range map[string]sdk.Outcome{"[]": sdk.Inconclusive, "[i * i for i in range(1, n + 1)]": sdk.Passed} {
+		verdict := judge(t, v, &sdk.Query{WorkDir: tree}, "```python path=squares.py\ndef squares(n): return "+answer+"\n```\n")
+		if verdict.Outcome != want {
+			t.Errorf("%s: %s, want %s", answer, verdict.Outcome, want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func answers(t *testing.T, file string) []answer {
 		a := &base
 		if name != "base" {
 			if len(list) == 0 || list[len(list)-1].name != name {
-				list = append(list, answer{name: name, command: base.command, verdict: base.verdict, tree: maps.Clone(base.tree)})
+				list = append(list, answer{name: name, command: base.command, text: base.text, verdict: base.verdict, tree: maps.Clone(base.tree)})
 			}
 			a = &list[len(list)-1]
 		}

@@ -379,7 +379,7 @@ func TestKeysOfClientsReachNoLog(t *testing.T) {
 	for _, key := range []string{plantedKey, plantedShape} {
 		for _, path := range []string{chatPath, "/v1/" + key, "/v1/models/" + key} {
 			r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"model": "`+key+`", "messages": [{"role": "user", "content": "hi"}]}`))
-			r.Header.Set("X-Request-Id", key)
+			r.Header.Set("X-Request-ID", key)
 			h.ServeHTTP(httptest.NewRecorder(), r)
 		}
 	}

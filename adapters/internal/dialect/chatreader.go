@@ -182,7 +182,7 @@ func (s *chatReader) End(isMarked bool) error {
 	}
 	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has
 	// been billed.
-	if !hasEnded && s.Extra.Raw == nil && !(isMarked && s.Extra.Usage != (sdk.Usage{})) {
+	if !hasEnded && s.Extra.Raw == nil && (!isMarked || s.Extra.Usage == (sdk.Usage{})) {
 		return errUnfinished
 	}
 	return nil

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 	"go/ast"
 	"go/build"
 	"go/parser"
@@ -113,14 +114,14 @@ func (s goSources) errorsAlone(dir string) []string {
 }
 
 // typeErrors checks the types of a package, of which nothing that it imports is known.
-func (s goSources) typeErrors(files []*ast.File) (errors []string) {
+func (s goSources) typeErrors(files []*ast.File) (messages []string) {
 	config := types.Config{FakeImportC: true, Error: func(err error) {
-		if e, ok := err.(types.Error); ok && !e.Soft {
-			errors = append(errors, e.Msg)
+		if e := (types.Error{}); errors.As(err, &e) && !e.Soft {
+			messages = append(messages, e.Msg)
 		}
 	}}
 	_, _ = config.Check("p", s.fset, files, nil)
-	return errors
+	return messages
 }
 
 var (

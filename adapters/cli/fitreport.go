@@ -154,6 +154,9 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 	if p.Data.Verified && p.Data.Assumed != nil {
 		w.f("THE QUALITIES OF THESE OUTCOMES ARE ITS VERDICTS: those above are what they tell of the truth at such rates\n")
 	}
+	if p.Data.Verified && p.Data.Assumed == nil && p.Data.Labels == "" && mayErr {
+		w.f("VERDICTS ARE TAKEN AT THEIR WORD, and the qualities above are what they say: at the rates that the policy states, or that are usual where a model judges, not so many answers could pass. Learn the rates from outcomes with a column verdict_NAME beside the truth\n")
+	}
 	reportLadder(w, p.Ladder)
 	c := &p.Calibration
 	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",

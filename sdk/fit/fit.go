@@ -88,7 +88,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(t.Verdicts) == 0 && len(o.Estimate.Judges) > 0 {
+	if len(t.Verdicts) == 0 && len(o.Estimate.Judges) > 0 && canBe(t, o.Estimate) {
 		assumed = o.Estimate.Judges
 		if t, err = asEvidence(t, o.Estimate); err != nil {
 			return nil, err

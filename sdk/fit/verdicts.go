@@ -13,6 +13,40 @@ import (
 // verdictRounds is how often qualities that are verdicts are estimated anew.
 const verdictRounds = 6
 
+// ratesOf returns how often the judges err together.
+func ratesOf(o estimate.Options) (rates cascade.Rates) {
+	for _, judge := range o.JudgeOrder {
+		rates = rates.And(o.Judges[judge])
+	}
+	return rates
+}
+
+// canBe reports whether judges that err at such rates can have passed what they did: not where
+// they passed more of a model's answers than if all were right. Verdicts tell nothing of the
+// truth at rates that cannot be.
+func canBe(t *outcome.Table, o estimate.Options) bool {
+	most := 1 - ratesOf(o).FalseReject
+	return !t.Verified || !slices.ContainsFunc(passed(t), func(share float64) bool { return share > most })
+}
+
+// passed returns the share of each model's answers that verdicts passed, whatever they are sure of.
+func passed(t *outcome.Table) []float64 {
+	own := *t
+	own.Quality = make([][]float64, len(t.Quality))
+	for q, row := range t.Quality {
+		own.Quality[q] = slices.Clone(row)
+		for m, verdict := range row {
+			if !math.IsNaN(verdict) {
+				own.Quality[q][m] = 0
+				if verdict >= 0.5 {
+					own.Quality[q][m] = 1
+				}
+			}
+		}
+	}
+	return own.MeanQualities()
+}
+
 // asEvidence returns a table without verdicts as use will take what judges say that err at known
 // rates: their verdicts are as the qualities have it. Those of a verified table are verdicts and
 // not the truth, and what these tell of it takes their place: what a quality estimator believes
@@ -22,21 +56,19 @@ const verdictRounds = 6
 func asEvidence(t *outcome.Table, o estimate.Options) (*outcome.Table, error) {
 	own := *t
 	own.Verified, own.Verdicts = false, map[string][][]float64{}
-	var rates cascade.Rates
 	for _, judge := range o.JudgeOrder {
 		own.Verdicts[judge] = t.Quality
-		rates = rates.And(o.Judges[judge])
 	}
 	if !t.Verified {
 		return &own, nil
 	}
 	own.Quality = make([][]float64, len(t.Quality))
-	passed := t.MeanQualities()
+	rates, shares := ratesOf(o), passed(t)
 	for q, row := range t.Quality {
 		own.Quality[q] = slices.Clone(row)
 		for m, verdict := range row {
 			if !math.IsNaN(verdict) {
-				right := clampShare((passed[m] - rates.FalsePass) / (1 - rates.FalsePass - rates.FalseReject))
+				right := clampShare((shares[m] - rates.FalsePass) / (1 - rates.FalsePass - rates.FalseReject))
 				own.Quality[q][m] = posterior(rates, right, verdict)
 			}
 		}

@@ -101,3 +101,25 @@ func TestVerdictsArePaidFromTheBudget(t *testing.T) {
 		t.Errorf("for a budget of %v a query costs %v with its verdicts, %v without", budget, whole, answers.CostUSD)
 	}
 }
+
+// A judge that passes more than if all answers were right does not err as it is taken to: its
+// verdicts tell nothing of the truth at such rates, and are taken at their word.
+func TestVerdictsThatRatesDoNotAllow(t *testing.T) {
+	table := judged(400, 7)
+	table.Verdicts, table.Verified = nil, true
+	for q, row := range table.Quality {
+		for m := range row {
+			row[m] = 1
+			if (q+m)%40 == 0 {
+				row[m] = 0
+			}
+		}
+	}
+	p, err := Fit(t.Context(), table, Options{BudgetUSD: 0.006, Estimate: estimate.Options{Judges: map[string]cascade.Rates{"judge": {FalsePass: 0.15, FalseReject: 0.05}}, JudgeOrder: []string{"judge"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Data.Assumed != nil || p.Expected.Quality < 0.97 {
+		t.Errorf("rates that were assumed: %v; quality %v", p.Data.Assumed, p.Expected.Quality)
+	}
+}

@@ -3,6 +3,7 @@ package swe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
@@ -64,7 +65,7 @@ func (c *coder) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 	return llms.GenerateFromSinglePrompt(ctx, c, prompt, options...)
 }
 
-func (c *coder) GenerateContent(ctx context.Context, _ []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
+func (c *coder) GenerateContent(ctx context.Context, messages []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
 	if c.before != nil {
 		c.before(ctx)
 	}
@@ -73,8 +74,12 @@ func (c *coder) GenerateContent(ctx context.Context, _ []llms.MessageContent, _ 
 	}
 	c.calls.Add(1)
 	text := "greet.txt\n<<<<<<< SEARCH\nbad\n=======\n" + c.word + "\n>>>>>>> REPLACE\n"
+	read := 0
+	for _, m := range messages {
+		read += len(fmt.Sprint(m.Parts)) / 4
+	}
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{
-		Content: text, StopReason: "stop", GenerationInfo: map[string]any{"PromptTokens": 0, "CompletionTokens": 1},
+		Content: text, StopReason: "stop", GenerationInfo: map[string]any{"PromptTokens": read, "CompletionTokens": 1},
 	}}}, nil
 }
 

@@ -79,6 +79,9 @@ func (c *call) rawTools() []json.RawMessage {
 // usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is
 // none.
 func usesOf(raw json.RawMessage) int {
+	if len(raw) == 0 { // most requests: an error would be allocated
+		return 0
+	}
 	n, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
 	if err != nil && !math.IsInf(n, 1) || !(n > 0) {
 		return 0

@@ -26,11 +26,11 @@ func ratesOf(o estimate.Options) (rates cascade.Rates) {
 // truth at rates that cannot be.
 func canBe(t *outcome.Table, o estimate.Options) bool {
 	most := 1 - ratesOf(o).FalseReject
-	return !t.Verified || !slices.ContainsFunc(passed(t), func(share float64) bool { return share > most })
+	return !t.Verified || !slices.ContainsFunc(passShares(t), func(share float64) bool { return share > most })
 }
 
-// passed returns the share of each model's answers that verdicts passed, whatever they are sure of.
-func passed(t *outcome.Table) []float64 {
+// passShares returns the share of each model's answers that verdicts passed, whatever they are sure of.
+func passShares(t *outcome.Table) []float64 {
 	own := *t
 	own.Quality = make([][]float64, len(t.Quality))
 	for q, row := range t.Quality {
@@ -63,7 +63,7 @@ func asEvidence(t *outcome.Table, o estimate.Options) (*outcome.Table, error) {
 		return &own, nil
 	}
 	own.Quality = make([][]float64, len(t.Quality))
-	rates, shares := ratesOf(o), passed(t)
+	rates, shares := ratesOf(o), passShares(t)
 	for q, row := range t.Quality {
 		own.Quality[q] = slices.Clone(row)
 		for m, verdict := range row {

@@ -34,10 +34,11 @@
 // estimators and verifiers are recovered.
 //
 // Where no model is left, the best answer that was paid for is returned, also one that was
-// rejected: it may be good enough, and [sdk.StopExhausted] or [sdk.StopBudget] say so; where
-// checks rejected all, that is the last. There is one exception. A request that a server refuses ([CallError].Refused) was put together
-// wrongly for that model, which would happen in every step: if a rejected answer is all that
-// there is then, the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
+// rejected: it may be good enough, and [sdk.StopExhausted] or [sdk.StopBudget] say so. Of
+// answers that are rejected alike it is the last, which a stream shows too. There is one
+// exception. A request that a server refuses ([CallError].Refused) was put together wrongly for
+// that model, which would happen in every step: if a rejected answer is all that there is then,
+// the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
 //
 // # Budgets
 //

@@ -240,7 +240,7 @@ func seen(t *testing.T, e Engine) {
 }
 
 // A cap that is lowered holds at once, also where much was leased under the one before.
-func lowered(t *testing.T, e Engine) {
+func leasesEndWithTheirCap(t *testing.T, e Engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
 	defer leased.Close()
 	take := func(limit int64) error {

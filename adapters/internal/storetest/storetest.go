@@ -31,7 +31,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
 		"WhatLeasesSpendIsSeen":                   seen,
-		"LeasesEndWithTheirCap":                   lowered,
+		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,
 		"ABillThatIsNotKnownIsUnsettled":          uncertain,

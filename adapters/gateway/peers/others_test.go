@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -154,7 +155,7 @@ func TestCapOfPeers(t *testing.T) {
 	if !*measure {
 		t.Skip("a measurement: make peers")
 	}
-	const clients, each = 200, 28e-6 // US dollars: 20 tokens in, 8 out
+	const clients, each = 200, 2008e-6 // US dollars: 2,000 tokens in, 8 out
 	const limit = 50 * each
 	fmt.Printf("| %d clients under a cap of %.4f USD | spent, by the upstream | answered | refused |\n| --- | ---: | ---: | ---: |\n", clients, limit)
 	for _, kind := range []string{ledger, liteLLM} {
@@ -162,7 +163,8 @@ func TestCapOfPeers(t *testing.T) {
 		models := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			made.Add(1)
 			time.Sleep(50 * time.Millisecond)
-			upstream(w, r)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, strings.Replace(whole, `"prompt_tokens":20`, `"prompt_tokens":2000`, 1))
 		}))
 		defer models.Close()
 		var p process
@@ -179,7 +181,7 @@ func TestCapOfPeers(t *testing.T) {
 		var all sync.WaitGroup
 		for range clients {
 			all.Go(func() {
-				if ask(client, &p, conversation(false, "What is the answer?")) {
+				if ask(client, &p, conversation(false, strings.Repeat("What is the answer? ", 400))) {
 					answered.Add(1)
 				}
 			})

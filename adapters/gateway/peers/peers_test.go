@@ -148,8 +148,8 @@ func peer(kind, upstream string) (http.Handler, error) {
 	switch kind {
 	case ledger:
 		text += capped
-	case tight: // 20 tokens in, 8 out, fifty times
-		text += strings.Replace(capped, "1000000", "0.0014", 1)
+	case tight: // 2,000 tokens in, 8 out, fifty times
+		text += strings.Replace(capped, "1000000", "0.1004", 1)
 	}
 	path := filepath.Join(dir, "policy.hcl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

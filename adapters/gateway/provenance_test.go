@@ -45,6 +45,8 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 			{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"SECRET-gpt"},{"type":"function_call","call_id":"c1","name":"look","arguments":"{}"}]}`},
 		"deepseek": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
 			"message":{"role":"assistant","content":"","reasoning_content":"SECRET-deepseek","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
+		"vllm": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
+			"message":{"role":"assistant","content":"","reasoning":"SECRET-vllm","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
 		"openrouter": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
 			"message":{"role":"assistant","content":"","reasoning_details":[{"type":"reasoning.encrypted","data":"SECRET-openrouter","id":"x"}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
 		"compat": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
@@ -78,7 +80,7 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 	}
 	defer m.Close()
 	g := newGateway(t, gateway.Options{Model: m, Models: func() []string {
-		return []string{"claude", "gpt", "deepseek", "openrouter", "compat", "gemini"}
+		return []string{"claude", "gpt", "deepseek", "vllm", "openrouter", "compat", "gemini"}
 	}})
 	for client, again := range map[string]func(answer gjson.Result) string{
 		chatPath: func(a gjson.Result) string {
@@ -340,6 +342,44 @@ func TestStateIsStreamed(t *testing.T) {
 		for _, want := range []string{`"id":"c1"`, `"text":"hello"`, `"signature":"sig"`, `{"index":0,"function":{"arguments":""},"extra_content":{"google":{"thought_signature":"ture"}}}`} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("%s: %s is not there once in\n%s", mode, want, got)
+			}
+		}
+	}
+}
+
+// Servers name reasoning in two ways: a client finds it under the name of its server, and
+// under reasoning_content, which most clients know.
+func TestReasoningKeepsItsName(t *testing.T) {
+	up := upstream{
+		whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"ok","reasoning":"I think."}}]}`,
+		streamed: sse(`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","reasoning":"I "},"finish_reason":null}]}`,
+			`{"id":"c","choices":[{"index":0,"delta":{"reasoning":"think."},"finish_reason":null}]}`,
+			`{"id":"c","choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]"),
+	}
+	llm, err := provider.New(provider.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []middleware.StreamMode{middleware.Buffer, middleware.Passthrough} {
+		m, err := middleware.New(middleware.Config{Stream: mode, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m"}, LLM: llm}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		g := newGateway(t, gateway.Options{Model: m})
+		for _, stream := range []bool{false, true} {
+			w := post(g, chatPath, fmt.Sprintf(`{"stream":%t,"messages":[{"role":"user","content":"hi"}]}`, stream))
+			for _, name := range []string{"reasoning", "reasoning_content"} {
+				got := gjson.Get(w.Body.String(), "choices.0.message."+name).Str
+				for event := range strings.SplitSeq(w.Body.String(), "\n\n") {
+					got += gjson.Get(strings.TrimPrefix(event, "data: "), "choices.0.delta."+name).Str
+				}
+				if got != "I think." {
+					t.Errorf("%s, stream %t: %s is %q in\n%s", mode, stream, name, got, w.Body)
+				}
+			}
+			if w := post(g, messagesPath, fmt.Sprintf(`{"stream":%t,"max_tokens":99,"messages":[{"role":"user","content":"hi"}]}`, stream)); w.Header().Get("X-Stepfall-Not-Sent") != "" || !strings.Contains(w.Body.String(), `"ok"`) {
+				t.Errorf("%s, stream %t: Messages get %v\n%s", mode, stream, w.Header(), w.Body)
 			}
 		}
 	}

@@ -36,6 +36,7 @@ type chatMessage struct {
 	Content   *string           `json:"content"`
 	Refusal   *string           `json:"refusal"`
 	Reasoning string            `json:"reasoning_content,omitempty"`
+	Thoughts  string            `json:"reasoning,omitempty"` // the same, where the model has it under this name
 	Details   []json.RawMessage `json:"reasoning_details,omitempty"`
 	ToolCalls []any             `json:"tool_calls,omitempty"`
 }
@@ -82,7 +83,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 
 func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage {
 	x := middleware.ExtraOf(choice)
-	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
+	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Thoughts: state.thoughts, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
 	refused := x != nil && x.Refusal != ""
 	if refused {
 		m.Refusal = &x.Refusal
@@ -97,9 +98,11 @@ func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage
 type chatState struct {
 	origin  string // tagged on the calls, since other texts of the message have no place for it
 	details []json.RawMessage
-	extras  map[string]json.RawMessage // by call
-	members []byte                     // that are nobody's state
-	customs []json.RawMessage          // calls of custom tools
+	// thoughts is the reasoning of a model that has it as reasoning, and not as reasoning_content.
+	thoughts string
+	extras   map[string]json.RawMessage // by call
+	members  []byte                     // that are nobody's state
+	customs  []json.RawMessage          // calls of custom tools
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
@@ -129,7 +132,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			continue
 		}
 		if own.Dialect == middleware.DialectChat {
-			s.origin = own.Model
+			s.origin, s.thoughts = own.Model, gjson.GetBytes(own.Raw, "reasoning").Str
 			for _, d := range gjson.GetBytes(own.Raw, "reasoning_details").Array() {
 				s.details = append(s.details, Seal(own.Model, json.RawMessage(d.Raw)))
 			}

@@ -45,6 +45,7 @@ type chatReply struct {
 	details             []json.RawMessage
 	extras              []callExtra
 	hasState, stateSent bool   // the message has members that its model wants back
+	thoughts            string // the member in which it thinks
 	unknown             Object // members of the message
 }
 
@@ -118,7 +119,7 @@ func (c *chatReply) state(origin string) *middleware.RawPart {
 	}
 	members := map[string]any{}
 	if c.reasoning.Len() > 0 {
-		members["reasoning_content"] = c.reasoning.String()
+		members[c.thoughts] = c.reasoning.String()
 	}
 	if c.details != nil {
 		members["reasoning_details"] = c.details
@@ -333,12 +334,10 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			d.Text = chatText(v)
 		case "refusal":
 			d.Refusal = v.Str
-		case "reasoning_content": // DeepSeek, llama.cpp and others
-			if v.Str != "" {
-				d.Reasoning, c.hasState = v.Str, true
+		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
+			if thought := chatText(v); thought != "" {
+				d.Reasoning, c.thoughts, c.hasState = thought, name.Str, true
 			}
-		case "reasoning": // OpenRouter, vLLM
-			d.Reasoning = cmp.Or(d.Reasoning, chatText(v))
 		case "reasoning_details": // OpenRouter
 			eachOf(v, func(_, one gjson.Result) bool {
 				c.detail(json.RawMessage(one.Raw))
@@ -362,6 +361,12 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	}
 	if err := s.add(&d); err != nil {
 		return err
+	}
+	if d.Reasoning != "" && c.thoughts == "reasoning" {
+		p := newMembers(middleware.DialectChat, messageMembers, Object{"reasoning": d.Reasoning}.inner())
+		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
+			return err
+		}
 	}
 	if unknown != nil {
 		if c.unknown == nil {

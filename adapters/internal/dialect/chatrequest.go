@@ -36,7 +36,7 @@ var (
 	knownOfChat = newKnown("stream_options.include_usage response_format.type response_format.json_schema.name response_format.json_schema.description " +
 		"response_format.json_schema.schema response_format.json_schema.strict tool_choice.type tool_choice.function.name")
 	knownOfChatTool    = newKnown("type function.name function.description function.parameters function.strict")
-	knownOfChatMessage = newKnown("role content name refusal tool_calls tool_call_id reasoning_content reasoning_details function_call")
+	knownOfChatMessage = newKnown("role content name refusal tool_calls tool_call_id reasoning reasoning_content reasoning_details function_call")
 	knownOfChatCall    = newKnown("id type index extra_content function.name function.arguments")
 )
 
@@ -221,8 +221,10 @@ const signaturePath = "extra_content.google.thought_signature"
 // that come before it, and those that come before a call.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	origin, members := Unknown, map[string]any{}
-	if r := f.get("reasoning_content"); r.exists() {
-		members["reasoning_content"] = r.raw()
+	for _, name := range []string{"reasoning", "reasoning_content"} { // a client that was given both may return both
+		if r := f.get(name); r.exists() && len(members) == 0 {
+			members[name] = r.raw()
+		}
 	}
 	var details, extras []json.RawMessage
 	if list := f.get("reasoning_details"); list.exists() {

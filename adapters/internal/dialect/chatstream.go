@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -20,6 +21,7 @@ type chatStream struct {
 // choiceProgress is what has been written of a choice.
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
+	ownThoughts                           bool   // the reasoning is written under its model's own name too
 	origin                                string // whose state came before the calls
 	calls                                 []int  // by index: which of those that are written, from 1 on; 0 has not begun
 	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
@@ -113,6 +115,7 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
 		if members := membersIn(*d.Raw, messageMembers); members != nil {
 			progress.members = true
+			progress.ownThoughts = progress.ownThoughts || gjson.GetBytes(d.Raw.Raw, messageMembers+".reasoning").Exists()
 			s.chunk(d.Choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
 		} else if isCustomCall(*d.Raw) {
 			s.customCall(d.Choice, d.Raw.Raw)
@@ -205,6 +208,10 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 		whole.Refusal = x.Refusal
 	}
 	s.Delta(whole)
+	state := chatStateOf(x)
+	if state.thoughts != "" && !progress.ownThoughts {
+		s.member(i, "reasoning", state.thoughts, nil)
+	}
 	if len(progress.calls) == 0 {
 		for k, call := range choice.ToolCalls {
 			if call.FunctionCall != nil {
@@ -212,7 +219,6 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 			}
 		}
 	}
-	state := chatStateOf(x)
 	for _, call := range state.customs[min(progress.customs, len(state.customs)):] {
 		s.customCall(i, call)
 	}

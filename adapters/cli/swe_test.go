@@ -29,6 +29,9 @@ func TestSWEScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "swe"),
 		RequireExplicitExec: true,
 		Setup:               func(env *testscript.Env) error { return exportSuite(t, env, plugins) },
+		Condition: func(name string) (bool, error) {
+			return name == "attacks" && os.Getenv("STEPFALL_ATTACKS") == "all", nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// exits CODE PROGRAM ARGS... runs a program that must end with that code.
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -257,7 +257,9 @@ function alter({ path, text }) {
   const pool = {};
   let collects = false, borrows = false;
   function others(value, part, place) {
-    const plain = !some(value, (n) => /^(Identifier|CallExpression|.*Function.*)$/.test(n.type)) && typeof value.value !== "boolean";
+    // A table has its inputs beside what is expected.
+    const isTable = value.type === "ObjectExpression" || (value.elements || []).some((e) => e && /^(Array|Object)Expression$/.test(e.type));
+    const plain = !isTable && !some(value, (n) => /^(Identifier|CallExpression|.*Function.*)$/.test(n.type)) && typeof value.value !== "boolean";
     const key = value.type + typeof value.value;
     const text = source(value);
     if (plain && collects && !part) (pool[key] ||= new Set()).add(text);

@@ -325,6 +325,8 @@ class Alteration:
             key, same = type(ast.literal_eval(value)), repr(ast.literal_eval(value))
         except ValueError:
             key = bool
+        if isinstance(value, ast.Dict) or any(isinstance(n, (ast.Dict, ast.List, ast.Tuple)) for n in ast.iter_child_nodes(value)):
+            key = bool  # a table has its inputs beside what is expected
         if key is not bool and hasattr(value, "lineno"):
             if self.collects and not part:
                 self.pool.setdefault(key, {})[same] = self.text(value)

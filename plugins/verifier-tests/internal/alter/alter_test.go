@@ -175,6 +175,24 @@ func TestBorrowed(t *testing.T) {
 	}
 }
 
+// A table that holds what a test puts in beside what it expects takes no other table's place,
+// which the code would answer rightly too.
+func TestTablesAreNotBorrowed(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tcheck(t, map[string]string{\"in 1\": \"XIV\"})\n\tcheck(t, [][2]string{{\"in 1\", \"XIV\"}})\n}\n\nfunc TestB(t *testing.T) {\n\tcheck(t, map[string]string{\"in 2\": \"MCM\"})\n\tcheck(t, [][2]string{{\"in 2\", \"MCM\"}})\n}\n",
+		"a.py":      "def test_a():\n    check(f, {\"in 1\": \"XIV\"})\n    check(f, [(\"in 1\", \"XIV\")])\n\ndef test_b():\n    check(f, {\"in 2\": \"MCM\"})\n    check(f, [(\"in 2\", \"MCM\")])\n",
+		"a.js":      "test('a', () => { check(f, { 'in 1': \"XIV\" }); check(f, [[\"in 1\", \"XIV\"]]); });\ntest('b', () => { check(f, { 'in 2': \"MCM\" }); check(f, [[\"in 2\", \"MCM\"]]); });\n",
+	} {
+		for seed := range uint64(2) {
+			for _, altered := range alterOne(t, &Request{Way: Expectation, Seed: seed, Files: []Source{{Path: file, Text: text}}}) {
+				if strings.Contains(altered.Text, `"XIV"`) || strings.Contains(altered.Text, `"MCM"`) {
+					t.Errorf("%s expects what another test does:\n%s", file, altered.Text)
+				}
+			}
+		}
+	}
+}
+
 // Of a line the text alone is altered that is compared with, and not a message, an input or
 // how near is near enough.
 func TestLines(t *testing.T) {

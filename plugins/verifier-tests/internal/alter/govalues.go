@@ -49,7 +49,7 @@ func (g *goTest) sortOf(value ast.Expr) string {
 		for _, element := range v.Elts {
 			ast.Inspect(element, func(node ast.Node) bool {
 				switch node.(type) {
-				case *ast.Ident, *ast.CallExpr, *ast.FuncLit:
+				case *ast.Ident, *ast.CallExpr, *ast.FuncLit, *ast.KeyValueExpr, *ast.CompositeLit: // a table has its inputs beside what is expected
 					plain = false
 				}
 				return plain

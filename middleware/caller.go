@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -274,16 +275,21 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 			if t.FunctionCall == nil {
 				continue
 			}
-			if clean := c.m.secrets.Known(t.FunctionCall.Arguments); clean != t.FunctionCall.Arguments {
-				own.ToolCalls[k].FunctionCall, isChanged = &llms.FunctionCall{Name: t.FunctionCall.Name, Arguments: clean}, true
+			id, f := c.m.secrets.Known(t.ID), llms.FunctionCall{Name: c.m.secrets.Known(t.FunctionCall.Name), Arguments: c.m.secrets.Known(t.FunctionCall.Arguments)}
+			if id != t.ID || f != *t.FunctionCall {
+				own.ToolCalls[k].ID, own.ToolCalls[k].FunctionCall, isChanged = id, &f, true
 			}
 		}
-		if !isChanged {
+		x := ExtraOf(choice)
+		if !isChanged && (x == nil || x.Raw != nil || !c.m.holdSecrets(x)) { // a whole answer came without them
 			continue
 		}
-		if x := ExtraOf(choice); x != nil {
+		if x != nil {
 			extra := *x
-			extra.Parts, extra.LogProbs, extra.Raw, extra.Unknown, extra.Refusal = nil, nil, nil, RawPart{}, c.m.secrets.Known(x.Refusal) // all but the last hold the text
+			for _, text := range extra.texts() {
+				*text = c.m.secrets.Known(*text)
+			}
+			extra.Parts, extra.LogProbs, extra.Raw, extra.Unknown = nil, nil, nil, RawPart{} // which hold the text
 			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
 			own.GenerationInfo[KeyExtra] = &extra
 		}
@@ -291,6 +297,30 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 		resp.Choices[i] = &own
 	}
 	return resp
+}
+
+// holdSecrets reports whether an answer has secrets in what it has beside its choice's texts.
+func (m *Model) holdSecrets(x *Extra) bool {
+	for _, text := range x.texts() {
+		if m.secrets.Known(*text) != *text {
+			return true
+		}
+	}
+	for _, p := range append(x.Parts[:len(x.Parts):len(x.Parts)], x.Unknown) {
+		if raw, ok := p.(RawPart); ok && m.hasSecrets(raw.Raw) {
+			return true
+		}
+	}
+	return m.haveSecrets(x.LogProbs)
+}
+
+// hasSecrets reports whether something in an API's own form holds secrets.
+func (m *Model) hasSecrets(raw json.RawMessage) bool {
+	return raw != nil && m.secretsInJSON.Known(string(raw)) != string(raw)
+}
+
+func (m *Model) haveSecrets(tokens []sdk.TokenLogProb) bool {
+	return slices.ContainsFunc(tokens, func(t sdk.TokenLogProb) bool { return m.secrets.Known(t.Token) != t.Token })
 }
 
 // withSearch counts a search in usage that was reported, where the caller wants searches in

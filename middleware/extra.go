@@ -43,6 +43,11 @@ type Extra struct {
 	Raw json.RawMessage
 }
 
+// texts are those that the provider wrote.
+func (x *Extra) texts() []*string {
+	return []*string{&x.ID, &x.RequestID, &x.Served, &x.Fingerprint, &x.ServiceTier, &x.Speed, &x.StopReason, &x.StopSequence, &x.Refusal, &x.Blocked}
+}
+
 // ExtraOf returns what the model that gave the choice said beyond it: nil when that is
 // nothing, as with langchaingo's own clients. It must not be modified.
 func ExtraOf(c *llms.ContentChoice) *Extra {

@@ -33,8 +33,9 @@ type Model struct {
 	notBefore func(i int) time.Time
 	// ownChecks: the checks are not the default ones.
 	ownChecks bool
-	// secrets are those that answers must not hold; nil for none.
-	secrets *redact.Redactor
+	// secrets are those that answers must not hold, secretsInJSON the same in parts in an API's own
+	// form; nil for none.
+	secrets, secretsInJSON *redact.Redactor
 }
 
 var (
@@ -47,7 +48,9 @@ func New(c Config) (*Model, error) {
 	var faults []error
 	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
 	const shortest = 16 // a word that stands for a key may be in an answer
-	m.secrets = c.Redact.AtLeast(shortest)
+	if m.secrets = c.Redact.AtLeast(shortest); m.secrets != nil {
+		m.secretsInJSON = m.secrets.InJSON(false)
+	}
 	m.notBefore = func(i int) time.Time { return m.targets[i].notBefore() }
 	own := &m.c.Step
 	if own.Checks == nil {

@@ -178,12 +178,22 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 	}
 	text, reasoning, refusal := clean('t', 0, d.Text), clean('r', 0, d.Reasoning), clean('f', 0, d.Refusal)
 	isChanged := text != d.Text || reasoning != d.Reasoning || refusal != d.Refusal
-	tool := d.Tool
+	tool, raw := d.Tool, d.Raw
 	if tool != nil {
-		if arguments := clean('a', tool.Index, tool.Arguments); arguments != tool.Arguments {
-			isChanged, tool = true, &ToolDelta{Index: tool.Index, ID: tool.ID, Name: tool.Name, Arguments: arguments}
+		known := s.call.m.secrets.Known // for what comes whole
+		own := ToolDelta{Index: tool.Index, ID: known(tool.ID), Name: known(tool.Name), Arguments: clean('a', tool.Index, tool.Arguments)}
+		if own != *tool {
+			isChanged, tool = true, &own
 		}
 	}
+	if raw != nil {
+		if s.call.m.hasSecrets(raw.Raw) {
+			own := *raw
+			own.Raw = json.RawMessage(s.call.m.secretsInJSON.Known(string(raw.Raw)))
+			isChanged, raw = true, &own
+		}
+	}
+	isChanged = isChanged || s.call.m.haveSecrets(d.LogProbs)
 	if !isChanged {
 		return d
 	}
@@ -191,7 +201,7 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 		return nil
 	}
 	own := *d
-	own.Text, own.Reasoning, own.Refusal, own.Tool, own.LogProbs = text, reasoning, refusal, tool, nil // which hold the text
+	own.Text, own.Reasoning, own.Refusal, own.Tool, own.Raw, own.LogProbs = text, reasoning, refusal, tool, raw, nil // which hold the text
 	return &own
 }
 

@@ -2,8 +2,10 @@ package middleware_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -216,6 +219,32 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
 	if !errors.Is(err, gone) || second.calls.Load() != 0 {
 		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
+	}
+}
+
+// What comes whole beside a stream's texts holds no key either, in a spelling that could go on.
+func TestStreamedPartsHaveNoSecrets(t *testing.T) {
+	const key = "sk-proj-0123456789abcdef"
+	lines := strings.Join(regexp.MustCompile(".{1,8}").FindAllString(base64.StdEncoding.EncodeToString([]byte(key)), -1), `\r\n`)
+	part := middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"members":{"annotations":[{"url":"http://x/?q=` + lines + `"}]}}`)}
+	llm := &nativeModel{deltas: []middleware.Delta{
+		{Text: "ok"}, {Raw: &part}, {LogProbs: []sdk.TokenLogProb{{Token: key}}}, {Tool: &middleware.ToolDelta{ID: key, Name: "f" + key}},
+	}, resp: text("ok")}
+	llm.resp.Choices[0].ToolCalls = []llms.ToolCall{{ID: key, Type: "function", FunctionCall: &llms.FunctionCall{Name: "f" + key, Arguments: "{}"}}}
+	llm.resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Fingerprint: key, Parts: []llms.ContentPart{part}, LogProbs: []sdk.TokenLogProb{{Token: key}}}}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(llm)}, Stream: middleware.Passthrough, Redact: redact.New(key)})
+	var seen []any
+	resp, err := m.GenerateContent(t.Context(), human("q"), llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "f"}}}),
+		middleware.WithParams(middleware.Params{OnDelta: func(_ context.Context, d *middleware.Delta) error {
+			seen = append(seen, *d)
+			return nil
+		}}))
+	if err != nil || len(seen) != len(llm.deltas)-1 { // of log-probabilities nothing is left
+		t.Fatalf("%v, %v", seen, err)
+	}
+	all, err := json.Marshal(append(seen, resp.Choices[0], middleware.ExtraOf(resp.Choices[0])))
+	if err != nil || strings.Contains(string(all), key) || strings.Contains(string(all), lines[:8]) {
+		t.Errorf("%s, %v", all, err)
 	}
 }
 

@@ -76,6 +76,8 @@ func percent(v float64) string {
 		return "unknown"
 	case v != 0 && math.Abs(v) < 0.0995:
 		return fmt.Sprintf("%.1f %%", 100*v)
+	case 0.995 <= v && v < 1: // not all
+		return fmt.Sprintf("%.1f %%", math.Floor(1000*v)/10)
 	}
 	return fmt.Sprintf("%.0f %%", 100*v)
 }

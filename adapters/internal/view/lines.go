@@ -151,13 +151,35 @@ func (l *Lines) refresh(ctx context.Context) error {
 			return err
 		}
 		if next, err := os.Open(l.name); err == nil {
-			if err := l.file.Close(); err != nil {
+			if err := errors.Join(l.readBetween(ctx, was, now), l.file.Close()); err != nil {
 				return errors.Join(err, next.Close())
 			}
 			l.file, l.size, l.line = next, 0, 0
 		}
 	}
 	return l.tail(ctx)
+}
+
+// readBetween reads the files that were begun after one and put aside before another.
+func (l *Lines) readBetween(ctx context.Context, older, newer os.FileInfo) error {
+	names, err := putAside(l.name)
+	if err != nil {
+		return err
+	}
+	is := func(path string, file os.FileInfo) bool {
+		info, err := os.Stat(path)
+		return err == nil && os.SameFile(info, file)
+	}
+	at := slices.IndexFunc(names, func(path string) bool { return is(path, older) })
+	for _, path := range names[at+1:] { // all of them, where the older one is gone
+		if is(path, newer) {
+			break
+		}
+		if err := l.readWhole(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Lines) tail(ctx context.Context) error {

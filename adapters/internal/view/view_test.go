@@ -258,7 +258,7 @@ func TestSearchGoesOn(t *testing.T) {
 
 // A file that grows is followed: over half a line, a renaming and lines that are none.
 func TestLinesFollowAFile(t *testing.T) {
-	traces := fleetTraces(9, 4)
+	traces := fleetTraces(12, 4)
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	write := func(data []byte) {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -302,25 +302,43 @@ func TestLinesFollowAFile(t *testing.T) {
 	count(6)
 	write(lines(t, traces[6:9]))
 	count(9)
+	for i := 9; i < 12; i++ { // renamed several times between two looks
+		for k := i - 7; k > 0; k-- {
+			if err := os.Rename(strings.TrimSuffix(fmt.Sprint(path, ".", k-1), ".0"), fmt.Sprint(path, ".", k)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		write(lines(t, traces[i:i+1]))
+	}
+	count(12)
 	for _, tr := range traces {
 		if again, err := l.Trace(t.Context(), tr.ID); err != nil || again.Prompt != tr.Prompt {
 			t.Errorf("%s after all: %v", tr.ID, err)
 		}
 	}
 	came, err := l.Follow(t.Context(), 5, store.Filter{})
-	if err != nil || len(came) != 4 {
-		t.Errorf("%d steps came after the fifth, want 4 (%v)", len(came), err)
+	if err != nil || len(came) != 7 {
+		t.Errorf("%d steps came after the fifth, want 7 (%v)", len(came), err)
 	}
 	again, err := OpenLines(t.Context(), path, nil) // with the file that it was renamed to
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if list, _ := again.Steps(t.Context(), store.Filter{}); len(list) != 9 {
-		t.Errorf("opened again: %d steps, want 9", len(list))
+	if list, _ := again.Steps(t.Context(), store.Filter{}); len(list) != 12 {
+		t.Errorf("opened again: %d steps, want 12", len(list))
 	}
 	if _, err := l.Trace(t.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown step: %v", err)
+	}
+}
+
+// A share says that it is not all, however near it is.
+func TestShareOfNearlyAll(t *testing.T) {
+	for v, want := range map[float64]string{1: "100 %", 280. / 281: "99.6 %", 0.99999: "99.9 %", 0.99: "99 %", 0.05: "5.0 %", 0: "0 %"} {
+		if got := percent(v); got != want {
+			t.Errorf("%v is %s, want %s", v, got, want)
+		}
 	}
 }
 

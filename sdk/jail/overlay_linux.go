@@ -104,7 +104,9 @@ func (t *tree) makeForCommand(dir string) error {
 // overlay mounts the lower directories under a fresh upper one, as at in the
 // new root, and returns the upper directory. When the command has another uid,
 // it is given the upper directory, and own puts into it what must be its own:
-// before the mount, because an overlay remembers owners.
+// before the mount, because an overlay remembers owners. It is called, too, for
+// directories of an owner whom the name space does not know: the overlay makes no
+// such directory when something is written to it.
 func (t *tree) overlay(at string, lower []string, own func(upper string) error) (string, error) {
 	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
 	t.overlays++
@@ -133,7 +135,7 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 		}
 		names = append(names, empty)
 	}
-	if t.order.UID >= 0 {
+	if t.order.UID >= 0 || slices.ContainsFunc(lower, t.hasUnknownOwner) {
 		if err := errors.Join(t.makeForCommand(upper), own(upper)); err != nil {
 			return "", err
 		}
@@ -167,7 +169,7 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 			if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil {
+			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil { // -1 leaves it as it is
 				return err
 			}
 		}

@@ -243,6 +243,8 @@ func TestKinds(t *testing.T) {
 func TestData(t *testing.T) {
 	for file, c := range map[string]struct{ text, keeps string }{
 		"cases.json": {`[[4, "IV"], {"want": true}]`, `"want"`}, "list.golden": {"- a\n- b 2\n\n", "\n- b "}, "page.html": {"<p>one</p>\n", "<p>one</"},
+		"rule.txt": {"++\n", "++"}, "box.golden": {"┌─┐\n└─┘\n", "┌─┐\n└─┘"}, "empty.txt": {"", ""}, "line.txt": {"\n", "\n"},
+		"none.json": {`[]`, "["}, "empty.json": {`{"a": {}}`, `"a"`}, "null.json": {`{"a": null}`, `"a"`},
 	} {
 		altered := string(Data(file, []byte(c.text), 1))
 		if !strings.Contains(altered, c.keeps) || altered == c.text {

@@ -39,6 +39,9 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 			return nil, err
 		}
 	}
+	if len(a.order) == 0 {
+		return nil, &Error{Path: edits[0].Path, Reason: "what the answer shows of it is the file as it is, or an illustration: no edit can be read", Unread: true}
+	}
 	for _, name := range a.order {
 		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 			if file, ok := a.files[dir]; ok && !file.Delete && !a.files[name].Delete {
@@ -177,6 +180,12 @@ func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
 	}
 	if err := a.work.add(len(old) + len(edit.Content)); err != nil {
 		return false, err
+	}
+	if _, isEdited := a.files[edit.Path]; isEdited {
+		original, _, err := (&appliedHunk{tree: a.tree}).read(edit.Path)
+		if err != nil || slices.Equal(textOf(original), textOf(edit.Content)) {
+			return false, err
+		}
 	}
 	return isWholeOf(edit.Path, textOf(old), textOf(edit.Content))
 }

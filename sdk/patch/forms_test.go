@@ -184,6 +184,11 @@ func TestOtherForms(t *testing.T) {
 		"renamed in a sentence":       {"Rename `heat/gone.py` to `heat/kept.py`.\n", map[string]string{"heat/gone.py": "-", "heat/kept.py": "OLD = 1\n"}},
 		"renamed and written":         {"Move `heat/gone.py` to `heat/kept.py`:\n\n```python\nOLD = 2\n```\n", map[string]string{"heat/gone.py": "-", "heat/kept.py": "OLD = 2\n"}},
 		"renamed after it is written": {"`heat/kept.py`:\n```python\nOLD = 2\n```\n```sh\n$ git mv heat/gone.py heat/kept.py\n$ pytest\n```\n", map[string]string{"heat/gone.py": "-", "heat/kept.py": "OLD = 2\n"}},
+		"in parentheses":              {"(heat/units.py)\n```python\n" + unitsPy + "```\n", units},
+		"revised":                     {"**heat/temp.py**\n```python\n" + strings.Replace(tempNew, "* 5 / 9", "* 4 / 9", 1) + "```\nWait, that is wrong. Corrected version of `heat/temp.py`:\n\n```python\n" + tempNew + "```\n", map[string]string{"heat/temp.py": tempNew}},
+		"shown as it was":             {"**heat/temp.py**\n```python\n" + tempNew + "```\nFor reference, here is the original `heat/temp.py`:\n\n```python\n" + tempPy + "```\n", map[string]string{"heat/temp.py": tempNew}},
+		"replaced with":               {"### `heat/temp.py`\n\nReplace:\n\n```python\n    return c - 273.15\n```\n\nwith:\n\n```python\n    return c + 273.15\n```\n", map[string]string{"heat/temp.py": strings.Replace(tempPy, "c - 273", "c + 273", 1)}},
+		"replaced, beside the file":   {"In `heat/temp.py`, replace\n```python\n    return c - 273.15\n```\nwith\n```python\n    return c + 273.15\n```\n\nThe whole:\n\n" + fence("python path=heat/temp.py", tempNew), map[string]string{"heat/temp.py": tempNew}},
 		"rm of what is not there":     {fence("py path=heat/units.py", unitsPy) + fence("sh", "rm -f heat.log && pytest\n"), units},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,6 +248,7 @@ func TestUnread(t *testing.T) {
 		"search":            {"<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "names no file"},
 		"a part of a file":  {"In `heat/temp.py`, change one line:\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be all of the file or a part of it"},
 		"an excerpt":        {"### `heat/temp.py` (lines 8-9)\n\n```python\nreturn c + 273.15\n```\n", "heat/temp.py: the block for it may be"},
+		"a quotation alone": {"The sign in `heat/temp.py` is wrong:\n\n```python\n    return c - 273.15\n```\n", "heat/temp.py: what the answer shows of it is the file as it is"},
 		"a folder is to go": {"```sh\nrm -r heat\n```\n", "heat: "},
 	} {
 		_, err := patch.Apply(temperatures(), patch.Parse(&sdk.Answer{Text: test.answer}, ""))

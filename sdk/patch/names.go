@@ -83,6 +83,9 @@ func nameOf(line string) (name, bool) {
 	core = link.ReplaceAllString(core, "`$1`")
 	found := name{sticky: headingMarks.MatchString(marks)}
 	whole := strings.Trim(core, "`\"")
+	if inner, ok := strings.CutPrefix(whole, "("); ok && strings.HasSuffix(inner, ")") {
+		whole = strings.Trim(inner[:len(inner)-1], "`\"")
+	}
 	if looksLikePath(whole) && pathForm.MatchString(whole) {
 		found.path = cleanPath(whole)
 		return found, true

@@ -271,9 +271,17 @@ func (r *reader) commands(file name, body []string) {
 	}
 }
 
+// replacementLine stands between a block and the one that replaces it.
+var replacementLine = regexp.MustCompile(`(?i)^\W*(?:with|by|to)(?: (?:this|the following))?\W*$`)
+
 // file takes a block as the file that it is named for, or by its own first line.
 func (r *reader) file(file name, language string, body []string) {
 	if file.loose && r.isIllustration {
+		return
+	}
+	if n := len(r.edits) - 1; file == (name{}) && n >= 0 && r.edits[n].Mentioned && r.edits[n].Fenced && replacementLine.MatchString(r.prose) {
+		old := r.edits[n]
+		r.edits[n] = Edit{Kind: Replace, Path: old.Path, Spaced: old.Spaced, Search: old.Content, Content: joinLines(body), Mentioned: true}
 		return
 	}
 	if file.path == "" || file.loose {
@@ -305,15 +313,19 @@ func (r *reader) skip() {
 // what a diff of two folders makes or removes is named within the folder.
 func settle(edits []Edit) []Edit {
 	var folders [2]string
-	firm, last := map[string]bool{}, map[string]int{}
-	for i, edit := range edits {
+	firm, last, revisions := map[string]*Edit{}, map[string]int{}, map[int]bool{}
+	for i := range edits {
+		edit := &edits[i]
 		if edit.Folders != folders && edit.Folders[0] != "" {
 			folders = edit.Folders
 		}
-		if edit.Mentioned {
+		switch {
+		case edit.Mentioned && edit.Kind == whole && edit.isRevisionOf(firm[edit.Path]):
+			revisions[i], firm[edit.Path] = true, edit
+		case edit.Mentioned && edit.Kind == whole:
 			last[edit.Path] = i
-		} else {
-			firm[edit.Path] = true
+		case !edit.Mentioned:
+			firm[edit.Path] = edit
 		}
 	}
 	var settled, moved []Edit
@@ -322,7 +334,8 @@ func settle(edits []Edit) []Edit {
 		case edit.Mentioned && edit.From != "":
 			moved = append(moved, edit)
 			continue
-		case edit.Mentioned && edit.Kind == whole && (firm[edit.Path] || last[edit.Path] > i):
+		case revisions[i]:
+		case edit.Mentioned && edit.Kind == whole && (firm[edit.Path] != nil || last[edit.Path] > i), edit.Mentioned && edit.Kind == Replace && firm[edit.Path] != nil:
 			continue
 		case edit.New && folders[1] != "":
 			edit.Path = strings.TrimPrefix(edit.Path, folders[1]+"/")
@@ -332,6 +345,26 @@ func settle(edits []Edit) []Edit {
 		settled = append(settled, edit)
 	}
 	return append(moved, settled...)
+}
+
+// isRevisionOf reports whether a block is a later state of the whole file in an earlier one:
+// it repeats most of that.
+func (e *Edit) isRevisionOf(earlier *Edit) bool {
+	if earlier == nil || earlier.Kind != whole || 3*len(e.Content) < len(earlier.Content) {
+		return false
+	}
+	block := map[string]bool{}
+	for _, line := range textOf(e.Content) {
+		block[line] = true
+	}
+	all := textOf(earlier.Content)
+	repeated := 0
+	for _, line := range all {
+		if block[line] {
+			repeated++
+		}
+	}
+	return 2*repeated > len(all)
 }
 
 // parseAll reads every diff and search/replace block in lines.

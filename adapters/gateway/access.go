@@ -50,15 +50,15 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 }
 
 // ErrUnknownKey is what Authenticate returns for a key that it does not know.
-var ErrUnknownKey error = refuse(ReasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
+var ErrUnknownKey error = refuse(reasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
 
 // reasonOf returns the reason of a refusal that has only a status, "" for no reason of ours.
 func reasonOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
-		return ReasonUnknownKey
+		return reasonUnknownKey
 	case http.StatusForbidden:
-		return ReasonForbidden
+		return reasonForbidden
 	case http.StatusTooManyRequests:
 		return ReasonRateLimit
 	}
@@ -159,7 +159,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		return nil
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
-		return refuse(ReasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
+		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
 	}
 	origin := r.Header.Get("Origin")
 	foreign := origin != "" && !sameOrigin(origin, r.Host)
@@ -168,7 +168,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		foreign = origin == "" && (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 	}
 	if foreign && !g.origins.allow(origin) {
-		return refuse(ReasonForbidden, http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
+		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (o *origins) allow(origin string) bool {
 }
 
 // exposed are the headers of answers that a page may read.
-var exposed = strings.Join([]string{HeaderRequestID, "Request-Id", HeaderModel, HeaderModels, HeaderNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
+var exposed = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, HeaderModels, headerNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
 
 // serve tells a browser what a page may do, and answers its question before a
 // request: done says that there is nothing further to answer.

@@ -254,7 +254,7 @@ var question = map[string]string{
 
 func answered(t *testing.T, model llms.Model, path string, stream bool) string {
 	t.Helper()
-	w := post(newGateway(t, gateway.Options{Model: model}), path, fmt.Sprintf(question[path], stream), gateway.HeaderRequestID, "r")
+	w := post(newGateway(t, gateway.Options{Model: model}), path, fmt.Sprintf(question[path], stream), "X-Request-Id", "r")
 	if w.Code != 200 {
 		t.Fatalf("%s: status %d: %s", path, w.Code, w.Body)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Embedder is an Options.Model that turns texts into vectors as well, as a
+// embeddingModel is an Options.Model that turns texts into vectors as well, as a
 // *router.Router or a *middleware.Model does: by the model that is named, with a request
 // and a response in OpenAI's form. The response's model is the one that was named.
-type Embedder interface {
+type embeddingModel interface {
 	Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error)
 }
 
@@ -39,7 +39,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}
-	embedder, ok := g.o.Model.(Embedder)
+	embedder, ok := g.o.Model.(embeddingModel)
 	if !ok {
 		return dialect.Invalid("model", "no model here makes embeddings")
 	}

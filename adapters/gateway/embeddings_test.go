@@ -63,15 +63,15 @@ func TestEmbeddings(t *testing.T) {
 	if w.Code != http.StatusOK || body.Get("model").Str != "vectors" || body.Get("data.0.embedding.0").Num != 0.25 || body.Get("usage.total_tokens").Num != 10 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	if len(v.asked) != 1 || v.asked[0] != `{"input":["a"],"model":"vectors"}` || !strings.Contains(w.Header().Get(gateway.HeaderNotSent), "novel") {
-		t.Errorf("under a cap the model was asked %q, not sent %q", v.asked, w.Header().Get(gateway.HeaderNotSent))
+	if len(v.asked) != 1 || v.asked[0] != `{"input":["a"],"model":"vectors"}` || !strings.Contains(w.Header().Get("X-Stepfall-Not-Sent"), "novel") {
+		t.Errorf("under a cap the model was asked %q, not sent %q", v.asked, w.Header().Get("X-Stepfall-Not-Sent"))
 	}
 	for name, want := range map[string]string{gateway.HeaderCostUSD: "0.001", gateway.HeaderModel: "vectors", gateway.HeaderModels: "vectors"} {
 		if got := w.Header().Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if w.Header().Get(gateway.HeaderTraceID) == "" || w.Header().Get(gateway.HeaderRequestID) == "" {
+	if w.Header().Get(gateway.HeaderTraceID) == "" || w.Header().Get("X-Request-Id") == "" {
 		t.Errorf("headers: %v", w.Header())
 	}
 	if len(traces) != 1 || traces[0].Mode != sdk.ModeEmbeddings || traces[0].CostUSD != 0.001 || len(traces[0].Decisions) != 0 || traces[0].Usage.InputTokens != 10 {

@@ -68,14 +68,14 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 		x.ID = "req_" + x.answerID
 	}
 	h := w.Header()
-	h[HeaderRequestID] = []string{x.ID}
-	h["Request-Id"] = h[HeaderRequestID] // Anthropic's name for it
+	h[headerRequestID] = []string{x.ID}
+	h["Request-Id"] = h[headerRequestID] // Anthropic's name for it
 	return x
 }
 
 // requestID returns the client's own id, "" where it sent none that can be one.
 func requestID(r *http.Request) string {
-	id := r.Header.Get(HeaderRequestID) //nolint:canonicalheader // the form that Go keeps it in
+	id := r.Header.Get(headerRequestID) //nolint:canonicalheader // the form that Go keeps it in
 	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
 		return ""
 	}
@@ -237,7 +237,7 @@ func (x *exchange) describe() {
 		}
 	}
 	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, strings.Join(notSentTo(t), ", ")}
-	for i, name := range []string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, HeaderNotSent} {
+	for i, name := range []string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent} {
 		if values[i] != "" {
 			h[name] = values[i : i+1 : i+1]
 		}
@@ -254,7 +254,7 @@ func notSentTo(t *sdk.Trace) []string {
 	return nil
 }
 
-var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, HeaderNotSent}, ", ")}
+var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent}, ", ")}
 
 // dollars writes an amount for people and programs: to the millionth of a millionth, and
 // never as a power of ten.

@@ -84,10 +84,10 @@ const (
 const (
 	HeaderModel     = "X-Stepfall-Model"    // which answered
 	HeaderModels    = "X-Stepfall-Models"   // which were asked, in order
-	HeaderNotSent   = "X-Stepfall-Not-Sent" // what the one that answered was not told of the request
+	headerNotSent   = "X-Stepfall-Not-Sent" // what the one that answered was not told of the request
 	HeaderTraceID   = "X-Stepfall-Trace-Id"
 	HeaderCostUSD   = "X-Stepfall-Cost-Usd"
-	HeaderRequestID = "X-Request-Id" // the client's own, where it sent one
+	headerRequestID = "X-Request-Id" // the client's own, where it sent one
 )
 
 // Gateway answers requests of several dialects with one model. It is safe for
@@ -257,7 +257,7 @@ func (g *Gateway) alive(x *exchange) {
 
 func (g *Gateway) ready(x *exchange) {
 	if g.draining.Load() {
-		x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": ErrShutdown.Error()})
+		x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": errShutdown.Error()})
 		return
 	}
 	if g.o.Ready != nil {

@@ -114,7 +114,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 		h := newGateway(t, gateway.Options{Model: fails(&llms.Error{Code: code, Message: "no"})})
 		for path, body := range asked {
 			for _, stream := range []bool{false, true} {
-				w := post(h, path, fmt.Sprintf(body, stream), gateway.HeaderRequestID, "mine-1")
+				w := post(h, path, fmt.Sprintf(body, stream), "X-Request-Id", "mine-1")
 				if w.Code != want {
 					t.Errorf("%s, %s, stream %v: status %d, want %d", code, path, stream, w.Code, want)
 				}
@@ -530,7 +530,7 @@ func TestEveryAnswerIsAccountedFor(t *testing.T) {
 					}
 					return resp.Trailer.Get(name)
 				}
-				if told(gateway.HeaderTraceID) == "" || told(gateway.HeaderCostUSD) == "" || told(gateway.HeaderModels) != "small" || told(gateway.HeaderRequestID) == "" {
+				if told(gateway.HeaderTraceID) == "" || told(gateway.HeaderCostUSD) == "" || told(gateway.HeaderModels) != "small" || told("X-Request-Id") == "" {
 					t.Errorf("%s, stream %v, broken %v: %v %v", path, stream, broken, resp.Header, resp.Trailer)
 				}
 				if !broken && !strings.Contains(string(text), `"stepfall":{"model":"small","trace_id":"`+told(gateway.HeaderTraceID)) {

@@ -133,7 +133,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 	for _, path := range []string{chatPath, messagesPath} {
 		resp, bodies := speak(t, addr, request(path, hello, "X-Fill: "+strings.Repeat("x", 1<<17), "Connection: close"), 1)
-		if resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge || resp[0].Header[gateway.HeaderRequestID] == nil {
+		if resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge || resp[0].Header["X-Request-Id"] == nil {
 			t.Errorf("%s: %v", path, resp[0].Status)
 		}
 		checkError(t, path, []byte(bodies[0]))

@@ -16,11 +16,11 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// HeaderIdempotencyKey names a request that is answered once, however often it is sent.
-// An answer that was given before has HeaderReplayed.
+// headerIdempotencyKey names a request that is answered once, however often it is sent.
+// An answer that was given before has headerReplayed.
 const (
-	HeaderIdempotencyKey = "Idempotency-Key"
-	HeaderReplayed       = "Idempotent-Replayed"
+	headerIdempotencyKey = "Idempotency-Key"
+	headerReplayed       = "Idempotent-Replayed"
 )
 
 // Notes are where replicas find the answers of one another by their Idempotency-Key: a
@@ -126,12 +126,12 @@ func (m *memoryNotes) drop(name string) {
 // time: its repetitions get the same answer, while it runs and after. What fails is not
 // kept, so that it may be tried again.
 func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
-	key := x.r.Header.Get(HeaderIdempotencyKey)
+	key := x.r.Header.Get(headerIdempotencyKey)
 	if key == "" || x.r.Method != http.MethodPost {
 		return serve(x)
 	}
 	if len(key) > longestName {
-		return dialect.Invalid(HeaderIdempotencyKey, "the header %s has %d bytes: want at most %d", HeaderIdempotencyKey, len(key), longestName)
+		return dialect.Invalid(headerIdempotencyKey, "the header %s has %d bytes: want at most %d", headerIdempotencyKey, len(key), longestName)
 	}
 	hash := sha256.New()
 	hash.Write([]byte(x.Path + "\x00"))
@@ -161,8 +161,8 @@ func clientGone() *Refusal {
 }
 
 func reusedKey(key string) *Refusal {
-	r := dialect.Refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", HeaderIdempotencyKey, key)
-	r.Param = HeaderIdempotencyKey
+	r := dialect.Refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", headerIdempotencyKey, key)
+	r.Param = headerIdempotencyKey
 	return r
 }
 
@@ -173,7 +173,7 @@ func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(outer.Context()))
 	defer cancel(nil)
 	defer context.AfterFunc(outer.Context(), func() {
-		if cause := context.Cause(outer.Context()); errors.Is(cause, ErrShutdown) {
+		if cause := context.Cause(outer.Context()); errors.Is(cause, errShutdown) {
 			cancel(cause)
 		}
 	})()
@@ -190,7 +190,7 @@ func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, 
 	var got *answer
 	if refused == nil && x.Refused == nil && x.Status == http.StatusOK && w.body.Len() <= mostAnswer {
 		h := w.Header().Clone()
-		for _, own := range []string{HeaderRequestID, "Request-Id", "Trailer", "Content-Length", "Date"} {
+		for _, own := range []string{headerRequestID, "Request-Id", "Trailer", "Content-Length", "Date"} {
 			h.Del(own)
 		}
 		got = &answer{Request: request, Status: x.Status, Header: h, Body: w.body.Bytes()}
@@ -214,7 +214,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 			return nil, clientGone()
 		case err != nil: // a second bill cannot be ruled out
 			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", g.clean(x.ID), "error", g.clean(err.Error()))
-			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", HeaderIdempotencyKey)
+			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", headerIdempotencyKey)
 			r.RetryAfter = waitOutage
 			return nil, r
 		case mine:
@@ -223,7 +223,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		var got answer
 		if note != nil && json.Unmarshal(note, &got) == nil {
 			if !bytes.Equal(got.Request, request) {
-				return nil, reusedKey(x.r.Header.Get(HeaderIdempotencyKey))
+				return nil, reusedKey(x.r.Header.Get(headerIdempotencyKey))
 			}
 			if got.Status != 0 {
 				return &got, nil
@@ -271,7 +271,7 @@ func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 func (x *exchange) replay(a *answer) {
 	h := x.w.Header()
 	maps.Copy(h, a.Header)
-	h.Set(HeaderReplayed, "true")
+	h.Set(headerReplayed, "true")
 	x.head(a.Status)
 	_, _ = x.w.Write(a.Body) // the client may have gone
 }

@@ -239,7 +239,7 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
-		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != want {
+		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != want {
 			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
 		}
 	}
@@ -253,7 +253,7 @@ func TestOwnMembersAreNotNamed(t *testing.T) {
 		`{"messages":[{"role":"user","name":"ann","novel":1,"content":[{"type":"text","text":"hi","cache_control":{}},{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}}]}]}`: chat,
 	} {
 		_, w := askExample(t, api, request, upstream{whole: api.answer})
-		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != "" {
+		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != "" {
 			t.Errorf("%s: %q is not sent; status %d: %s", request, got, w.code, w.body)
 		}
 	}

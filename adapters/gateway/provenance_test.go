@@ -124,8 +124,8 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 				if strings.Contains(other.asked, "stepfall1") {
 					t.Errorf("%s of %s, then %s: a tag was sent: %s", client, from, to, other.asked)
 				}
-				if named := strings.Contains(w.Header().Get(gateway.HeaderNotSent), "another model's reasoning"); named != (from != to) {
-					t.Errorf("%s of %s, then %s: not sent: %q", client, from, to, w.Header().Get(gateway.HeaderNotSent))
+				if named := strings.Contains(w.Header().Get("X-Stepfall-Not-Sent"), "another model's reasoning"); named != (from != to) {
+					t.Errorf("%s of %s, then %s: not sent: %q", client, from, to, w.Header().Get("X-Stepfall-Not-Sent"))
 				}
 				if to == "claude" && client == messagesPath {
 					if kind := gjson.Get(other.asked, "thinking.type").Str; (kind == "enabled") != (from == to) {
@@ -225,7 +225,7 @@ func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
 			if back := gjson.Get(second.body, "messages.1.content").Raw; back != `[{"text":"cats","type":"text"}]` {
 				t.Errorf("%s, streamed %v: the second is sent %s", mode, isStreamed, back)
 			}
-			if got := w.Header().Get(gateway.HeaderNotSent); got != "another model's hosted tools, citations" {
+			if got := w.Header().Get("X-Stepfall-Not-Sent"); got != "another model's hosted tools, citations" {
 				t.Errorf("%s: not sent %q", mode, got)
 			}
 		}

@@ -19,9 +19,9 @@ import (
 // dialect.
 type Refusal = dialect.Refusal
 
-// ErrShutdown is the cause that ends the context of steps which outlast a server's
+// errShutdown is the cause that ends the context of steps which outlast a server's
 // grace: their clients get 503 and may ask again elsewhere.
-var ErrShutdown = errors.New("the gateway is shutting down")
+var errShutdown = errors.New("the gateway is shutting down")
 
 // statusClientGone is nginx's status for a client that did not wait; nobody reads it.
 const statusClientGone = 499
@@ -39,8 +39,8 @@ func failure(ctx context.Context, err error) *Refusal {
 		return refused
 	}
 	r := &Refusal{Status: http.StatusBadGateway, Code: "upstream_error", Message: err.Error()}
-	if errors.Is(context.Cause(ctx), ErrShutdown) {
-		r.Status, r.Code, r.Message, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", ErrShutdown.Error(), waitRestart
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		r.Status, r.Code, r.Message, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", errShutdown.Error(), waitRestart
 		return r
 	}
 	code := llms.ErrCodeUnknown
@@ -77,7 +77,7 @@ func failure(ctx context.Context, err error) *Refusal {
 		setProvider(r, p, code)
 	}
 	if errors.Is(err, sdk.ErrBudgetExhausted) {
-		r.Reason = ReasonBudget
+		r.Reason = reasonBudget
 	}
 	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
 		r.Reason = ReasonStore

@@ -10,10 +10,10 @@ import (
 
 // Reasons for which a gateway itself turns a request away; see Refusal.Reason.
 const (
-	ReasonUnknownKey = "unknown_key"
-	ReasonForbidden  = "forbidden"
+	reasonUnknownKey = "unknown_key"
+	reasonForbidden  = "forbidden"
 	ReasonRateLimit  = "rate_limit"
-	ReasonBudget     = "budget"
+	reasonBudget     = "budget"
 	ReasonStore      = "store_unavailable"
 )
 

@@ -37,9 +37,9 @@ func TestRefusalsAreCountedAndLoggedOnceASecond(t *testing.T) {
 		reason, logged string
 		status         int
 	}{
-		"key":      {fails(spent), "bad-secret", gateway.ReasonUnknownKey, "reason=unknown_key", 401},
+		"key":      {fails(spent), "bad-secret", "unknown_key", "reason=unknown_key", 401},
 		"limit":    {fails(spent), "busy-secret", gateway.ReasonRateLimit, "reason=rate_limit", 429},
-		"cap":      {fails(spent), "good-secret", gateway.ReasonBudget, "reason=budget key=blue-1", 429},
+		"cap":      {fails(spent), "good-secret", "budget", "reason=budget key=blue-1", 429},
 		"store":    {fails(away), "good-secret", gateway.ReasonStore, "reason=store_unavailable key=blue-1", 503},
 		"upstream": {fails(upstream), "good-secret", "", "", 429},
 	} {

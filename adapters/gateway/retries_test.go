@@ -144,19 +144,19 @@ func TestIdempotencyKey(t *testing.T) {
 	for _, body := range []string{plainQuestion, streamed} {
 		m := &counting{answer: func(context.Context) (string, error) { return "Hello.", nil }}
 		g := before(t, gateway.Options{}, m)
-		first, said := postChat(t.Context(), t, g, body, gateway.HeaderIdempotencyKey, "k")
-		again, repeated := postChat(t.Context(), t, g, body, gateway.HeaderIdempotencyKey, "k")
+		first, said := postChat(t.Context(), t, g, body, "Idempotency-Key", "k")
+		again, repeated := postChat(t.Context(), t, g, body, "Idempotency-Key", "k")
 		if m.calls.Load() != 1 || said != repeated || again.StatusCode != http.StatusOK || !strings.Contains(said, "Hello.") {
 			t.Errorf("%d calls; first %s, then %s", m.calls.Load(), said, repeated)
 		}
-		if first.Header.Get(gateway.HeaderReplayed) != "" || again.Header.Get(gateway.HeaderReplayed) != "true" || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
-			again.Header.Get(gateway.HeaderTraceID) == "" || again.Header.Get(gateway.HeaderRequestID) == first.Header.Get(gateway.HeaderRequestID) {
+		if first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
+			again.Header.Get(gateway.HeaderTraceID) == "" || again.Header.Get("X-Request-Id") == first.Header.Get("X-Request-Id") {
 			t.Errorf("first %v, then %v", first.Header, again.Header)
 		}
-		if other, text := postChat(t.Context(), t, g, strings.Replace(body, `"q"`, `"r"`, 1), gateway.HeaderIdempotencyKey, "k"); other.StatusCode != http.StatusUnprocessableEntity {
+		if other, text := postChat(t.Context(), t, g, strings.Replace(body, `"q"`, `"r"`, 1), "Idempotency-Key", "k"); other.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("another request under the key: %d %s", other.StatusCode, text)
 		}
-		for n, header := range [][]string{{}, {gateway.HeaderIdempotencyKey, "l"}, {gateway.HeaderIdempotencyKey, "k", gateway.HeaderTenant, "other"}} {
+		for n, header := range [][]string{{}, {"Idempotency-Key", "l"}, {"Idempotency-Key", "k", gateway.HeaderTenant, "other"}} {
 			if postChat(t.Context(), t, g, body, header...); int(m.calls.Load()) != n+2 {
 				t.Errorf("%v: %d calls, want %d", header, m.calls.Load(), n+2)
 			}
@@ -175,7 +175,7 @@ func TestIdempotencyKeyOfAFailure(t *testing.T) {
 	}
 	g := before(t, gateway.Options{}, m)
 	for n, want := range []int{http.StatusBadRequest, http.StatusOK} {
-		if resp, body := postChat(t.Context(), t, g, plainQuestion, gateway.HeaderIdempotencyKey, "k"); resp.StatusCode != want {
+		if resp, body := postChat(t.Context(), t, g, plainQuestion, "Idempotency-Key", "k"); resp.StatusCode != want {
 			t.Errorf("request %d: %d %s", n, resp.StatusCode, body)
 		}
 	}
@@ -204,13 +204,13 @@ func TestIdempotencyKeyWhileTheRequestRuns(t *testing.T) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		postChat(leaving, t, here, plainQuestion, gateway.HeaderIdempotencyKey, "k")
+		postChat(leaving, t, here, plainQuestion, "Idempotency-Key", "k")
 	}()
 	<-running
 	answers := make(chan string, 3)
 	for _, g := range []*gateway.Gateway{here, there, there} {
 		go func() {
-			_, body := postChat(t.Context(), t, g, plainQuestion, gateway.HeaderIdempotencyKey, "k")
+			_, body := postChat(t.Context(), t, g, plainQuestion, "Idempotency-Key", "k")
 			answers <- body
 		}()
 	}

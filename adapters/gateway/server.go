@@ -87,7 +87,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	if server.Shutdown(grace) == nil {
 		return nil
 	}
-	end(ErrShutdown)
+	end(errShutdown)
 	// What they have spent is recorded, and their clients are told.
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancelLast()

@@ -12,13 +12,13 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Reporter is an Options.Model that takes verdicts on whole runs, as a *router.Router does.
-type Reporter interface {
+// runReporter is an Options.Model that takes verdicts on whole runs, as a *router.Router does.
+type runReporter interface {
 	Report(ctx context.Context, run string, v sdk.Verdict) error
 }
 
-// RunFinder is a Reporter that knows whether a run of the context's tenant has had a step.
-type RunFinder interface {
+// runFinder is a runReporter that knows whether a run of the context's tenant has had a step.
+type runFinder interface {
 	HasRun(ctx context.Context, run string) bool
 }
 
@@ -33,7 +33,7 @@ type runVerdict struct {
 
 // reportVerdict takes the verdict of a client on one of its tenant's runs.
 func (g *Gateway) reportVerdict(x *exchange) *Refusal {
-	reporter, ok := g.o.Model.(Reporter)
+	reporter, ok := g.o.Model.(runReporter)
 	if !ok {
 		return dialect.Refuse(http.StatusNotFound, "not_found", "the model behind this gateway takes no verdicts")
 	}
@@ -59,7 +59,7 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	if err != nil {
 		return dialect.Invalid("", "%v", err)
 	}
-	if runs, ok := reporter.(RunFinder); ok && !runs.HasRun(ctx, v.Run) {
+	if runs, ok := reporter.(runFinder); ok && !runs.HasRun(ctx, v.Run) {
 		x.json(http.StatusAccepted, struct {
 			runVerdict
 			Note string `json:"note"`

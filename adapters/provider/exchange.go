@@ -28,11 +28,11 @@ const maxAnswer = 32 << 20
 
 const maxError = 1 << 20
 
-// ErrTooLarge says that an answer is longer than is read of one.
-var ErrTooLarge = errors.New("the answer is too large")
+// errTooLarge says that an answer is longer than is read of one.
+var errTooLarge = errors.New("the answer is too large")
 
-// ErrSilent says that a server has said nothing for ten minutes.
-var ErrSilent = errors.New("the server went silent")
+// errSilent says that a server has said nothing for ten minutes.
+var errSilent = errors.New("the server went silent")
 
 // newClient returns a client that does not follow a redirect to another server, which would
 // get the prompt and the key. Without a transport it has the pool that all providers share.
@@ -91,7 +91,7 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	return resp, nil
 }
 
-// body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
+// body ends with errTooLarge after so many bytes, and with errSilent when the server
 // sends none for long.
 type body struct {
 	io.ReadCloser
@@ -110,7 +110,7 @@ func (b *body) Read(p []byte) (int, error) {
 		n, err := b.ReadCloser.Read(p[:min(len(p), 1)])
 		if n > 0 {
 			b.tooLarge.Store(true)
-			return 0, ErrTooLarge
+			return 0, errTooLarge
 		}
 		return 0, err
 	}
@@ -127,7 +127,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		b.watch.Stop()
 		if b.silent.Load() {
-			err = ErrSilent
+			err = errSilent
 		}
 	}
 	return n, err
@@ -183,8 +183,8 @@ func (x *exchange) requestID() string {
 // else what became of the call. Keys are taken out of it here, so that no caller, log,
 // trace or client of a gateway can be told one.
 func (x *exchange) fail(ctx context.Context, err error) error {
-	if x.tooLarge.Load() && !errors.Is(err, ErrTooLarge) {
-		err = ErrTooLarge
+	if x.tooLarge.Load() && !errors.Is(err, errTooLarge) {
+		err = errTooLarge
 	}
 	said, isSaid := errors.AsType[dialect.ServerError](err)
 	e, isKnown := errors.AsType[*middleware.ProviderError](err)
@@ -195,7 +195,7 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	case isSaid:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(said), nil)
 		e.Billed = true
-	case x.isAnswered && !isOver && !errors.Is(err, ErrTooLarge):
+	case x.isAnswered && !isOver && !errors.Is(err, errTooLarge):
 		why := x.clean([]byte(err.Error()))
 		e = &middleware.ProviderError{
 			Provider: x.provider, Status: x.status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,

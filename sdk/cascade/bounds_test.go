@@ -27,7 +27,7 @@ func TestBoundsKeepTheSearchSmall(t *testing.T) {
 			var items, open, tried int
 			for range 1000 {
 				s := randomState(rng, test.models)
-				r, err := NewCascadeRoute(Params{Lambdas: []float64{math.Exp(-6 * rng.Float64())}}, Exact)
+				r, err := newCascadeRoute(Params{Lambdas: []float64{math.Exp(-6 * rng.Float64())}}, exactSearch)
 				if err != nil {
 					t.Fatal(err)
 				}

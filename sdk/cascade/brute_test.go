@@ -125,7 +125,7 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			p.MaxDepth = 1 + rng.IntN(n)
 		}
-		r, err := NewCascadeRoute(p, Exact)
+		r, err := newCascadeRoute(p, exactSearch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 		if trial%4 == 0 {
 			p.MaxDepth = 1 + rng.IntN(5) + len(s.Ran)
 		}
-		with, err := NewCascadeRoute(p, Exact)
+		with, err := newCascadeRoute(p, exactSearch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +268,7 @@ func TestHardStatesAreSolvedExactly(t *testing.T) {
 			if trial%4 < 2 {
 				s.Ran = []int{0}
 			}
-			r, err := NewCascadeRoute(Params{Lambdas: []float64{lambda}, Gamma: float64(trial % 3 / 2)}, Exact)
+			r, err := newCascadeRoute(Params{Lambdas: []float64{lambda}, Gamma: float64(trial % 3 / 2)}, exactSearch)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,9 +21,9 @@ type Cascade struct {
 	pool   *sync.Pool
 }
 
-// NewCascade returns a Cascade; it reads Lambdas, Gamma, MaxDepth, Scale,
+// newCascade returns a Cascade; it reads Lambdas, Gamma, MaxDepth, Scale,
 // NoExpect, Order and Answer.
-func NewCascade(p Params) (*Cascade, error) {
+func newCascade(p Params) (*Cascade, error) {
 	c, err := newCommon(NameCascade, p)
 	if err != nil {
 		return nil, err

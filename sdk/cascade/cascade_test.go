@@ -21,7 +21,7 @@ func TestCascadeIsTheBestPrefix(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			p.MaxDepth = 1 + rng.IntN(n)
 		}
-		c, err := NewCascade(p)
+		c, err := newCascade(p)
 		if err != nil {
 			t.Fatal(err)
 		}

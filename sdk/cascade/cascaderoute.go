@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// Search says how CascadeRoute looks for the best supermodel.
-type Search int
+// searchRule says how CascadeRoute looks for the best supermodel.
+type searchRule int
 
 // The searches.
 const (
-	// Exact finds the best supermodel by branch and bound.
-	Exact Search = iota
-	// Slow values every supermodel within the depth limit: the same decisions as
-	// Exact in exponential time, for comparison.
-	Slow
-	// Greedy considers one further model only.
-	Greedy
+	// exactSearch finds the best supermodel by branch and bound.
+	exactSearch searchRule = iota
+	// slowSearch values every supermodel within the depth limit: the same decisions as
+	// exactSearch in exponential time, for comparison.
+	slowSearch
+	// greedySearch considers one further model only.
+	greedySearch
 )
 
 // defaultNodeLimit is the NodeLimit that 0 stands for.
@@ -34,21 +34,21 @@ const defaultNodeLimit = 50000
 type CascadeRoute struct {
 	common
 	order    []int
-	search   Search
+	search   searchRule
 	limit    int
 	dense    int
 	patience int
 	pool     *sync.Pool
 }
 
-// NewCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
+// newCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
 // Scale, NoExpect, Order and NodeLimit.
-func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
-	if search < Exact || search > Greedy {
+func newCascadeRoute(p Params, search searchRule) (*CascadeRoute, error) {
+	if search < exactSearch || search > greedySearch {
 		return nil, fmt.Errorf("cascade: search %d", search)
 	}
-	name := [...]string{Exact: NameCascadeRoute, Slow: NameCascadeRouteSlow, Greedy: NameCascadeRouteGreedy}[search]
-	if search == Exact && p.NoExpect {
+	name := [...]string{exactSearch: NameCascadeRoute, slowSearch: NameCascadeRouteSlow, greedySearch: NameCascadeRouteGreedy}[search]
+	if search == exactSearch && p.NoExpect {
 		name = NameCascadeRouteNoExpect
 	}
 	c, err := newCommon(name, p)

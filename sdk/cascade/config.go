@@ -71,31 +71,31 @@ func Names() []string {
 	}
 }
 
-// ErrUnknownStrategy is what New's error wraps for a name that is not in [Names].
-var ErrUnknownStrategy = errors.New("unknown strategy")
+// errUnknownStrategy is what New's error wraps for a name that is not in [Names].
+var errUnknownStrategy = errors.New("unknown strategy")
 
 // New returns the strategy with the given name.
 func New(name string, p Params) (Strategy, error) {
 	switch name {
 	case NameRoute:
-		return wrap(NewRoute(p))
+		return wrap(newRoute(p))
 	case NameThreshold:
-		return wrap(NewThreshold(p))
+		return wrap(newThreshold(p))
 	case NameCascade:
-		return wrap(NewCascade(p))
+		return wrap(newCascade(p))
 	case NameCascadeRoute:
-		return wrap(NewCascadeRoute(p, Exact))
+		return wrap(newCascadeRoute(p, exactSearch))
 	case NameCascadeRouteSlow:
-		return wrap(NewCascadeRoute(p, Slow))
+		return wrap(newCascadeRoute(p, slowSearch))
 	case NameCascadeRouteGreedy:
-		return wrap(NewCascadeRoute(p, Greedy))
+		return wrap(newCascadeRoute(p, greedySearch))
 	case NameCascadeRouteNoExpect:
 		p.Scale, p.NoExpect = 0, true
-		return wrap(NewCascadeRoute(p, Exact))
+		return wrap(newCascadeRoute(p, exactSearch))
 	case NameIndex:
-		return wrap(NewIndex(p))
+		return wrap(newIndex(p))
 	}
-	return nil, fmt.Errorf("cascade: %w %q", ErrUnknownStrategy, name)
+	return nil, fmt.Errorf("cascade: %w %q", errUnknownStrategy, name)
 }
 
 // wrap keeps a nil pointer from becoming a non-nil Strategy.

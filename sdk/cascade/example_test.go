@@ -11,7 +11,7 @@ import (
 func ExampleRoute() {
 	models := []string{"small", "maths", "code"}
 	costs := []float64{0.001, 0.008, 0.010}
-	route, err := cascade.NewRoute(cascade.Params{Lambdas: []float64{20}})
+	route, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{20}})
 	if err != nil {
 		panic(err)
 	}
@@ -46,7 +46,7 @@ func ExampleRoute() {
 //
 // and stopping is worth v, the post-hoc estimate of the small one's answer.
 func ExampleCascade() {
-	c, err := cascade.NewCascade(cascade.Params{Lambdas: []float64{20}})
+	c, err := cascade.New(cascade.NameCascade, cascade.Params{Lambdas: []float64{20}})
 	if err != nil {
 		panic(err)
 	}
@@ -77,7 +77,7 @@ func ExampleCascade() {
 // Cascade routing with two models may start with either, or plan for both. The
 // supermodels are valued one by one, and the cheapest model of the best is run.
 func ExampleCascadeRoute() {
-	r, err := cascade.NewCascadeRoute(cascade.Params{Lambdas: []float64{20}}, cascade.Exact)
+	r, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{20}})
 	if err != nil {
 		panic(err)
 	}
@@ -86,7 +86,7 @@ func ExampleCascadeRoute() {
 		Costs:   []float64{0.001, 0.005},
 	}
 	show := func() {
-		e := r.Explain(s)
+		e := r.(cascade.Explainer).Explain(s)
 		for _, a := range e.Alternatives {
 			fmt.Printf("%v: E[max] %.4f - %.2f = %.4f\n", a.Models, a.ExpectedMax, 20*a.Cost, a.Tau)
 		}
@@ -113,7 +113,7 @@ func ExampleCascadeRoute() {
 // A verifier will judge the answers. Index knows that after a pass it will not have
 // to pay for the second model, which a plan for a fixed set does not.
 func ExampleIndex() {
-	x, err := cascade.NewIndex(cascade.Params{Lambdas: []float64{20}})
+	x, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{20}})
 	if err != nil {
 		panic(err)
 	}

@@ -38,7 +38,7 @@ func FuzzDecide(f *testing.F) {
 			t.Fatal(err)
 		}
 		p := Params{Lambdas: []float64{lambda}, Gamma: gamma, MaxDepth: int(mode % 8), Scale: float64(mode>>4) / 15}
-		if _, err := NewRoute(p); err != nil {
+		if _, err := newRoute(p); err != nil {
 			return
 		}
 		for _, name := range Names() {

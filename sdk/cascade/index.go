@@ -17,9 +17,9 @@ type Index struct {
 	curve *curve
 }
 
-// NewIndex returns an Index; it reads Lambdas, Gamma, MaxDepth, Scale and
+// newIndex returns an Index; it reads Lambdas, Gamma, MaxDepth, Scale and
 // NoExpect.
-func NewIndex(p Params) (*Index, error) {
+func newIndex(p Params) (*Index, error) {
 	c, err := newCommon(NameIndex, p)
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func TestWhatALookGains(t *testing.T) {
 	}
 	const lambda, rounds = 1.0, 40000
 	rng := rand.New(rand.NewPCG(1, 2))
-	x, err := NewIndex(Params{Lambdas: []float64{lambda}})
+	x, err := newIndex(Params{Lambdas: []float64{lambda}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestWhatALookGains(t *testing.T) {
 
 // A model whose answer can be looked at is hoped more of, if the look is cheap.
 func TestALookBeforeTheRun(t *testing.T) {
-	x, err := NewIndex(Params{Lambdas: []float64{1}})
+	x, err := newIndex(Params{Lambdas: []float64{1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestALookBeforeTheRun(t *testing.T) {
 // A verdict is bought where one of its outcomes leads elsewhere, and not where both lead to
 // the same, however much it would move the estimate.
 func TestAVerdictThatDecidesNothingIsNotBought(t *testing.T) {
-	x, err := NewIndex(Params{Lambdas: []float64{1}})
+	x, err := newIndex(Params{Lambdas: []float64{1}})
 	if err != nil {
 		t.Fatal(err)
 	}

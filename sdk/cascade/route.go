@@ -7,8 +7,8 @@ package cascade
 // which the mixture of the cheapest and the dearest maximiser spends it exactly.
 type Route struct{ common }
 
-// NewRoute returns a Route; it reads Lambdas (the first) and Gamma.
-func NewRoute(p Params) (*Route, error) {
+// newRoute returns a Route; it reads Lambdas (the first) and Gamma.
+func newRoute(p Params) (*Route, error) {
 	c, err := newCommon(NameRoute, p)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 	q.begin()
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit = r.room(s), r.search != Slow, r.limit
+	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.limit
 	q.dense, q.patience = r.dense, r.patience
 	q.collect(r, s)
 	if len(q.items) == 0 {
@@ -83,7 +83,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 	}
 	lambda := r.lambda(len(s.Ran))
 	switch {
-	case r.search == Greedy:
+	case r.search == greedySearch:
 		q.greedy()
 	case lambda == 0 && !q.cheap && q.room >= len(q.items):
 		// Every gain is free: the dearest optimum is everything.

@@ -31,7 +31,7 @@ func TestNewKnowsItsNamesAndNoOthers(t *testing.T) {
 		}
 	}
 	s, err := New("oracle", Params{})
-	if !errors.Is(err, ErrUnknownStrategy) || s != nil || !strings.Contains(err.Error(), "oracle") {
+	if !errors.Is(err, errUnknownStrategy) || s != nil || !strings.Contains(err.Error(), "oracle") {
 		t.Errorf("unknown strategy: %v %v", s, err)
 	}
 }
@@ -50,7 +50,7 @@ func TestNewRefusesBadParameters(t *testing.T) {
 			}
 		}
 	}
-	_, err := NewRoute(Params{Lambdas: []float64{-1}, Gamma: 2})
+	_, err := newRoute(Params{Lambdas: []float64{-1}, Gamma: 2})
 	if err == nil || !strings.Contains(err.Error(), "lambda 0") || !strings.Contains(err.Error(), "gamma 2") {
 		t.Errorf("not all faults are reported: %v", err)
 	}

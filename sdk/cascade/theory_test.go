@@ -73,8 +73,8 @@ func TestSlowDecidesAsExact(t *testing.T) {
 	for trial := range 400 {
 		s := randomState(rng, 1+rng.IntN(9))
 		p := Params{Lambdas: []float64{math.Pow(10, -3*rng.Float64())}, MaxDepth: rng.IntN(6)}
-		exact, err1 := NewCascadeRoute(p, Exact)
-		slow, err2 := NewCascadeRoute(p, Slow)
+		exact, err1 := newCascadeRoute(p, exactSearch)
+		slow, err2 := newCascadeRoute(p, slowSearch)
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -229,7 +229,7 @@ func TestRouteMeetsAnyBudgetOptimally(t *testing.T) {
 				if cheap {
 					gamma = 1
 				}
-				r, err := NewRoute(Params{Lambdas: []float64{lambda}, Gamma: gamma})
+				r, err := newRoute(Params{Lambdas: []float64{lambda}, Gamma: gamma})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -271,7 +271,7 @@ func TestCascadeRouteChoosesSupermodelsOptimally(t *testing.T) {
 				if cheap {
 					p.Gamma = 1
 				}
-				r, err := NewCascadeRoute(p, Exact)
+				r, err := newCascadeRoute(p, exactSearch)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -309,8 +309,8 @@ func TestCascadeWithConstantEstimatesIsThreshold(t *testing.T) {
 				thresholds[j] = max(thresholds[j], prior[k].Mean-lambda*cost)
 			}
 		}
-		c, err1 := NewCascade(Params{Lambdas: []float64{lambda}, Answer: Last, Gamma: 1})
-		th, err2 := NewThreshold(Params{Thresholds: thresholds, Answer: Last})
+		c, err1 := newCascade(Params{Lambdas: []float64{lambda}, Answer: Last, Gamma: 1})
+		th, err2 := newThreshold(Params{Thresholds: thresholds, Answer: Last})
 		if err1 != nil || err2 != nil {
 			t.Fatal(err1, err2)
 		}
@@ -409,14 +409,14 @@ func TestIndexIsTheOptimalAdaptivePolicy(t *testing.T) {
 		}
 		p := Params{Lambdas: []float64{lambda}, Scale: scale}
 		want := bestPolicy(models, 0, -1e9)
-		index, err := NewIndex(p)
+		index, err := newIndex(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := worth(index, models, s); math.Abs(got-want) > 1e-7 {
 			t.Errorf("trial %d: index is worth %v, the best policy %v", trial, got, want)
 		}
-		route, err := NewCascadeRoute(p, Exact)
+		route, err := newCascadeRoute(p, exactSearch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,7 +473,7 @@ func TestIndexOrdersNormalsAndBernoullisByDynamicProgramming(t *testing.T) {
 		if second > first {
 			want = 1
 		}
-		x, err := NewIndex(Params{Lambdas: []float64{lambda}})
+		x, err := newIndex(Params{Lambdas: []float64{lambda}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,9 +14,9 @@ type Threshold struct {
 	answer     AnswerRule
 }
 
-// NewThreshold returns a Threshold; it reads Order, Thresholds, MaxDepth and
+// newThreshold returns a Threshold; it reads Order, Thresholds, MaxDepth and
 // Answer.
-func NewThreshold(p Params) (*Threshold, error) {
+func newThreshold(p Params) (*Threshold, error) {
 	c, err := newCommon(NameThreshold, p)
 	if err != nil {
 		return nil, err

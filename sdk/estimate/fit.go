@@ -64,8 +64,8 @@ type Options struct {
 	Seed uint64
 }
 
-// ErrNoOutcomes is what Fit's error wraps when a model has no outcome at all.
-var ErrNoOutcomes = errors.New("no outcomes to fit to")
+// errNoOutcomes is what Fit's error wraps when a model has no outcome at all.
+var errNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
@@ -81,12 +81,12 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	for m, mean := range t.MeanQualities() {
 		if math.IsNaN(mean) {
-			return nil, fmt.Errorf("fitting an estimator of model %q: quality: %w", t.Models[m], ErrNoOutcomes)
+			return nil, fmt.Errorf("fitting an estimator of model %q: quality: %w", t.Models[m], errNoOutcomes)
 		}
 	}
 	for m, mean := range t.MeanCosts() {
 		if math.IsNaN(mean) {
-			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], ErrNoOutcomes)
+			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], errNoOutcomes)
 		}
 	}
 	quality, err := fitQuality(t, o)

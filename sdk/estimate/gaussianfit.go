@@ -148,7 +148,7 @@ func explain(matrix [][]float64, quality centredMatrix, group []int, groups int,
 	for i := range n {
 		l := fitLine(column(quality.residual, i), column(signal.residual, i))
 		if math.IsNaN(l.Intercept) {
-			return x, fmt.Errorf("signals of model %q: %w", models[i], ErrNoOutcomes)
+			return x, fmt.Errorf("signals of model %q: %w", models[i], errNoOutcomes)
 		}
 		x.slope[i] = l.Slope
 		for q := range signal.residual {

@@ -87,7 +87,7 @@ func fitSignal(t *outcome.Table) (*signal, error) {
 		ante, post, quality := column(t.Ante, m), column(t.Post, m), column(t.Quality, m)
 		e.Ante[m], e.Post[m] = fitLine(ante, quality), fitLine(post, quality)
 		if math.IsNaN(e.Ante[m].Intercept) || math.IsNaN(e.Post[m].Intercept) {
-			return nil, fmt.Errorf("signals of model %q: %w", t.Models[m], ErrNoOutcomes)
+			return nil, fmt.Errorf("signals of model %q: %w", t.Models[m], errNoOutcomes)
 		}
 		var s moments
 		for q := range ante {

@@ -132,7 +132,7 @@ func TestFittedToCallsThatCanBeCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &eval.Study{Halves: h, Signals: eval.SignalsFeatures, Strategies: []string{eval.LinearInterpolation, "index"}, Seed: seed + 1}
+			s := &eval.Study{Halves: h, Signals: eval.SignalsFeatures, Strategies: []string{"linear_interpolation", "index"}, Seed: seed + 1}
 			if test.labels != nil {
 				s.Verdicts = &eval.Verdicts{Train: test.labels.Rows(train), Test: test.labels.Rows(test1)}
 			}
@@ -140,7 +140,7 @@ func TestFittedToCallsThatCanBeCompared(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			index, linear := c.Rows[slices.IndexFunc(c.Rows, named("index"))], c.Rows[slices.IndexFunc(c.Rows, named(eval.LinearInterpolation))]
+			index, linear := c.Rows[slices.IndexFunc(c.Rows, named("index"))], c.Rows[slices.IndexFunc(c.Rows, named("linear_interpolation"))]
 			gain += 100 * (index.AUC - linear.AUC) / float64(halves)
 			share += index.CostAtBest / c.Frame.Models[c.Frame.Best].Cost / float64(halves)
 		}
@@ -215,7 +215,7 @@ func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost
 	if err != nil {
 		t.Fatal(err)
 	}
-	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.9}})
+	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.9}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestVerdictColumns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &eval.Study{Halves: h, Strategies: []string{eval.LinearInterpolation, "index"}}
+	s := &eval.Study{Halves: h, Strategies: []string{"linear_interpolation", "index"}}
 	c, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -9,11 +9,11 @@ import (
 
 // Names of the rows that need no estimator.
 const (
-	LinearInterpolation = "linear_interpolation"
-	BestSingle          = "best_single"
-	PickedSingle        = "picked_single"
-	Random              = "random"
-	Oracle              = "oracle"
+	nameLinearInterpolation = "linear_interpolation"
+	nameBestSingle          = "best_single"
+	namePickedSingle        = "picked_single"
+	nameRandom              = "random"
+	nameOracle              = "oracle"
 )
 
 // Row is one strategy's line of a comparison.
@@ -114,24 +114,24 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 		name, note string
 		row        row
 	}{
-		{LinearInterpolation, "coin toss between single models (hull on the test half)", linearInterpolation},
-		{BestSingle, "the single model of highest quality on the test half", bestSingle},
-		{Random, "coin toss between the cheapest and the best single model", randomChoice},
+		{nameLinearInterpolation, "coin toss between single models (hull on the test half)", linearInterpolation},
+		{nameBestSingle, "the single model of highest quality on the test half", bestSingle},
+		{nameRandom, "coin toss between the cheapest and the best single model", randomChoice},
 	} {
 		if wanted(b.name) {
 			add(&Row{Name: b.name, Note: b.note}, b.row)
 		}
-		if b.name == BestSingle && c.Picked >= 0 && wanted(PickedSingle) {
+		if b.name == nameBestSingle && c.Picked >= 0 && wanted(namePickedSingle) {
 			picked := func(_ []float64, f *Frame) Curve { return Curve{f.Models[c.Picked]} }
-			add(&Row{Name: PickedSingle, Note: "the single model of highest quality on the train half"}, picked)
+			add(&Row{Name: namePickedSingle, Note: "the single model of highest quality on the train half"}, picked)
 		}
 	}
 	for i, p := range players {
 		n, took := p.Decisions()
 		add(&Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took}, sampleRow(samples[i]))
 	}
-	if wanted(Oracle) {
-		add(&Row{Name: Oracle, Note: "knows every outcome, runs one model"}, sampleRow(oracle(o, oracleLambdas(&c.Frame))))
+	if wanted(nameOracle) {
+		add(&Row{Name: nameOracle, Note: "knows every outcome, runs one model"}, sampleRow(oracle(o, oracleLambdas(&c.Frame))))
 	}
 	if c.Reference == "" && len(players) > 0 {
 		c.Reference = players[0].Name

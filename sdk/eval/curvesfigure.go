@@ -51,6 +51,6 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 // headline are the rows that the figure of a comparison shows, most important last.
 func headline() []string {
 	return []string{
-		LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, Oracle, cascade.NameCascadeRoute, cascade.NameIndex,
+		nameLinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, nameOracle, cascade.NameCascadeRoute, cascade.NameIndex,
 	}
 }

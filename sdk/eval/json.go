@@ -18,7 +18,7 @@ type Document struct {
 	Reference  string          `json:"reference"`
 	Models     []documentModel `json:"models"`
 	BestSingle string          `json:"best_single"`
-	// PickedSingle was the best model of the train half.
+	// namePickedSingle was the best model of the train half.
 	PickedSingle string             `json:"picked_single,omitempty"`
 	Strategies   []documentStrategy `json:"strategies"`
 }

@@ -16,9 +16,9 @@ type Outcomes struct {
 	CostUSD [][]float64
 }
 
-// ErrConstantCost means that all models cost the same on average, so that there is no
+// errConstantCost means that all models cost the same on average, so that there is no
 // trade-off to draw a curve of.
-var ErrConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
+var errConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
 
 // Validate reports what makes the outcomes unfit for a comparison.
 func (o *Outcomes) Validate() error {
@@ -41,7 +41,7 @@ func (o *Outcomes) Validate() error {
 	}
 	f := singles(o).frame(nil)
 	if low, high := f.costRange(); !(high > low) {
-		return ErrConstantCost
+		return errConstantCost
 	}
 	return nil
 }

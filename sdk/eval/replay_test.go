@@ -267,7 +267,7 @@ func TestOracleIsAboveEveryPlayer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := c.Row(Oracle)
+	top := c.Row(nameOracle)
 	for _, r := range c.Rows {
 		if r.AUC > top.AUC {
 			t.Errorf("%s has AUC %v, above the oracle's %v", r.Name, r.AUC, top.AUC)
@@ -306,7 +306,7 @@ func TestOutcomesThatCannotBeCompared(t *testing.T) {
 					o.CostUSD[q][m] = 1
 				}
 			}
-		}, ErrConstantCost.Error()},
+		}, errConstantCost.Error()},
 	} {
 		o := made(10, 3, 1)
 		test.spoil(o)
@@ -341,19 +341,19 @@ func TestRouters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Study{Halves: h, Signals: SignalsFeatures, Strategies: []string{LinearInterpolation, RouteKNN, RouteGBT}, Seed: 1, Choose: true}
+	s := &Study{Halves: h, Signals: SignalsFeatures, Strategies: []string{nameLinearInterpolation, nameRouteKNN, nameRouteGBT}, Seed: 1, Choose: true}
 	c, err := s.Run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{RouteKNN, RouteGBT} {
+	for _, name := range []string{nameRouteKNN, nameRouteGBT} {
 		r := c.Row(name)
 		// A third is easy: all are right for 7 in place of 10.
 		if math.Abs(r.CostAtBest-7) > 0.2 || r.Chosen.Quality != 1 || math.Abs(r.Chosen.Cost-7) > 0.2 {
 			t.Errorf("%s: all right for %v; chosen on train: %+v", name, r.CostAtBest, r.Chosen)
 		}
-		if r.AUC <= c.Row(LinearInterpolation).AUC {
-			t.Errorf("%s: AUC %v, mixed at random %v", name, r.AUC, c.Row(LinearInterpolation).AUC)
+		if r.AUC <= c.Row(nameLinearInterpolation).AUC {
+			t.Errorf("%s: AUC %v, mixed at random %v", name, r.AUC, c.Row(nameLinearInterpolation).AUC)
 		}
 	}
 }

@@ -13,37 +13,37 @@ import (
 // The rules of other projects, and plain ones that somebody would write first. They are
 // computed on demand only.
 const (
-	// CascadePublished is algorithm 2 over all models that returns the last answer, as in
-	// the paper's code, and CascadeBest the same with the best answer.
-	CascadePublished = "cascade_published"
-	CascadeBest      = "cascade_best"
-	// CascadeRoutePublished is algorithm 3 as the paper's code has it: variances taken for
+	// nameCascadePublished is algorithm 2 over all models that returns the last answer, as in
+	// the paper's code, and nameCascadeBest the same with the best answer.
+	nameCascadePublished = "cascade_published"
+	nameCascadeBest      = "cascade_best"
+	// nameCascadeRoutePublished is algorithm 3 as the paper's code has it: variances taken for
 	// deviations, and the first model of the chosen set run in place of the cheapest.
-	CascadeRoutePublished = "cascade_route_published"
-	// Pruned is cheapest first over the models that greedy removal leaves, and
-	// PassesPerDollar the order of most passes for the money among what is still unsolved.
-	Pruned          = "pruned"
-	PassesPerDollar = "passes_per_dollar"
-	// DraftAndVerify is cascadeflow's rule, GatedLadder Firstpass'.
-	DraftAndVerify = "draft_and_verify"
-	GatedLadder    = "gated_ladder"
-	// RouteKNN and RouteGBT choose before the call by nearest neighbours and by boosted
+	nameCascadeRoutePublished = "cascade_route_published"
+	// namePruned is cheapest first over the models that greedy removal leaves, and
+	// namePassesPerDollar the order of most passes for the money among what is still unsolved.
+	namePruned          = "pruned"
+	namePassesPerDollar = "passes_per_dollar"
+	// nameDraftAndVerify is cascadeflow's rule, nameGatedLadder Firstpass'.
+	nameDraftAndVerify = "draft_and_verify"
+	nameGatedLadder    = "gated_ladder"
+	// nameRouteKNN and nameRouteGBT choose before the call by nearest neighbours and by boosted
 	// trees.
-	RouteKNN = "route_knn"
-	RouteGBT = "route_gbt"
+	nameRouteKNN = "route_knn"
+	nameRouteGBT = "route_gbt"
 )
 
 func rivals() []entry {
 	list := []entry{
-		{name: CascadePublished, note: "algorithm 2 over all models, returns the last answer", rule: fullCascade(cascade.Last)},
-		{name: CascadeBest, note: "algorithm 2 over all models, returns the best answer", rule: fullCascade(cascade.Best)},
-		{name: CascadeRoutePublished, note: "algorithm 3 as in the published code", rule: publishedRule},
-		{name: Pruned, note: "cheapest first, models removed greedily", rule: ladderRule((*ladders).prune)},
-		{name: PassesPerDollar, note: "most passes for the money first", rule: ladderRule((*ladders).passesPerDollar)},
-		{name: DraftAndVerify, note: "the cheapest drafts, the best verifies, one threshold", rule: ladderRule((*ladders).draftAndVerify)},
-		{name: GatedLadder, note: "up the cost-quality front until the gate passes", rule: ladderRule((*ladders).gate)},
-		{name: RouteKNN, note: "one model, by nearest neighbours", sources: knnSources, rule: byName(cascade.NameRoute, cascade.Params{})},
-		{name: RouteGBT, note: "one model, by boosted trees", sources: gbtSources, rule: byName(cascade.NameRoute, cascade.Params{})},
+		{name: nameCascadePublished, note: "algorithm 2 over all models, returns the last answer", rule: fullCascade(cascade.Last)},
+		{name: nameCascadeBest, note: "algorithm 2 over all models, returns the best answer", rule: fullCascade(cascade.Best)},
+		{name: nameCascadeRoutePublished, note: "algorithm 3 as in the published code", rule: publishedRule},
+		{name: namePruned, note: "cheapest first, models removed greedily", rule: ladderRule((*ladders).prune)},
+		{name: namePassesPerDollar, note: "most passes for the money first", rule: ladderRule((*ladders).passesPerDollar)},
+		{name: nameDraftAndVerify, note: "the cheapest drafts, the best verifies, one threshold", rule: ladderRule((*ladders).draftAndVerify)},
+		{name: nameGatedLadder, note: "up the cost-quality front until the gate passes", rule: ladderRule((*ladders).gate)},
+		{name: nameRouteKNN, note: "one model, by nearest neighbours", sources: knnSources, rule: byName(cascade.NameRoute, cascade.Params{})},
+		{name: nameRouteGBT, note: "one model, by boosted trees", sources: gbtSources, rule: byName(cascade.NameRoute, cascade.Params{})},
 	}
 	for i := range list {
 		list[i].onDemand = true
@@ -54,7 +54,7 @@ func rivals() []entry {
 // fullCascade is the rule of algorithm 2 over all models by cost.
 func fullCascade(answer cascade.AnswerRule) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
 	return func(_ context.Context, p *problem, _ *fittedSources) (strategyAt, error) {
-		base, err := cascade.NewCascade(cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
+		base, err := cascade.New(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +86,11 @@ func (p publishedCascadeRoute) Decide(s *cascade.State) cascade.Decision {
 
 func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error) {
 	return func(lambda float64) (cascade.Strategy, error) {
-		base, err := cascade.NewCascadeRoute(cascade.Params{Lambdas: []float64{lambda}, Gamma: 1}, cascade.Exact)
-		return publishedCascadeRoute{base}, err
+		base, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{lambda}, Gamma: 1})
+		if err != nil {
+			return nil, err
+		}
+		return publishedCascadeRoute{base.(*cascade.CascadeRoute)}, nil
 	}, nil
 }
 

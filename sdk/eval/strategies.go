@@ -12,13 +12,13 @@ import (
 
 // The rows of a comparison beyond the strategies that package cascade names.
 const (
-	CascadeRouteDepth3    = "cascade_route_depth3"
-	CascadeRouteScaled    = "cascade_route_scaled"
-	CascadeRouteDependent = "cascade_route_dependent"
-	IndexIndependent      = "index_independent"
-	// Pairs is the upper envelope of all cascades of two models, and RouteDependent a
+	nameCascadeRouteDepth3    = "cascade_route_depth3"
+	nameCascadeRouteScaled    = "cascade_route_scaled"
+	nameCascadeRouteDependent = "cascade_route_dependent"
+	nameIndexIndependent      = "index_independent"
+	// namePairs is the upper envelope of all cascades of two models, and routeDependent a
 	// router that knows before the call what the dependent estimates know.
-	Pairs          = "pairs"
+	namePairs      = "pairs"
 	routeDependent = "route_dependent"
 )
 
@@ -81,7 +81,7 @@ func catalogue() []entry {
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
 		{name: routeDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
 		{
-			name: Pairs, note: "upper envelope of all cascades of two models, thresholds fitted",
+			name: namePairs, note: "upper envelope of all cascades of two models, thresholds fitted",
 			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 				return pairsRule(ctx, p.Train, s.Train)
 			},
@@ -97,21 +97,21 @@ func catalogue() []entry {
 		{name: cascade.NameCascadeRouteSlow, note: "without pruning", maxModels: 5, rule: byName(cascade.NameCascadeRouteSlow, cascade.Params{})},
 		{name: cascade.NameCascadeRouteGreedy, note: "looks one model ahead", rule: byName(cascade.NameCascadeRouteGreedy, cascade.Params{})},
 		{name: cascade.NameCascadeRouteNoExpect, note: "takes estimates as certain", rule: byName(cascade.NameCascadeRouteNoExpect, cascade.Params{})},
-		{name: CascadeRouteDepth3, note: "at most three models", rule: byName(cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3})},
-		{name: CascadeRouteScaled, note: "deviations scaled by a fitted number", rule: scaledRule(cascade.NameCascadeRoute)},
-		{name: IndexIndependent, note: "reservation values, independent estimates", rule: byName(cascade.NameIndex, cascade.Params{})},
-		{name: CascadeRouteDependent, note: "algorithm 3 with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameCascadeRoute)},
+		{name: nameCascadeRouteDepth3, note: "at most three models", rule: byName(cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3})},
+		{name: nameCascadeRouteScaled, note: "deviations scaled by a fitted number", rule: scaledRule(cascade.NameCascadeRoute)},
+		{name: nameIndexIndependent, note: "reservation values, independent estimates", rule: byName(cascade.NameIndex, cascade.Params{})},
+		{name: nameCascadeRouteDependent, note: "algorithm 3 with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameCascadeRoute)},
 		{name: cascade.NameIndex, note: "reservation values with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameIndex)},
 	}, rivals()...)
 }
 
 // StrategyNames returns the rows that can be asked for, baselines included.
 func StrategyNames() []string {
-	names := []string{LinearInterpolation, BestSingle, PickedSingle, Random}
+	names := []string{nameLinearInterpolation, nameBestSingle, namePickedSingle, nameRandom}
 	for _, e := range catalogue() {
 		names = append(names, e.name)
 	}
-	return append(names, Oracle)
+	return append(names, nameOracle)
 }
 
 // preparation says how players are made.

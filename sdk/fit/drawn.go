@@ -12,9 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// ErrDrawn means that a promise of quality was wanted of outcomes of which some had to
+// errDrawn means that a promise of quality was wanted of outcomes of which some had to
 // be drawn.
-var ErrDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
+var errDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
 
 // fillTable returns a table of outcomes met in use with those of models that were not asked
 // drawn, and how many were. Which model was asked depends on what was believed of it, so

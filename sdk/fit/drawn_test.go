@@ -85,7 +85,7 @@ func TestFitToOutcomesMetInUse(t *testing.T) {
 	if p.Data.Drawn == 0 || p.Data.Complete != 300 {
 		t.Errorf("%d drawn, %d complete", p.Data.Drawn, p.Data.Complete)
 	}
-	if _, err = Fit(t.Context(), met, Options{Floor: &Floor{MinQuality: 0.5}}); !errors.Is(err, ErrDrawn) {
+	if _, err = Fit(t.Context(), met, Options{Floor: &Floor{MinQuality: 0.5}}); !errors.Is(err, errDrawn) {
 		t.Errorf("a floor on drawn outcomes: %v", err)
 	}
 	none, _ := inUse(300, 1e-9, 3)

@@ -229,7 +229,7 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 		return nil, 0, err
 	}
 	if drawn > 0 && (o.Floor != nil || o.MaxWrong > 0) {
-		return nil, 0, fmt.Errorf("%w: %d of %d were drawn; fit the promise to outcomes of every model on every query (stepfall collect)", ErrDrawn, drawn, len(full.Queries)*len(full.Models))
+		return nil, 0, fmt.Errorf("%w: %d of %d were drawn; fit the promise to outcomes of every model on every query (stepfall collect)", errDrawn, drawn, len(full.Queries)*len(full.Models))
 	}
 	return full, drawn, nil
 }

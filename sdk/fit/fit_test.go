@@ -108,7 +108,7 @@ func TestProfileRefusesOtherModelsAndPrices(t *testing.T) {
 	}{
 		{models[:1], ErrModels, `"small" is gone`},
 		{append(models[:2:2], sdk.Model{Name: "new"}), ErrModels, `not for "new"`},
-		{dearer, ErrPrices, "small was 1 in, 2 out"},
+		{dearer, errPrices, "small was 1 in, 2 out"},
 	} {
 		_, err := Load(path, c.models)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {

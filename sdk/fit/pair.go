@@ -105,7 +105,7 @@ func pairCascades(costs []float64, reference int) (params []cascade.Params, stra
 				continue
 			}
 			p := cascade.Params{Order: []int{a, b, reference}, Thresholds: []float64{agreeThreshold}}
-			s, err := cascade.NewThreshold(p)
+			s, err := cascade.New(cascade.NameThreshold, p)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -82,12 +82,12 @@ type Expectation struct {
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrVersion: the profile's format is not one that this package reads.
-	ErrVersion = errors.New("unknown profile version")
+	// errVersion: the profile's format is not one that this package reads.
+	errVersion = errors.New("unknown profile version")
 	// ErrModels: the profile was fitted for other models.
 	ErrModels = errors.New("profile fitted for other models")
-	// ErrPrices: the profile was fitted at other prices.
-	ErrPrices = errors.New("profile fitted at other prices")
+	// errPrices: the profile was fitted at other prices.
+	errPrices = errors.New("profile fitted at other prices")
 )
 
 // Load reads a profile for the given models, which must be those that it was fitted
@@ -134,7 +134,7 @@ func readProfile(path string) ([]byte, error) {
 
 func (p *Profile) valid() error {
 	if p.Version != version {
-		return fmt.Errorf("%w %d; this is version %d", ErrVersion, p.Version, version)
+		return fmt.Errorf("%w %d; this is version %d", errVersion, p.Version, version)
 	}
 	if p.Estimator == nil {
 		return errors.New("no estimator")
@@ -166,7 +166,7 @@ func (p *Profile) Check(models []sdk.Model) error {
 			continue
 		}
 		if price := p.Models[i].Price; price != nil && *price != m.Price {
-			faults = append(faults, fmt.Errorf("%w: %s was %s, is %s", ErrPrices, m.Name, priceText(*price), priceText(m.Price)))
+			faults = append(faults, fmt.Errorf("%w: %s was %s, is %s", errPrices, m.Name, priceText(*price), priceText(m.Price)))
 		}
 	}
 	for _, name := range p.Names() {

@@ -59,7 +59,7 @@ func TestWhichOfTheRejectedIsReturned(t *testing.T) {
 	failing := step.Verifier{Name: "tests", Verifier: sdk.VerifierFunc(func(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		return &sdk.Verdict{Outcome: sdk.Failed, Score: scores[r.Answer.Model]}, nil
 	})}
-	last, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.99}, Answer: cascade.Last})
+	last, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99}, Answer: cascade.Last})
 	if err != nil {
 		t.Fatal(err)
 	}

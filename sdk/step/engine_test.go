@@ -422,7 +422,7 @@ func TestAFaultyStrategyDoesNotTurnForEver(t *testing.T) {
 }
 
 func TestTheDepthLimitIsNamed(t *testing.T) {
-	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{1}, MaxDepth: 1})
+	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{1}, MaxDepth: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // The small model answers first, a verifier rejects what it says, and the large
 // one is worth its price.
 func Example() {
-	strategy, err := cascade.NewIndex(cascade.Params{Lambdas: []float64{50}})
+	strategy, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{50}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -18,7 +18,7 @@ import (
 // pair is an engine that compares the answers of two cheap models before a large one.
 func pair(t *testing.T, parallel bool, change func(*step.Config)) *step.Engine {
 	t.Helper()
-	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.9}})
+	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.9}})
 	if err != nil {
 		t.Fatal(err)
 	}

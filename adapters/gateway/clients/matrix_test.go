@@ -32,7 +32,7 @@ var updateBroken = flag.Bool("update-broken", false, "write testdata/broken.txt:
 // upstream, which rejects drafts.
 func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel, optionalTools ...string) *gateway.Gateway {
 	t.Helper()
-	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.5}})
+	strategy, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}})
 	if err != nil {
 		t.Fatal(err)
 	}

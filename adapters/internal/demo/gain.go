@@ -67,7 +67,7 @@ func (r *Report) compare(ctx context.Context) error {
 		return err
 	}
 	c, err := eval.Measure(ctx, singles, players, samples, eval.Options{
-		Bootstrap: resamples, Seed: 1, Reference: kinds[0].name, Baselines: []string{eval.LinearInterpolation},
+		Bootstrap: resamples, Seed: 1, Reference: kinds[0].name, Baselines: []string{"linear_interpolation"},
 	})
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r *Report) compare(ctx context.Context) error {
 	best := c.Frame.Models[c.Frame.Best].Cost
 	for _, row := range c.Rows {
 		g := Gain{Strategy: row.Name, Mean: row.AUC, Over: row.Difference.Value, OverLow: row.Difference.Low, OverHigh: row.Difference.High}
-		if row.Name == eval.LinearInterpolation {
+		if row.Name == "linear_interpolation" {
 			g.Strategy = Mixed
 		}
 		g.ShareAtBest = share(row.CostAtBest, best)

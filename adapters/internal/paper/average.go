@@ -73,7 +73,7 @@ func (c *cell) text(name string) string {
 		return "-"
 	}
 	s := fmt.Sprintf("%.2f", 100*v)
-	if v >= c.best()-5e-5 && name != eval.Oracle {
+	if v >= c.best()-5e-5 && name != "oracle" {
 		s = "**" + s + "**"
 	}
 	return s
@@ -82,7 +82,7 @@ func (c *cell) text(name string) string {
 func (c *cell) best() float64 {
 	best := math.Inf(-1)
 	for _, name := range c.names() {
-		if v := c.auc(name); name != eval.Oracle && v > best {
+		if v := c.auc(name); name != "oracle" && v > best {
 			best = v
 		}
 	}

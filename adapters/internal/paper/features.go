@@ -161,7 +161,7 @@ func ablation(ctx context.Context, e *Env) (*Page, error) {
 	}
 	variants := []string{
 		cascade.NameCascadeRoute, cascade.NameCascadeRouteSlow, cascade.NameCascadeRouteGreedy, cascade.NameCascadeRouteNoExpect,
-		eval.CascadeRouteDepth3, eval.CascadeRouteScaled, eval.IndexIndependent, eval.CascadeRoutePublished,
+		"cascade_route_depth3", "cascade_route_scaled", "index_independent", "cascade_route_published",
 	}
 	var list []column
 	for _, set := range sets(data[0].Table, paperSizes...) {

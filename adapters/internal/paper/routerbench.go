@@ -14,13 +14,13 @@ import (
 
 // rows are the paper's rows and ours, without the variants of the ablation.
 var rows = []string{
-	eval.LinearInterpolation, eval.BestSingle, eval.Random,
+	"linear_interpolation", "best_single", "random",
 	cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, cascade.NameCascadeRoute,
-	eval.CascadeRouteScaled, eval.CascadeRouteDependent, cascade.NameIndex, eval.Oracle,
+	"cascade_route_scaled", "cascade_route_dependent", cascade.NameIndex, "oracle",
 }
 
 // publishedRows are rows with those of the published code beside them.
-var publishedRows = append(slices.Clone(rows), eval.CascadePublished, eval.CascadeBest, eval.CascadeRoutePublished)
+var publishedRows = append(slices.Clone(rows), "cascade_published", "cascade_best", "cascade_route_published")
 
 var levels = []string{"low", "medium", "high"}
 

@@ -3,7 +3,6 @@ package classifier_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -110,7 +109,7 @@ func TestTrainRefuses(t *testing.T) {
 	for range constant.Queries {
 		constant.Signals["same"] = append(constant.Signals["same"], []float64{1, 1})
 	}
-	if _, err := classifier.Train(constant, classifier.Options{}); !errors.Is(err, classifier.ErrNoSignals) {
+	if _, err := classifier.Train(constant, classifier.Options{}); err == nil || !strings.Contains(err.Error(), "no signals to learn from") {
 		t.Errorf("constant signals: %v", err)
 	}
 	if _, err := classifier.Train(simulated(10, 1), classifier.Options{Signals: []string{"none"}}); err == nil {
@@ -126,7 +125,7 @@ func TestTooFewAnswers(t *testing.T) {
 		few.Quality = append(few.Quality, []float64{float64(q % 2)})
 		few.Signals["sure"] = append(few.Signals["sure"], []float64{float64(q%3) / 3})
 	}
-	if _, err := classifier.Train(few, classifier.Options{}); !errors.Is(err, classifier.ErrTooFew) || !strings.Contains(err.Error(), "22 answers") {
+	if _, err := classifier.Train(few, classifier.Options{}); err == nil || !strings.Contains(err.Error(), "22 answers") {
 		t.Errorf("22 answers: %v", err)
 	}
 	if _, err := classifier.Train(few, classifier.Options{MinRows: 20}); err != nil {

@@ -25,11 +25,11 @@ type Options struct {
 	MinRows int
 }
 
-// ErrTooFew says that too few answers have a quality and a signal.
-var ErrTooFew = errors.New("too few answers to learn from")
+// errTooFew says that too few answers have a quality and a signal.
+var errTooFew = errors.New("too few answers to learn from")
 
-// ErrNoSignals says that a table holds no signal of an answer of known quality.
-var ErrNoSignals = errors.New("the outcomes hold no signals to learn from")
+// errNoSignals says that a table holds no signal of an answer of known quality.
+var errNoSignals = errors.New("the outcomes hold no signals to learn from")
 
 // Train fits a classifier to the answers of a table: one regression for each
 // model with enough answers, and one for all together. The same table gives the
@@ -74,10 +74,10 @@ func Train(t *outcome.Table, o Options) (*Classifier, error) {
 		return nil, err
 	}
 	if r != nil && len(all) < o.MinRows {
-		return nil, fmt.Errorf("%w: %d answers have both a verdict and a signal, and %d are needed: judge more of them, and record log-probabilities (mode observe or shadow, models with the capability log_probs)", ErrTooFew, len(all), o.MinRows)
+		return nil, fmt.Errorf("%w: %d answers have both a verdict and a signal, and %d are needed: judge more of them, and record log-probabilities (mode observe or shadow, models with the capability log_probs)", errTooFew, len(all), o.MinRows)
 	}
 	if r == nil {
-		return nil, ErrNoSignals
+		return nil, errNoSignals
 	}
 	c.Models[Any] = r
 	return c, nil

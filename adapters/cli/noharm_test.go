@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
-	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 )
 
 var writeNoHarm = flag.Bool("write-no-harm", false, "write docs/results/no-harm.md anew")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
+	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 )
 
 func newPluginNewCommand(s Streams) *cobra.Command {

@@ -20,7 +20,7 @@ GO
 # The Python template carries its own copy; it is written in place only, since
 # every release of protoc writes Python a little differently.
 if [ $# = 0 ]; then
-  protoc -I proto/stepfall/plugin/v1 --python_out=scaffold/python plugin.proto
+  protoc -I proto/stepfall/plugin/v1 --python_out=../../adapters/internal/scaffold/python plugin.proto
 fi
 # The header names the installed protoc, which differs between machines.
 sed -i -e '/^\/\/ \(- \)\?[ \t]*protoc  *v/d' "$out"/*.go

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/host"
-	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
+	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 )
 
 // startApplication starts this binary as a program that uses a plugin. The name

@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
-	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
+	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 

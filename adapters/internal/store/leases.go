@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -79,45 +78,6 @@ func NewLeasedAccounts(s Accounts, o LeaseOptions) *LeasedAccounts {
 	t := &LeasedAccounts{s: s, o: o, accounts: map[string]*leasedAccount{}, slots: map[int64]time.Time{}, closed: make(chan struct{})}
 	t.ended.Go(t.maintain)
 	return t
-}
-
-// leasedAccount is what this process knows of one account.
-type leasedAccount struct {
-	mu     sync.Mutex
-	cap    int64
-	period time.Duration
-	leases []*lease
-	// asking is closed when the store has answered what it is asked about the leases; nil
-	// when it is not asked.
-	asking chan struct{}
-	// tight is until when no lease is asked for, since little is left, and failed until when
-	// no mark is raised, since the store could not be told.
-	tight, failed time.Time
-
-	second time.Time // when the present second of counting began
-	count  int       // of charges in it
-	rate   int       // of charges in the second before
-	mean   int64     // amount of a charge
-	used   time.Time
-}
-
-// lease is a reservation that charges are taken from.
-type lease struct {
-	id                  int64
-	account             string
-	amount, held, spent int64
-	// mark is how much of it the store takes for handed out: no more is.
-	mark           int64
-	made, extended time.Time
-	until          time.Time // the end of the account's period, or of the lease; zero for none
-}
-
-// room is how much may be handed out now.
-func (l *lease) room(now time.Time) int64 {
-	if !l.until.IsZero() && !now.Before(l.until) {
-		return 0
-	}
-	return l.mark - l.held - l.spent
 }
 
 func newID() int64 { return rand.Int64N(1<<62) + 1 }
@@ -251,45 +211,6 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 	return shares, left
 }
 
-func (a *leasedAccount) observe(c *Charge, now time.Time) {
-	if a.cap != c.Cap || a.period != c.Period {
-		for _, l := range a.leases {
-			if c.Cap < a.cap {
-				l.until = now // it was granted under a cap that no longer holds
-			}
-		}
-		a.cap, a.period, a.tight = c.Cap, c.Period, time.Time{}
-	}
-	if since := now.Sub(a.second); since >= time.Second {
-		a.rate = a.count
-		if since >= 2*time.Second {
-			a.rate = 0
-		}
-		a.second, a.count = now, 0
-	}
-	a.count++
-	a.used = now
-	if a.mean == 0 {
-		a.mean = c.Amount
-	}
-	a.mean += (c.Amount - a.mean) / 8
-}
-
-func (a *leasedAccount) hot() bool { return a.count >= hotAt || a.rate >= hotAt }
-
-// leaseSize is how much to lease: what a second needs.
-func (a *leasedAccount) leaseSize() int64 { return max(1, a.mean) * int64(max(a.count, a.rate, 32)) }
-
-func (a *leasedAccount) room(now time.Time) (sum int64) {
-	for _, l := range a.leases {
-		sum += max(0, l.room(now))
-	}
-	return sum
-}
-
-// headroom is how far the mark of a lease stands above what is in use.
-func (a *leasedAccount) headroom(l *lease) int64 { return min(a.leaseSize(), l.amount) / LeaseShare }
-
 // refill has the mark of a lease raised, or another lease fetched, in the background; it
 // returns nil where neither can be. The account is locked.
 func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan struct{} {
@@ -309,12 +230,6 @@ func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan
 	a.asking = make(chan struct{})
 	go t.lease(a, one, max(1, c.Amount), a.asking)
 	return a.asking
-}
-
-// finish ends an exchange with the store. The account is locked.
-func (a *leasedAccount) finish(done chan struct{}) {
-	a.asking = nil
-	close(done)
 }
 
 const (
@@ -365,152 +280,4 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	}
 	l.amount, l.mark, l.until, l.extended = amount, HandedOut(amount, least), until, now
 	a.leases = append(a.leases, l)
-}
-
-// maintain gives leases back, extends them, and settles what is owed, until Close.
-func (t *LeasedAccounts) maintain() {
-	every := max(min(t.o.Idle/4, t.o.LeaseTTL/4), 10*time.Millisecond)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-t.closed:
-			return
-		case now := <-ticker.C:
-			t.collect(now, false)
-			_ = t.pay(context.Background()) // what is owed is paid at the next tick
-			t.report(now, every)
-		}
-	}
-}
-
-// collect takes leases back that are not used, or all that nothing is held from.
-func (t *LeasedAccounts) collect(now time.Time, all bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, a := range t.accounts {
-		a.mu.Lock()
-		idle := now.Sub(a.used) >= t.o.Idle
-		a.leases = slices.DeleteFunc(a.leases, func(l *lease) bool {
-			over := !l.until.IsZero() && !now.Before(l.until)
-			last := l == a.leases[len(a.leases)-1]
-			if l.held != 0 || !all && a.asking != nil || !all && !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
-				return false
-			}
-			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}})
-			return true
-		})
-		if len(a.leases) == 0 && a.asking == nil && now.Sub(a.used) >= 5*t.o.Idle {
-			delete(t.accounts, name)
-		}
-		a.mu.Unlock()
-	}
-}
-
-// report extends leases and slots now and then, and lowers the marks of those of which less is in
-// use than the store takes for handed out.
-func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
-	marks := map[int64]int64{}
-	done := make(chan struct{})
-	var asked []*leasedAccount
-	for name, a := range t.list() {
-		a.mu.Lock()
-		t.renew(name, a, now)
-		before := len(marks)
-		for _, l := range a.leases {
-			if a.asking != nil {
-				break
-			}
-			mark := l.held + l.spent
-			if now.Sub(a.used) < quiet {
-				mark = max(mark, min(l.mark, mark+a.headroom(l)))
-			}
-			if l.mark-mark > a.headroom(l)/2 || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
-				l.mark, l.extended = mark, now
-				marks[l.id] = mark
-			}
-		}
-		if len(marks) > before {
-			a.asking = done
-			asked = append(asked, a)
-		}
-		a.mu.Unlock()
-	}
-	t.mu.Lock()
-	for id, extended := range t.slots {
-		if now.Sub(extended) >= t.o.LeaseTTL/3 {
-			marks[id], t.slots[id] = 0, now
-		}
-	}
-	t.mu.Unlock()
-	if len(marks) == 0 {
-		return
-	}
-	// Where it fails the store takes more for handed out than is, and the lease ends early.
-	ended, _ := t.s.Extend(context.Background(), marks, t.o.LeaseTTL)
-	for _, a := range asked {
-		a.mu.Lock()
-		for _, l := range a.leases {
-			if slices.Contains(ended, l.id) {
-				l.until = now
-			}
-		}
-		a.asking = nil
-		a.mu.Unlock()
-	}
-	close(done)
-}
-
-// renew has another lease fetched in place of one that goes on being used: what is spent of a
-// lease is not seen in the store before it is given back. The account is locked.
-func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
-	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
-		return
-	}
-	a.asking = make(chan struct{})
-	go t.lease(a, Charge{Account: name, Amount: a.leaseSize(), Cap: a.cap, Period: a.period}, max(1, a.mean), a.asking)
-}
-
-func (t *LeasedAccounts) list() map[string]*leasedAccount {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.accounts)
-}
-
-// pay settles what is owed, as far as the store can be reached.
-func (t *LeasedAccounts) pay(ctx context.Context) error {
-	t.mu.Lock()
-	owed := t.owed
-	t.owed = nil
-	t.mu.Unlock()
-	for i, o := range owed {
-		if err := t.s.Settle(ctx, o.id, o.spent); err != nil {
-			t.mu.Lock()
-			t.owed = append(t.owed, owed[i:]...)
-			t.mu.Unlock()
-			return err
-		}
-	}
-	return nil
-}
-
-// Close gives back what is leased and settles what is owed. Calls must have ended;
-// what they hold still counts as spent in the end.
-func (t *LeasedAccounts) Close() error {
-	var err error
-	t.once.Do(func() {
-		close(t.closed)
-		t.ended.Wait()
-		for _, a := range t.list() {
-			a.mu.Lock()
-			asking := a.asking
-			a.mu.Unlock()
-			if asking != nil {
-				<-asking
-			}
-		}
-		t.collect(time.Now(), true)
-		err = t.pay(context.Background())
-	})
-	return err
 }

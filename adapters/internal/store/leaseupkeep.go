@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// maintain gives leases back, extends them, and settles what is owed, until Close.
+func (t *LeasedAccounts) maintain() {
+	every := max(min(t.o.Idle/4, t.o.LeaseTTL/4), 10*time.Millisecond)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-t.closed:
+			return
+		case now := <-ticker.C:
+			t.collect(now, false)
+			_ = t.pay(context.Background()) // what is owed is paid at the next tick
+			t.report(now, every)
+		}
+	}
+}
+
+// collect takes leases back that are not used, or all that nothing is held from.
+func (t *LeasedAccounts) collect(now time.Time, all bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, a := range t.accounts {
+		a.mu.Lock()
+		idle := now.Sub(a.used) >= t.o.Idle
+		a.leases = slices.DeleteFunc(a.leases, func(l *lease) bool {
+			over := !l.until.IsZero() && !now.Before(l.until)
+			last := l == a.leases[len(a.leases)-1]
+			if l.held != 0 || !all && a.asking != nil || !all && !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
+				return false
+			}
+			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}})
+			return true
+		})
+		if len(a.leases) == 0 && a.asking == nil && now.Sub(a.used) >= 5*t.o.Idle {
+			delete(t.accounts, name)
+		}
+		a.mu.Unlock()
+	}
+}
+
+// report extends leases and slots now and then, and lowers the marks of those of which less is in
+// use than the store takes for handed out.
+func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
+	marks := map[int64]int64{}
+	done := make(chan struct{})
+	var asked []*leasedAccount
+	for name, a := range t.list() {
+		a.mu.Lock()
+		t.renew(name, a, now)
+		before := len(marks)
+		for _, l := range a.leases {
+			if a.asking != nil {
+				break
+			}
+			mark := l.held + l.spent
+			if now.Sub(a.used) < quiet {
+				mark = max(mark, min(l.mark, mark+a.headroom(l)))
+			}
+			if l.mark-mark > a.headroom(l)/2 || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
+				l.mark, l.extended = mark, now
+				marks[l.id] = mark
+			}
+		}
+		if len(marks) > before {
+			a.asking = done
+			asked = append(asked, a)
+		}
+		a.mu.Unlock()
+	}
+	t.mu.Lock()
+	for id, extended := range t.slots {
+		if now.Sub(extended) >= t.o.LeaseTTL/3 {
+			marks[id], t.slots[id] = 0, now
+		}
+	}
+	t.mu.Unlock()
+	if len(marks) == 0 {
+		return
+	}
+	// Where it fails the store takes more for handed out than is, and the lease ends early.
+	ended, _ := t.s.Extend(context.Background(), marks, t.o.LeaseTTL)
+	for _, a := range asked {
+		a.mu.Lock()
+		for _, l := range a.leases {
+			if slices.Contains(ended, l.id) {
+				l.until = now
+			}
+		}
+		a.asking = nil
+		a.mu.Unlock()
+	}
+	close(done)
+}
+
+// renew has another lease fetched in place of one that goes on being used: what is spent of a
+// lease is not seen in the store before it is given back. The account is locked.
+func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
+	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
+		return
+	}
+	a.asking = make(chan struct{})
+	go t.lease(a, Charge{Account: name, Amount: a.leaseSize(), Cap: a.cap, Period: a.period}, max(1, a.mean), a.asking)
+}
+
+func (t *LeasedAccounts) list() map[string]*leasedAccount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.accounts)
+}
+
+// pay settles what is owed, as far as the store can be reached.
+func (t *LeasedAccounts) pay(ctx context.Context) error {
+	t.mu.Lock()
+	owed := t.owed
+	t.owed = nil
+	t.mu.Unlock()
+	for i, o := range owed {
+		if err := t.s.Settle(ctx, o.id, o.spent); err != nil {
+			t.mu.Lock()
+			t.owed = append(t.owed, owed[i:]...)
+			t.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives back what is leased and settles what is owed. Calls must have ended;
+// what they hold still counts as spent in the end.
+func (t *LeasedAccounts) Close() error {
+	var err error
+	t.once.Do(func() {
+		close(t.closed)
+		t.ended.Wait()
+		for _, a := range t.list() {
+			a.mu.Lock()
+			asking := a.asking
+			a.mu.Unlock()
+			if asking != nil {
+				<-asking
+			}
+		}
+		t.collect(time.Now(), true)
+		err = t.pay(context.Background())
+	})
+	return err
+}

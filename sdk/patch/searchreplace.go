@@ -1,0 +1,117 @@
+package patch
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// parseAll reads every diff and search/replace block in lines.
+func parseAll(lines []string, file name) []Edit {
+	var edits []Edit
+	for i := 0; i < len(lines); {
+		if isEdit(lines, i) || isHunk(lines[i]) {
+			found, next := parseEdits(lines, i, file)
+			edits = append(edits, found...)
+			i = next
+			continue
+		}
+		if own, ok := nameOf(lines[i]); ok && !own.loose {
+			file = own
+		}
+		i++
+	}
+	return edits
+}
+
+// parseEdits reads the edit at line i, of the file unless it names another.
+func parseEdits(lines []string, i int, file name) ([]Edit, int) {
+	var edit Edit
+	next := 0
+	switch {
+	case isSearch(lines[i]):
+		edit, next = parseSearch(lines, i)
+	case envelopeFile.MatchString(lines[i]):
+		edit, next = parseEnvelope(lines, i)
+	default:
+		edit, next = parseDiff(lines, i)
+	}
+	if edit.Path == "" {
+		edit.Path, edit.Spaced = file.path, file.spaced
+	}
+	return []Edit{edit}, next
+}
+
+// isEdit reports whether an edit of another form than a whole file begins at line i.
+func isEdit(lines []string, i int) bool {
+	return isSearch(lines[i]) || isDiffStart(lines, i) || envelopeFile.MatchString(lines[i])
+}
+
+func hasEdit(lines []string) bool {
+	for i := range lines {
+		if isEdit(lines, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseSearch reads the search/replace block at line i.
+func parseSearch(lines []string, i int) (Edit, int) {
+	var search, replace []string
+	i++
+	for ; i < len(lines) && strings.TrimRight(lines[i], " ") != middleMark; i++ {
+		search = append(search, lines[i])
+	}
+	for i++; i < len(lines) && !isReplaceEnd(lines[i]); i++ {
+		replace = append(replace, lines[i])
+	}
+	return Edit{Kind: Replace, Search: joinLines(search), Content: joinLines(replace)}, min(i+1, len(lines))
+}
+
+const middleMark = "======="
+
+var (
+	searchMark  = regexp.MustCompile(`^(?:<{7}|-{7}) (?:SEARCH|ORIGINAL)`)
+	replaceMark = regexp.MustCompile(`^(?:>{7}|\+{7}) `)
+)
+
+func isSearch(line string) bool { return searchMark.MatchString(line) }
+
+func isReplaceEnd(line string) bool { return replaceMark.MatchString(line) }
+
+// blockFor returns the content of the fenced block that stands for a file: the last one
+// in the file's language that is not introduced as an example of its use, or else the
+// last one. An answer without a block is the file, unless it begins with a sentence.
+func blockFor(file, text string) (content string, found bool) {
+	lines := textLines(text)
+	names := append(languages[path.Ext(file)], strings.TrimPrefix(path.Ext(file), "."))
+	best, before := 0, ""
+	for i := 0; i < len(lines); i++ {
+		if !isFence(lines[i]) {
+			if strings.TrimSpace(lines[i]) != "" {
+				before = lines[i]
+			}
+			continue
+		}
+		end := closingFence(lines, i)
+		fits := 1
+		if language, _, _ := strings.Cut(strings.ToLower(fenceInfo(lines[i])), " "); language == "" {
+			fits = 2
+		} else if slices.Contains(names, language) {
+			fits = 3
+		}
+		if fits > 1 && !exampleLine.MatchString(before) {
+			fits += 2
+		}
+		if fits >= best {
+			best, content, found = fits, joinLines(unindent(lines[i+1:end], indent(lines[i]))), true
+		}
+		i, before = end, ""
+	}
+	if whole := strings.TrimSpace(text); best == 0 && whole != "" && !sentence.MatchString(whole) {
+		return whole + "\n", true
+	}
+	return content, found
+}

@@ -85,13 +85,7 @@ func (f *catalogFlags) compare(s Streams) error {
 		return err
 	}
 	if f.out != "" && len(changes) > 0 {
-		if blocks, err = policies.Format(f.out, blocks); err != nil {
-			return err
-		}
-		if err := os.WriteFile(f.out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
-			return err
-		}
-		if _, err := fmt.Fprintf(s.Err, "\nwritten to %s\n", f.out); err != nil {
+		if err := f.write(s, blocks); err != nil {
 			return err
 		}
 	}
@@ -99,6 +93,19 @@ func (f *catalogFlags) compare(s Streams) error {
 		return &exitError{Code: exitChanges, Err: errPrices}
 	}
 	return nil
+}
+
+// write writes the blocks of the models to the file of --out.
+func (f *catalogFlags) write(s Streams, blocks []byte) error {
+	blocks, err := policies.Format(f.out, blocks)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
+		return err
+	}
+	_, err = fmt.Fprintf(s.Err, "\nwritten to %s\n", f.out)
+	return err
 }
 
 func printPriceChanges(p *printer, changes []policies.PriceChange) {

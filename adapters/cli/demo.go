@@ -174,18 +174,23 @@ func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
 	}
 	if trace := longestSolved(report); trace != nil {
-		p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
-		for i, c := range trace.Calls {
-			p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
-			for _, b := range beliefs(trace, i) {
-				p.f("       %s\n", b)
-			}
-		}
-		p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
+		p.demoStep(trace)
 	}
 	traces := filepath.Join(out, "traces.jsonl")
 	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace --why -f %s\nAll of it in the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
+}
+
+// demoStep prints the calls of a step, and what was believed before each.
+func (p *printer) demoStep(trace *sdk.Trace) {
+	p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
+	for i, c := range trace.Calls {
+		p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
+		for _, b := range beliefs(trace, i) {
+			p.f("       %s\n", b)
+		}
+	}
+	p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
 }
 
 // longestSolved returns the step of the last strategy that took the most calls and was solved.

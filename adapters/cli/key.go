@@ -248,19 +248,25 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 		if err != nil {
 			return err
 		}
-		list, err := shared.ListKeys(ctx, id)
-		if err != nil {
-			return err
-		}
-		balances, err := keyBalances(ctx, shared, list)
-		if err == nil && f.release && len(list) == 1 {
-			balances, err = releaseKey(ctx, s, shared, &balances[0])
-		}
-		if err != nil {
-			return err
-		}
-		return s.render(balances, func(p *printer) { p.keys(balances) })
+		return f.renderKeys(ctx, s, shared, id)
 	})
+}
+
+// renderKeys shows the key, or all where id is "", with what is left of its caps, which
+// --release gives back first.
+func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shared, id string) error {
+	list, err := shared.ListKeys(ctx, id)
+	if err != nil {
+		return err
+	}
+	balances, err := keyBalances(ctx, shared, list)
+	if err == nil && f.release && len(list) == 1 {
+		balances, err = releaseKey(ctx, s, shared, &balances[0])
+	}
+	if err != nil {
+		return err
+	}
+	return s.render(balances, func(p *printer) { p.keys(balances) })
 }
 
 // checkSet returns why the flags of a change are none.
@@ -313,15 +319,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	}
 	return f.withStore(ctx, func(shared *store.Shared) error {
 		if len(f.by) == 0 {
-			list, err := shared.ListKeys(ctx, "")
-			if err != nil {
-				return err
-			}
-			balances, err := keyBalances(ctx, shared, list)
-			if err != nil {
-				return err
-			}
-			return s.render(balances, func(p *printer) { p.keys(balances) })
+			return f.renderKeys(ctx, s, shared, "")
 		}
 		rows, err := shared.Sums(ctx, by, filter)
 		if err != nil {

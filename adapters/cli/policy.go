@@ -168,28 +168,12 @@ func (f *validateFlags) run(ctx context.Context, s Streams, paths []string) erro
 func (f *validateFlags) layOut(s Streams, paths []string) error {
 	changed := []string{}
 	for _, path := range paths {
-		src, err := readPolicy(path)
+		isChanged, err := f.layOutFile(s, path)
 		if err != nil {
 			return err
 		}
-		out, err := policies.Format(path, src)
-		if err != nil {
-			return err
-		}
-		if string(out) == string(src) {
-			continue
-		}
-		changed = append(changed, path)
-		if !s.wantsJSON() {
-			fmt.Fprintln(s.Out, path)
-			if f.diff {
-				printDiff(s, string(src), string(out))
-			}
-		}
-		if !f.diff {
-			if err := replaceFile(path, out); err != nil {
-				return err
-			}
+		if isChanged {
+			changed = append(changed, path)
 		}
 	}
 	err := s.render(map[string][]string{"changed": changed}, func(*printer) {})
@@ -197,6 +181,28 @@ func (f *validateFlags) layOut(s Streams, paths []string) error {
 		err = fmt.Errorf("%s not in the usual layout: see stepfall policy validate --fmt", count(len(changed), "file"))
 	}
 	return err
+}
+
+// layOutFile rewrites a file in the usual layout, or shows with --diff what would change.
+func (f *validateFlags) layOutFile(s Streams, path string) (isChanged bool, err error) {
+	src, err := readPolicy(path)
+	if err != nil {
+		return false, err
+	}
+	out, err := policies.Format(path, src)
+	if err != nil || string(out) == string(src) {
+		return false, err
+	}
+	if !s.wantsJSON() {
+		fmt.Fprintln(s.Out, path)
+		if f.diff {
+			printDiff(s, string(src), string(out))
+		}
+	}
+	if f.diff {
+		return true, nil
+	}
+	return true, replaceFile(path, out)
 }
 
 // count returns a number with its noun.

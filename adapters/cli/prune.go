@@ -96,11 +96,7 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	if database, ok := shared.Engine.(*postgres.Store); ok && keep.Jobs > 0 {
-		q, err := queue.Open(ctx, database.Pool())
-		if err != nil {
-			return err
-		}
-		if pruned.Runs, err = q.Prune(ctx, keep.Jobs); err != nil {
+		if pruned.Runs, err = pruneJobs(ctx, database, keep.Jobs); err != nil {
 			return err
 		}
 	}
@@ -108,4 +104,13 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 		p.f("deleted %s, %s, %s and %s\n", count(int(pruned.Traces), "trace"), count(int(pruned.Accounts), "account"),
 			count(int(pruned.Sessions), "shared note"), count(int(pruned.Runs), "queued run"))
 	})
+}
+
+// pruneJobs deletes the runs of the queue that ended longer ago than keep.
+func pruneJobs(ctx context.Context, database *postgres.Store, keep time.Duration) (int64, error) {
+	q, err := queue.Open(ctx, database.Pool())
+	if err != nil {
+		return 0, err
+	}
+	return q.Prune(ctx, keep)
 }

@@ -115,17 +115,22 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 		return usage("--baseline %s: no step could have been asked of it; there are %s", say.Short(f.baseline), strings.Join(known, ", "))
 	}
 	return s.render(listed, func(p *printer) {
-		tab := p.table(column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
-			column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
-		for i := range listed.Steps {
-			t := &listed.Steps[i]
-			tab.row(t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), t.models, cmp.Or(t.Chosen, "none"), string(t.Stop), usd(t.CostUSD), short(t.Duration))
-		}
-		tab.print()
-		p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
+		p.steps(&listed)
 		verifiers.print(p)
 		p.printSavings(&listed.Savings)
 	})
+}
+
+// steps prints a line for each step, and what they cost.
+func (p *printer) steps(listed *traceList) {
+	tab := p.table(column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
+		column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
+	for i := range listed.Steps {
+		t := &listed.Steps[i]
+		tab.row(t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), t.models, cmp.Or(t.Chosen, "none"), string(t.Stop), usd(t.CostUSD), short(t.Duration))
+	}
+	tab.print()
+	p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
 }
 
 // traceList is what stepfall trace lists.
@@ -254,24 +259,11 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
-	newest := "" // the step that was recorded last
-	for last := int64(0); ; {
-		lines, err := src.Traces.Follow(ctx, last, store.Filter{Limit: 10_000})
-		if err != nil {
+	if name == "last" || name == "" {
+		if name, err = newestStep(ctx, src.Traces); err != nil {
 			return nil, err
 		}
-		if len(lines) == 0 {
-			break
-		}
-		for i := range lines {
-			if sdk.IsStep(lines[i].Mode) {
-				newest = lines[i].ID
-			}
-			last = lines[i].Seq
-		}
-	}
-	if name == "last" || name == "" {
-		if name = newest; name == "" {
+		if name == "" {
 			return nil, fmt.Errorf("%s has no traces of steps yet", f.file)
 		}
 	}
@@ -283,6 +275,22 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 		return nil, err
 	}
 	return redactTrace(ctx, t), nil
+}
+
+// newestStep returns the id of the step that was recorded last, or "".
+func newestStep(ctx context.Context, traces view.Reader) (newest string, err error) {
+	for last := int64(0); ; {
+		lines, err := traces.Follow(ctx, last, store.Filter{Limit: 10_000})
+		if err != nil || len(lines) == 0 {
+			return newest, err
+		}
+		for i := range lines {
+			if sdk.IsStep(lines[i].Mode) {
+				newest = lines[i].ID
+			}
+			last = lines[i].Seq
+		}
+	}
 }
 
 // show prints the calls of a step, or its decisions.
@@ -302,9 +310,28 @@ func (p *printer) calls(t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		return
 	}
+	p.callTable(t.Calls)
+	p.causes(t)
+	for _, c := range t.Calls {
+		if c.UsageDoubt != "" {
+			p.f("\nwhat %s used is estimated: %s\n", c.Model, c.UsageDoubt)
+		}
+		if len(c.NotSent) > 0 {
+			p.f("\nnot sent to %s, whose API has no word for it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
+		}
+	}
+	for _, c := range t.Calls {
+		if c.Answer != "" {
+			p.f("\n%s said:\n%s\n", c.Model, c.Answer)
+		}
+	}
+}
+
+// callTable prints a line for each call.
+func (p *printer) callTable(calls []sdk.Call) {
 	tab := p.table(column{name: "call"}, column{name: "try", number: true}, column{name: "in", number: true}, column{name: "out", number: true},
 		column{name: "USD", number: true}, column{name: "time", number: true}, column{name: "quality", number: true}, column{name: "verdict"}, column{name: "judged in", number: true})
-	for _, c := range t.Calls {
+	for _, c := range calls {
 		quality, judged := "", ""
 		if c.Error == "" {
 			quality = fmt.Sprintf("%.3f", c.Quality.Mean)
@@ -320,20 +347,6 @@ func (p *printer) calls(t *sdk.Trace) {
 			c.Usage.OutputTokens+c.Usage.ReasoningTokens, usd(c.CostUSD), short(c.Latency), quality, callSummary(&c), judged)
 	}
 	tab.print()
-	p.causes(t)
-	for _, c := range t.Calls {
-		if c.UsageDoubt != "" {
-			p.f("\nwhat %s used is estimated: %s\n", c.Model, c.UsageDoubt)
-		}
-		if len(c.NotSent) > 0 {
-			p.f("\nnot sent to %s, whose API has no word for it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
-		}
-	}
-	for _, c := range t.Calls {
-		if c.Answer != "" {
-			p.f("\n%s said:\n%s\n", c.Model, c.Answer)
-		}
-	}
 }
 
 // callSummary says in a few words what came of a call.

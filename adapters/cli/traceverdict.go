@@ -55,24 +55,31 @@ func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []e
 	return list, faults, lines.Err()
 }
 
+// givenVerdicts returns the verdict of --verdict, or those of standard input with its
+// lines that hold none.
+func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
+	if f.verdict == "-" {
+		if list, faults, err = f.readVerdicts(s); err != nil {
+			return nil, nil, fmt.Errorf("reading verdicts: %w", err)
+		}
+		return list, faults, nil
+	}
+	t, err := f.verdictTrace(f.Run, f.verdict)
+	if err != nil {
+		return nil, nil, usage("--verdict: %v", err)
+	}
+	return []reportedVerdict{{"", t}}, nil, nil
+}
+
 // recordVerdicts adds verdicts on runs to the traces. Those that are wrong are an error after the
 // others were recorded.
-func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) (err error) {
+func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	if f.file == "-" {
 		return usage("--file -: a verdict is added to a file or a store")
 	}
-	var list []reportedVerdict
-	var faults []error
-	if f.verdict == "-" {
-		if list, faults, err = f.readVerdicts(s); err != nil {
-			return fmt.Errorf("reading verdicts: %w", err)
-		}
-	} else {
-		t, err := f.verdictTrace(f.Run, f.verdict)
-		if err != nil {
-			return usage("--verdict: %v", err)
-		}
-		list = append(list, reportedVerdict{"", t})
+	list, faults, err := f.givenVerdicts(s)
+	if err != nil {
+		return err
 	}
 	recorded, ambiguous, err := f.addVerdicts(ctx, s, list)
 	if err != nil {
@@ -129,19 +136,20 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 	if len(recorded) == 0 {
 		return nil, ambiguous, nil
 	}
-	var record step.Sink
 	if shared, isStore := src.Traces.(*store.Shared); isStore {
-		record = shared.Record
-	} else {
-		lines, err := step.OpenJSONLines(f.file, 0, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer func() { err = errors.Join(err, lines.Close()) }()
-		record = lines.Record
+		recordAll(ctx, shared.Record, recorded)
+		return recorded, ambiguous, nil
 	}
-	for _, t := range recorded {
+	lines, err := step.OpenJSONLines(f.file, 0, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	recordAll(ctx, lines.Record, recorded)
+	return recorded, ambiguous, lines.Close()
+}
+
+func recordAll(ctx context.Context, record step.Sink, traces []*sdk.Trace) {
+	for _, t := range traces {
 		step.Redact(record, nil)(ctx, t)
 	}
-	return recorded, ambiguous, nil
 }

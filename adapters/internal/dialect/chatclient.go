@@ -120,19 +120,24 @@ func (o Object) SplitCalls() (isChanged bool) {
 			}
 			turn["tool_calls"] = []any{call}
 			own = append(own, turn)
-			id := gjson.GetBytes(rawJSON(call), "id").Str
-			for _, result := range list[i+1:] {
-				if result["role"] != "tool" {
-					break
-				}
-				if result["tool_call_id"] == id {
-					own = append(own, result)
-				}
-			}
+			own = append(own, resultsOf(list[i+1:], gjson.GetBytes(rawJSON(call), "id").Str)...)
 		}
 	}
 	o["messages"] = own
 	return isChanged
+}
+
+// resultsOf returns the results of a call among those that list begins with.
+func resultsOf(list []Object, id string) (results []Object) {
+	for _, result := range list {
+		if result["role"] != "tool" {
+			break
+		}
+		if result["tool_call_id"] == id {
+			results = append(results, result)
+		}
+	}
+	return results
 }
 
 // isAmong reports whether the last messages have the result of a tool already.
@@ -300,25 +305,8 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 				return refusePart(p)
 			}
 		case middleware.ResultPart:
-			var own []string
-			var texts []any
-			isPlain := true
-			_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
-				if raw, ok := inner.(middleware.RawPart); ok && unknown.take(raw) {
-					isPlain = false
-				} else if t, ok := inner.(llms.TextContent); ok {
-					own = append(own, t.Text)
-					texts = append(texts, unknown.addTo(Object{"type": "text", "text": t.Text}))
-				} else {
-					more = append(more, inner)
-				}
-				return nil
-			})
-			message := Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": texts}
-			if isPlain || texts == nil {
-				message["content"] = cmp.Or(strings.Join(own, "\n"), p.Content)
-			}
-			list = append(list, unknown.addToMessage(message))
+			message, others := toolMessage(p, &unknown)
+			list, more = append(list, unknown.addToMessage(message)), append(more, others...)
 		default:
 			return refuseCall("a %T is no result of a tool", p)
 		}
@@ -328,4 +316,27 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 		return list, err
 	}
 	return appendSpeech(list, "user", more)
+}
+
+// toolMessage is the message of a result, and the parts that it has no room for.
+func toolMessage(p middleware.ResultPart, unknown *memberWriter) (message Object, others []llms.ContentPart) {
+	var own []string
+	var texts []any
+	isPlain := true
+	_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
+		if raw, ok := inner.(middleware.RawPart); ok && unknown.take(raw) {
+			isPlain = false
+		} else if t, ok := inner.(llms.TextContent); ok {
+			own = append(own, t.Text)
+			texts = append(texts, unknown.addTo(Object{"type": "text", "text": t.Text}))
+		} else {
+			others = append(others, inner)
+		}
+		return nil
+	})
+	message = Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": texts}
+	if isPlain || texts == nil {
+		message["content"] = cmp.Or(strings.Join(own, "\n"), p.Content)
+	}
+	return message, others
 }

@@ -163,28 +163,35 @@ func (s *chatReader) End(isMarked bool) error {
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
-		calls, err := s.endCalls(c)
-		if err != nil {
+		if err := s.completeParts(c); err != nil {
 			return err
 		}
-		var first []llms.ContentPart
-		if state := c.state(s.Origin); state != nil {
-			first = append(first, *state)
-		}
-		if len(c.unknown) > 0 {
-			first = append(first, newMembers(middleware.DialectChat, messageMembers, c.unknown.inner()))
-		}
-		if first == nil && len(calls) == len(c.calls) {
-			continue
-		}
-		c.isSpecial = true
-		c.coverText()
-		c.parts = slices.Concat(first, c.parts, calls)
 	}
 	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has
 	// been billed.
 	if !hasEnded && s.Extra.Raw == nil && (!isMarked || s.Extra.Usage == (sdk.Usage{})) {
 		return errUnfinished
+	}
+	return nil
+}
+
+// completeParts puts state and unknown members before what was said, and the calls after it.
+func (s *chatReader) completeParts(c *chatReply) error {
+	calls, err := s.endCalls(c)
+	if err != nil {
+		return err
+	}
+	var first []llms.ContentPart
+	if state := c.state(s.Origin); state != nil {
+		first = append(first, *state)
+	}
+	if len(c.unknown) > 0 {
+		first = append(first, newMembers(middleware.DialectChat, messageMembers, c.unknown.inner()))
+	}
+	if first != nil || len(calls) != len(c.calls) {
+		c.isSpecial = true
+		c.coverText()
+		c.parts = slices.Concat(first, c.parts, calls)
 	}
 	return nil
 }

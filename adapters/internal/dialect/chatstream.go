@@ -113,18 +113,23 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		s.member(d.Choice, "refusal", d.Refusal, nil)
 	}
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
-		if members := membersIn(*d.Raw, messageMembers); members != nil {
-			progress.members = true
-			progress.ownThoughts = progress.ownThoughts || gjson.GetBytes(d.Raw.Raw, messageMembers+".reasoning").Exists()
-			s.chunk(d.Choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
-		} else if isCustomCall(*d.Raw) {
-			s.customCall(d.Choice, d.Raw.Raw)
-		} else {
-			progress.origin = d.Raw.Model
-		}
+		s.raw(progress, d.Choice, d.Raw)
 	}
 	if d.Tool != nil {
 		s.call(d.Choice, d.Tool)
+	}
+}
+
+// raw streams what only this dialect has: members, a custom call, or whose state follows.
+func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
+	if members := membersIn(*p, messageMembers); members != nil {
+		progress.members = true
+		progress.ownThoughts = progress.ownThoughts || gjson.GetBytes(p.Raw, messageMembers+".reasoning").Exists()
+		s.chunk(choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
+	} else if isCustomCall(*p) {
+		s.customCall(choice, p.Raw)
+	} else {
+		progress.origin = p.Model
 	}
 }
 

@@ -110,15 +110,7 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	if in.FinishReason != "FINISH_REASON_UNSPECIFIED" {
 		s.endChoice(c, in.FinishReason)
 	}
-	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
-	for i, t := range in.LogProbs.Chosen {
-		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
-		if i < len(in.LogProbs.Top) {
-			for _, alt := range in.LogProbs.Top[i].Candidates {
-				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
-			}
-		}
-	}
+	tokens := in.tokens()
 	for _, raw := range in.Content.Parts {
 		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
 		tokens = nil
@@ -134,6 +126,20 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 		}
 	}
 	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+}
+
+// tokens are the log-probabilities of what is said.
+func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
+	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
+	for i, t := range in.LogProbs.Chosen {
+		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
+		if i < len(in.LogProbs.Top) {
+			for _, alt := range in.LogProbs.Top[i].Candidates {
+				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
+			}
+		}
+	}
+	return tokens
 }
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")

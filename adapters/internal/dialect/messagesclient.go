@@ -270,24 +270,28 @@ func blockOf(p llms.ContentPart) (Object, error) {
 	case llms.ToolCall:
 		return Object{"type": "tool_use", "id": p.ID, "name": p.FunctionCall.Name, "input": argumentsObject(p.FunctionCall.Arguments)}, nil
 	case middleware.ResultPart:
-		o := Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}
-		if p.Failed {
-			o["is_error"] = true
-		}
-		if len(p.Parts) > 0 {
-			blocks, err := blocksOf(p.Parts, &memberWriter{})
-			if err != nil {
-				return nil, err
-			}
-			if blocks != nil { // there may be nothing but empty texts
-				o["content"] = blocks
-			}
-		}
-		return o, nil
+		return resultBlock(p)
 	case middleware.NamePart:
 		return nil, nil
 	}
 	return nil, refusePart(p)
+}
+
+func resultBlock(p middleware.ResultPart) (Object, error) {
+	o := Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}
+	if p.Failed {
+		o["is_error"] = true
+	}
+	if len(p.Parts) > 0 {
+		blocks, err := blocksOf(p.Parts, &memberWriter{})
+		if err != nil {
+			return nil, err
+		}
+		if blocks != nil { // there may be nothing but empty texts
+			o["content"] = blocks
+		}
+	}
+	return o, nil
 }
 
 func fileBlock(p middleware.FilePart) (Object, error) {

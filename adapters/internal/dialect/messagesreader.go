@@ -184,14 +184,7 @@ func (s *messagesReader) Event(data []byte) error {
 	case "error":
 		return ServerError(data)
 	case "message_delta":
-		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(e))
-		var end messagesEnd
-		if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
-			return err
-		}
-		end.Usage = rawOf(e.Get("usage"))
-		s.close(&end)
-		return nil
+		return s.messageDelta(e)
 	case "message_start", "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
 	default:
 		return nil // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
@@ -210,6 +203,18 @@ func (s *messagesReader) Event(data []byte) error {
 		return nil
 	}
 	return s.blockEvent(kind, e, data, hasUnknown)
+}
+
+// messageDelta takes how the message ends and what it has used.
+func (s *messagesReader) messageDelta(e gjson.Result) error {
+	s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(e))
+	var end messagesEnd
+	if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
+		return err
+	}
+	end.Usage = rawOf(e.Get("usage"))
+	s.close(&end)
+	return nil
 }
 
 // blockEvent takes in an event of a block.
@@ -259,24 +264,14 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	unknown := knownOfReplyBlock.members(gjson.ParseBytes(raw))
 	b.hasUnknown = unknown != nil
 	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
-	c := s.choice(0)
-	c.coverText()
+	s.choice(0).coverText()
 	switch b.kind {
 	case "server_tool_use": // searches are counted in the usage, and fetching costs nothing
 		if strings.HasSuffix(stringOf(members["name"]), "code_execution") {
 			s.ran++
 		}
 	case "tool_use":
-		b.call = s.calls
-		s.calls++
-		if b.hasUnknown {
-			p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(unknown, `,"id":`...), stringOf(members["id"])))
-			c.parts, c.isSpecial = append(c.parts, p), true
-			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
-				return err
-			}
-		}
-		return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: stringOf(members["id"]), Name: stringOf(members["name"])}})
+		return s.beginCall(b, unknown)
 	case "text", "thinking":
 		if b.hasUnknown && b.kind == "text" {
 			p := newMembers(middleware.DialectAnthropic, partMembers, unknown)
@@ -287,6 +282,22 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 		return s.addText(b, &middleware.Delta{Text: stringOf(members["text"]), Reasoning: stringOf(members["thinking"])})
 	}
 	return nil
+}
+
+// beginCall begins the call of a tool; its unknown members are a part before it.
+func (s *messagesReader) beginCall(b *blockReply, unknown []byte) error {
+	b.call = s.calls
+	s.calls++
+	id := stringOf(b.members["id"])
+	if b.hasUnknown {
+		c := s.choice(0)
+		p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(unknown, `,"id":`...), id))
+		c.parts, c.isSpecial = append(c.parts, p), true
+		if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
+			return err
+		}
+	}
+	return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: stringOf(b.members["name"])}})
 }
 
 // grow takes in a piece of a block, and returns its text.

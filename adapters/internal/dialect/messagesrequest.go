@@ -315,19 +315,27 @@ func (f field) inlineText() llms.ContentPart {
 	case "content":
 		content = source.get("content")
 	}
-	text := content.value.Str
-	if content.value.IsArray() {
-		var texts []string
-		for _, p := range content.blocks(nil) {
-			one, isText := p.(llms.TextContent)
-			if !isText {
-				return nil // an image within a document has no place in a text
-			}
-			texts = append(texts, one.Text)
-		}
-		text = strings.Join(texts, "\n\n")
+	text, isText := content.texts()
+	if !isText {
+		return nil // an image within a document has no place in a text
 	}
 	return llms.TextContent{Text: strings.Join(append(heads, text), "\n\n")}
+}
+
+// texts returns a string, or the texts of blocks that are nothing else.
+func (f field) texts() (text string, isText bool) {
+	if !f.value.IsArray() {
+		return f.value.Str, true
+	}
+	var texts []string
+	for _, p := range f.blocks(nil) {
+		one, isText := p.(llms.TextContent)
+		if !isText {
+			return "", false
+		}
+		texts = append(texts, one.Text)
+	}
+	return strings.Join(texts, "\n\n"), true
 }
 
 func (f field) source(document bool) llms.ContentPart {

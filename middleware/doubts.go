@@ -60,9 +60,14 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	if ownUSD > 0 {
 		d.asked++
 	}
-	if len(result.Attempts) < 2 {
-		return
+	if len(result.Attempts) > 1 {
+		d.compareTools(result)
 	}
+}
+
+// compareTools counts by tool of the answer how often the second model's answer was
+// another than the first's. The lock is held.
+func (d *doubts) compareTools(result *step.Result) {
 	differs := feature.AnswerKey(&result.Attempts[0].Answer) != feature.AnswerKey(&result.Attempts[1].Answer)
 	for _, name := range feature.ToolsOf(result.Answer) {
 		c := d.tools[name]

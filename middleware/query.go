@@ -403,22 +403,29 @@ func features(q *sdk.Query, s *size) map[string]float64 {
 	if s.images > 0 {
 		f[featureImages] = float64(s.images)
 	}
-	turns, failed, repeated, last := 0, 0, 0, 0.0
-	var seen map[sdk.ToolCall]bool
+	turns := 0
 	for i := range q.Messages {
 		if q.Messages[i].Role == sdk.RoleAssistant {
 			turns++
 		}
-		if s.calls == 0 {
-			continue
-		}
-		for j := range q.Messages[i].Parts {
-			p := &q.Messages[i].Parts[j]
+	}
+	f[featureTurn] = float64(turns)
+	f[feature.ToolErrors], f[featureLastToolError], f[feature.RepeatedCalls] = callFeatures(q.Messages, s.calls)
+	return f
+}
+
+// callFeatures counts the results that are errors and the calls that were made before,
+// of a conversation with that many calls; last is 1 when the last result is an error.
+func callFeatures(messages []sdk.Message, calls int) (failed, last, repeated float64) {
+	if calls == 0 {
+		return 0, 0, 0
+	}
+	seen := make(map[sdk.ToolCall]bool, calls)
+	for i := range messages {
+		for j := range messages[i].Parts {
+			p := &messages[i].Parts[j]
 			switch p.Kind {
 			case sdk.PartToolCall:
-				if seen == nil {
-					seen = make(map[sdk.ToolCall]bool, s.calls)
-				}
 				key := sdk.ToolCall{Name: p.ToolCall.Name, Arguments: p.ToolCall.Arguments}
 				if seen[key] {
 					repeated++
@@ -433,6 +440,5 @@ func features(q *sdk.Query, s *size) map[string]float64 {
 			}
 		}
 	}
-	f[featureTurn], f[feature.ToolErrors], f[featureLastToolError], f[feature.RepeatedCalls] = float64(turns), float64(failed), last, float64(repeated)
-	return f
+	return failed, last, repeated
 }

@@ -49,6 +49,12 @@ func (p *Policy) expandCandidates() {
 			}
 		}
 	}
+	p.Models = models
+	p.expandNames(named)
+}
+
+// expandNames puts the candidates of each model in place of its name.
+func (p *Policy) expandNames(named map[string][]string) {
 	expand := func(names *[]string) {
 		if *names == nil {
 			return
@@ -59,7 +65,6 @@ func (p *Policy) expandCandidates() {
 		}
 		*names = all
 	}
-	p.Models = models
 	for i := range p.Estimators {
 		expand(&p.Estimators[i].Models)
 	}

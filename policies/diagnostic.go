@@ -54,21 +54,7 @@ func (d diagnostic) String() string {
 		b.WriteString("\n")
 	}
 	if d.Snippet != "" {
-		number := strconv.Itoa(d.Line)
-		if d.Line == 0 {
-			number = ""
-		}
-		fmt.Fprintf(&b, "  %s | %s\n", number, d.Snippet)
-		if d.Column > 0 {
-			lead := []rune(d.Snippet)
-			lead = lead[:min(d.Column-1, len(lead))]
-			for i, r := range lead {
-				if r != '\t' {
-					lead[i] = ' '
-				}
-			}
-			fmt.Fprintf(&b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), string(lead), strings.Repeat("^", max(1, d.Width)))
-		}
+		d.writeSnippet(&b)
 	}
 	for _, text := range []string{d.Detail, d.Hint} {
 		if text != "" {
@@ -76,6 +62,26 @@ func (d diagnostic) String() string {
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// writeSnippet writes the line that is at fault, and a mark below the place.
+func (d diagnostic) writeSnippet(b *strings.Builder) {
+	number := strconv.Itoa(d.Line)
+	if d.Line == 0 {
+		number = ""
+	}
+	fmt.Fprintf(b, "  %s | %s\n", number, d.Snippet)
+	if d.Column == 0 {
+		return
+	}
+	lead := []rune(d.Snippet)
+	lead = lead[:min(d.Column-1, len(lead))]
+	for i, r := range lead {
+		if r != '\t' {
+			lead[i] = ' '
+		}
+	}
+	fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), string(lead), strings.Repeat("^", max(1, d.Width)))
 }
 
 // Diagnostics is everything that is wrong with a policy. As an error it prints

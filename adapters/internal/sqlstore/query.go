@@ -276,7 +276,20 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	if !f.Until.IsZero() {
 		c.add("day < $", (f.Until.Unix()+86399)/86400)
 	}
-	var dims []string
+	dims, err := columnsOf(by)
+	if err != nil {
+		return nil, err
+	}
+	query := "SELECT " + strings.Join(append(slices.Clone(dims), totals()...), ", ") + " FROM @" + table + c.sql()
+	if len(dims) > 0 {
+		query += " GROUP BY " + strings.Join(dims, ", ") + " ORDER BY " + strings.Join(dims, ", ")
+	}
+	return d.sums(ctx, query, c.args, dims)
+}
+
+// columnsOf returns the columns of the tables of sums that hold the dimensions.
+func columnsOf(by []store.Dimension) ([]string, error) {
+	var columns []string
 	for _, dim := range by {
 		name, ok := map[store.Dimension]string{
 			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
@@ -284,13 +297,9 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 		if !ok {
 			return nil, fmt.Errorf("there are no sums by %q", dim)
 		}
-		dims = append(dims, name)
+		columns = append(columns, name)
 	}
-	query := "SELECT " + strings.Join(append(slices.Clone(dims), totals()...), ", ") + " FROM @" + table + c.sql()
-	if len(dims) > 0 {
-		query += " GROUP BY " + strings.Join(dims, ", ") + " ORDER BY " + strings.Join(dims, ", ")
-	}
-	return d.sums(ctx, query, c.args, dims)
+	return columns, nil
 }
 
 // totals are the sums of the counters; numeric sums of PostgreSQL become whole numbers.

@@ -68,18 +68,9 @@ func (p *comparePage) runs(ctx context.Context) error {
 		p.Runs = append(p.Runs, runs[i].Run)
 	}
 	if p.A == "" || p.B == "" {
-		w, err := p.v.findWays(ctx, runs[:min(len(runs), 20)])
-		if err != nil {
+		if err := p.chooseRuns(ctx, runs); err != nil || p.Empty {
 			return err
 		}
-		if w == nil || w.Best.Name == w.Dearest.Name {
-			p.Sentence, p.Empty = "Choose two runs that had the same queries.", true
-			if len(runs) < 2 {
-				p.Sentence = "There is nothing to compare yet."
-			}
-			return nil
-		}
-		p.A, p.B = w.Dearest.Name, w.Best.Name
 	}
 	pairs, err := p.v.pairSteps(ctx, p.A, p.B)
 	if err != nil {
@@ -90,6 +81,23 @@ func (p *comparePage) runs(ctx context.Context) error {
 		return nil
 	}
 	p.pairs(pairs)
+	return nil
+}
+
+// chooseRuns takes the dearest run and the best one beside it, where there are such.
+func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
+	w, err := p.v.findWays(ctx, runs[:min(len(runs), 20)])
+	if err != nil {
+		return err
+	}
+	if w == nil || w.Best.Name == w.Dearest.Name {
+		p.Sentence, p.Empty = "Choose two runs that had the same queries.", true
+		if len(runs) < 2 {
+			p.Sentence = "There is nothing to compare yet."
+		}
+		return nil
+	}
+	p.A, p.B = w.Dearest.Name, w.Best.Name
 	return nil
 }
 

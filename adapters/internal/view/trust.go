@@ -31,12 +31,7 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 				continue
 			}
 			b := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == d.Run })
-			var call *sdk.Call
-			for k := range t.Calls {
-				if c := &t.Calls[k]; c.Model == d.Run && c.Error == "" {
-					call = c
-				}
-			}
+			call := lastAnswer(t, d.Run)
 			if b < 0 || call == nil {
 				continue
 			}
@@ -46,6 +41,16 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 		}
 	}
 	return list
+}
+
+// lastAnswer returns the model's last call in the step that did not fail, or nil.
+func lastAnswer(t *sdk.Trace, model string) (call *sdk.Call) {
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Model == model && c.Error == "" {
+			call = c
+		}
+	}
+	return call
 }
 
 // bin is a stretch of estimates and what came of them.

@@ -20,15 +20,15 @@ func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
 
 // withGo lets a command of Go read the user's caches, which fit with the user's flags of builds. What it writes to them is gone
 // with the run.
-func withGo(ctx context.Context, spec *jail.Spec) error {
-	if !isGo(spec.Argv) {
+func withGo(ctx context.Context, spec *jail.Spec, argv []string) error {
+	if !isGo(argv) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, spec.Argv[0], "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOFLAGS").Output()
+	out, err := exec.CommandContext(ctx, argv[0], "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOFLAGS").Output()
 	if err != nil {
-		return fmt.Errorf("asking %s for its environment: %w", spec.Argv[0], err)
+		return fmt.Errorf("asking %s for its environment: %w", argv[0], err)
 	}
 	var env goEnv
 	if err := json.Unmarshal(out, &env); err != nil {

@@ -78,7 +78,7 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	spec.Reports = c.Built
 	spec.Limits.Memory, spec.Limits.Processes, spec.Limits.Disk = 0, 0, 0
 	if r.v.containers == nil {
-		if err := withGo(ctx, spec); err != nil {
+		if err := withGo(ctx, spec, c.Build); err != nil {
 			return nil, err
 		}
 	}
@@ -254,6 +254,11 @@ func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
+	if r.v.containers == nil {
+		if err := withGo(ctx, spec, r.v.config.Command); err != nil { // go run
+			return exitState{}, err
+		}
+	}
 	result, err := r.start(ctx, spec)
 	if err != nil {
 		return exitState{}, err

@@ -231,6 +231,19 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A command that compiles reads what was compiled before, as a build does.
+func TestGoRun(t *testing.T) {
+	find(t, "go", "version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["", ""], "outputs": ["7", "7"]}`}), "c.json")
+	config := map[string]any{"cases": cases, "command": []any{"go", "run", "main.go"}, "file": "main.go", "timeout": "10s"}
+	if out, err := exec.Command("go", "build", "fmt").CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v", out, err)
+	}
+	if verdict := judge(t, config, nil, block("package main\n\nimport \"fmt\"\n\nfunc main() { fmt.Println(7) }\n")); verdict.Outcome != sdk.Passed {
+		t.Errorf("the right program is %s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}
+
 // A toolchain that is slow says nothing about a program.
 func TestBuildsOfASlowToolchain(t *testing.T) {
 	find(t, "go", "version")

@@ -306,7 +306,7 @@ func (m *Model) holdSecrets(x *Extra) bool {
 			return true
 		}
 	}
-	for _, p := range append(x.Parts[:len(x.Parts):len(x.Parts)], x.Unknown) {
+	for _, p := range append(slices.Clip(x.Parts), x.Unknown) {
 		if raw, ok := p.(RawPart); ok && m.hasSecrets(raw.Raw) {
 			return true
 		}

@@ -71,7 +71,7 @@ func TestEmbeddings(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if w.Header().Get(gateway.HeaderTraceID) == "" || w.Header().Get("X-Request-Id") == "" {
+	if w.Header().Get(gateway.HeaderTraceID) == "" || w.Header().Get("X-Request-ID") == "" {
 		t.Errorf("headers: %v", w.Header())
 	}
 	if len(traces) != 1 || traces[0].Mode != sdk.ModeEmbeddings || traces[0].CostUSD != 0.001 || len(traces[0].Decisions) != 0 || traces[0].Usage.InputTokens != 10 {

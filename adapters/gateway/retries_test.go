@@ -150,7 +150,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%d calls; first %s, then %s", m.calls.Load(), said, repeated)
 		}
 		if first.Header.Get("Idempotent-Replayed") != "" || again.Header.Get("Idempotent-Replayed") != "true" || again.Header.Get("Content-Type") != first.Header.Get("Content-Type") ||
-			again.Header.Get(gateway.HeaderTraceID) == "" || again.Header.Get("X-Request-Id") == first.Header.Get("X-Request-Id") {
+			again.Header.Get(gateway.HeaderTraceID) == "" || again.Header.Get("X-Request-ID") == first.Header.Get("X-Request-ID") {
 			t.Errorf("first %v, then %v", first.Header, again.Header)
 		}
 		if other, text := postChat(t.Context(), t, g, strings.Replace(body, `"q"`, `"r"`, 1), "Idempotency-Key", "k"); other.StatusCode != http.StatusUnprocessableEntity {

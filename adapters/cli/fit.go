@@ -288,8 +288,7 @@ const enoughLabels = 200
 
 // judgesOf returns the table with the verdicts of the policy's verifiers, and tells the fit
 // which of their error rates the policy says. Where none of them has verdicts beside the
-// truth, the qualities are taken for theirs: at their word, or at the rates by which use takes
-// them where all of them err.
+// truth, the qualities are taken for theirs: at their word, or as evidence where all of them err.
 func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Table {
 	own := *t
 	own.Verdicts = nil
@@ -320,14 +319,15 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 	}
 	for i := range judges {
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
+		if rates := judges[i].StatedRates(); rates != nil {
+			o.Estimate.Judges[judges[i].Name] = *rates
+		}
 	}
 	if slices.ContainsFunc(judges, func(v policies.Verifier) bool { return v.Rates(nil) == nil }) {
 		own.Verified = true
 		return &own
 	}
 	own.Verified = own.Verified || own.Propensity != nil // what was met in use was judged
-	for i := range judges {
-		o.Estimate.Judges[judges[i].Name] = *judges[i].Rates(nil)
-	}
+	o.VerdictsErr = true
 	return &own
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
@@ -37,17 +38,23 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 	}
 }
 
-// A verifier that errs is replayed at the rates by which use takes it, and one taken at its word is not.
+// Verdicts of a verifier that errs are evidence, at the rates that the policy states or else at learned ones,
+// and those of one that is taken at its word are not.
 func TestRatesOfUseGoIntoTheFit(t *testing.T) {
-	for want, verifier := range map[cascade.Rates]policies.Verifier{
-		{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}: {Name: "judge", Plugin: "verifier-judge"},
-		{FalsePass: 0.2, FalseReject: 0.1}:                                         {Name: "judge", Plugin: "verifier-command", FalsePass: 0.2, FalseReject: 0.1},
-		{}:                                                                         {Name: "judge", Plugin: "verifier-tests"},
+	stated := cascade.Rates{FalsePass: 0.2, FalseReject: 0.1}
+	for _, c := range []struct {
+		verifier policies.Verifier
+		rates    map[string]cascade.Rates
+		err      bool
+	}{
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, map[string]cascade.Rates{}, true},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-command", FalsePass: 0.2, FalseReject: 0.1}, map[string]cascade.Rates{"judge": stated}, true},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-tests"}, map[string]cascade.Rates{}, false},
 	} {
 		var o fit.Options
-		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{verifier}}, &outcome.Table{Verified: true}, &o)
-		if got := o.Estimate.Judges["judge"]; got != want || !own.Verified {
-			t.Errorf("%s: rates %+v, want %+v; verified %t", verifier.Plugin, got, want, own.Verified)
+		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{c.verifier}}, &outcome.Table{Verified: true}, &o)
+		if !maps.Equal(o.Estimate.Judges, c.rates) || o.VerdictsErr != c.err || !own.Verified {
+			t.Errorf("%s: rates %+v, verdicts err: %t; verified %t", c.verifier.Plugin, o.Estimate.Judges, o.VerdictsErr, own.Verified)
 		}
 	}
 }

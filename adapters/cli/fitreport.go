@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
@@ -15,7 +16,11 @@ import (
 func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use, saved *benefit) error {
 	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, use: u}
 	if policy != nil {
-		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
+		learned := p.Estimator.Judges
+		if p.Data.Inferred > 0 && p.Data.Truths == 0 {
+			learned = nil // what verdicts tell of themselves checks nothing
+		}
+		result.Unchecked = policy.UncheckedJudges(learned)
 		result.Unbought = unboughtJudges(policy, p)
 	}
 	return s.render(result, func(w *printer) {
@@ -26,7 +31,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		if fault != "" {
 			w.f("%s\n", fault)
 		}
-		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
+		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0)
 		w.warnUnchecked(f.policy, result.Unchecked)
 		for _, judge := range result.Unbought {
 			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
@@ -151,20 +156,32 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 		r := p.Data.Assumed[judge]
 		w.f("judge %s is taken to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, as in use without a profile that knows better: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
 	}
-	if p.Data.Verified && p.Data.Assumed != nil {
-		w.f("THE QUALITIES OF THESE OUTCOMES ARE ITS VERDICTS: those above are what they tell of the truth at such rates\n")
-	}
-	if p.Data.Verified && p.Data.Assumed == nil && p.Data.Labels == "" && mayErr {
-		w.f("VERDICTS ARE TAKEN AT THEIR WORD, and the qualities above are what they say: at the rates that the policy states, or that are usual where a model judges, not so many answers could pass. Learn the rates from outcomes with a column verdict_NAME beside the truth\n")
+	if p.Data.Inferred > 0 {
+		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are what all verdicts on a query tell of the truth at such rates, beside %s whose truth came with the end of a run\n",
+			strings.ToUpper(count(p.Data.Inferred, "answer")), count(p.Data.Truths, "answer"))
 	}
 	reportLadder(w, p.Ladder)
-	c := &p.Calibration
-	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
-		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
-	bins := w.table(column{name: "estimate"}, column{"ex-ante", true}, column{"quality %", true}, column{"post-hoc", true}, column{"quality %", true})
-	for i := range c.Ante.Bins {
-		a, b := c.Ante.Bins[i], c.Post.Bins[i]
-		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b))
+	reportCalibration(w, p.Calibration)
+}
+
+// reportCalibration says how far estimates can be believed, where anything is known to hold them against.
+func reportCalibration(w *printer, c *fit.Calibration) {
+	if c == nil {
+		return
+	}
+	post := fit.Reliability{}
+	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f)", c.Ante.Brier, c.Ante.Reference)
+	columns := []column{{name: "estimate"}, {"ex-ante", true}, {"quality %", true}}
+	if c.Post != nil {
+		post = *c.Post
+		w.f(", post-hoc %.4f (%.4f)", post.Brier, post.Reference)
+		columns = append(columns, column{"post-hoc", true}, column{"quality %", true})
+	}
+	w.f("\n")
+	bins := w.table(columns...)
+	for i, a := range c.Ante.Bins {
+		row := []any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), post.Bins[i].Count, share(post.Bins[i])}
+		bins.row(row[:len(columns)]...)
 	}
 	bins.print()
 }

@@ -13,8 +13,9 @@ import (
 type Calibration struct {
 	// Ante is of the estimates before any model has run.
 	Ante Reliability `json:"ante"`
-	// Post is of each model's estimate after it has run, alone.
-	Post Reliability `json:"post"`
+	// Post is of each model's estimate after it has run, alone; nil where the quality is a verdict,
+	// which the estimate then is as well.
+	Post *Reliability `json:"post,omitempty"`
 }
 
 // Reliability compares estimates with what came.
@@ -62,23 +63,36 @@ func (r *Reliability) finish() {
 	}
 }
 
-// calibrate measures the estimates that a replay gives.
-func calibrate(t *outcome.Table, r *estimate.Replay) Calibration {
-	var c Calibration
+// calibrate measures the estimates that a replay gives. Where qualities are inferred from verdicts
+// they are compared with those alone that came to be known later; it returns nil where there are none.
+func calibrate(t *outcome.Table, r *estimate.Replay, inferred bool) *Calibration {
+	if inferred && t.StepVerdicts == nil {
+		return nil
+	}
+	c := &Calibration{}
+	if !t.Verified {
+		c.Post = &Reliability{}
+	}
 	means := t.MeanQualities()
 	beliefs := make([]cascade.Belief, len(t.Models))
 	for q := range t.Queries {
 		x := r.Start(q)
 		x.Means(nil, beliefs)
-		for m, b := range beliefs {
-			c.Ante.add(b.Mean, t.Quality[q][m], means[m])
+		for m, v := range t.Quality[q] {
+			if !inferred || !math.IsNaN(t.StepVerdicts[q][m]) {
+				c.Ante.add(beliefs[m].Mean, v, means[m])
+			}
 		}
-		for m := range t.Models {
-			x.Means([]int{m}, beliefs)
-			c.Post.add(beliefs[m].Mean, t.Quality[q][m], means[m])
+		for m, v := range t.Quality[q] {
+			if c.Post != nil && (!inferred || !math.IsNaN(t.StepVerdicts[q][m])) {
+				x.Means([]int{m}, beliefs)
+				c.Post.add(beliefs[m].Mean, v, means[m])
+			}
 		}
 	}
 	c.Ante.finish()
-	c.Post.finish()
+	if c.Post != nil {
+		c.Post.finish()
+	}
 	return c
 }

@@ -38,6 +38,10 @@ type Options struct {
 	Models []sdk.Model
 	// Estimate says which estimators.
 	Estimate estimate.Options
+	// VerdictsErr says that the judges in Estimate.JudgeOrder err, and that a table without a
+	// column of their verdicts has these for its qualities: at the rates of Estimate.Judges, or at such as
+	// are learned from the verdicts on all answers to a query and what came to be known later.
+	VerdictsErr bool
 	// Folds is the number of folds; 0 is 5.
 	Folds int
 	// Seed decides folds.
@@ -79,19 +83,25 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var assumed map[string]cascade.Rates
 	hash, verified := t.Hash(), t.Verified
 	if t, err = weighLabels(t, models); err != nil {
 		return nil, err
 	}
+	met := t
 	t, drawn, err := o.fill(t)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.Verdicts) == 0 && len(o.Estimate.Judges) > 0 && canBe(t, o.Estimate) {
-		assumed = o.Estimate.Judges
-		if t, err = asEvidence(t, o.Estimate); err != nil {
-			return nil, err
+	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels}
+	isAssumed := false
+	if len(t.Verdicts) == 0 && o.VerdictsErr {
+		if t.Verified {
+			data.Truths, data.Inferred = countTruths(met)
+		}
+		var learned bool
+		t, learned = readVerdicts(met, t, &o.Estimate)
+		if isAssumed = !learned; isAssumed {
+			data.Assumed = o.Estimate.Judges
 		}
 	}
 	complete := t.Complete()
@@ -114,10 +124,10 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	var calibration Calibration
+	var calibration *Calibration
 	var aside sync.WaitGroup
 	defer aside.Wait()
-	aside.Go(func() { calibration = calibrate(complete, held) })
+	aside.Go(func() { calibration = calibrate(complete, held, data.Inferred > 0) })
 	o.Progress("replaying " + o.Strategy + " at every lambda")
 	list, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
@@ -132,15 +142,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Profile{
-		Version: version,
-		Data: Data{
-			SHA256: hash, Queries: len(t.Queries), Complete: len(complete.Queries),
-			Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels, Assumed: assumed,
-			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
-		},
-		Models: models, Estimator: estimator,
-	}
+	data.Queries, data.Complete = len(t.Queries), len(complete.Queries)
+	data.Groups = slices.Compact(slices.Sorted(slices.Values(t.Groups)))
+	p := &Profile{Version: version, Data: data, Models: models, Estimator: estimator}
 	chosen := chooseBest(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
@@ -177,7 +181,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	aside.Wait()
 	p.Calibration = calibration
-	if assumed != nil {
+	if isAssumed {
 		p.Estimator.Judges = nil // nothing was learned of them: use goes by the policy's, as this fit did
 	}
 	return p, nil

@@ -81,6 +81,12 @@ func fittedPoints(t *testing.T, train, test *outcome.Table, kind, name string, s
 	if err != nil {
 		t.Fatal(err)
 	}
+	return curvePoints(t, profile, test, startValues(name, train, 40))
+}
+
+// curvePoints is what a profile's strategy does on outcomes at each of the values.
+func curvePoints(t *testing.T, profile *Profile, test *outcome.Table, values []float64) []Point {
+	t.Helper()
 	r, err := profile.Estimator.On(test)
 	if err != nil {
 		t.Fatal(err)
@@ -89,11 +95,10 @@ func fittedPoints(t *testing.T, train, test *outcome.Table, kind, name string, s
 	for _, model := range profile.Strategy.Order {
 		params.Order = append(params.Order, test.Index(model))
 	}
-	base, err := cascade.New(name, params)
+	base, err := cascade.New(profile.Strategy.Name, params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := startValues(name, train, 40)
 	var strategies []cascade.Strategy
 	for _, v := range values {
 		s, err := base.(cascade.Tunable).Tune([]float64{v}, 1)

@@ -33,9 +33,10 @@ type Profile struct {
 	// Ladder is nil where no judge errs.
 	Ladder *Ladder `json:"ladder,omitempty"`
 	// FloorPromise is nil without a floor, and Served without a share of wrong answers to hold.
-	Kept        *FloorPromise  `json:"kept,omitempty"`
-	Served      *ServedPromise `json:"served,omitempty"`
-	Calibration Calibration    `json:"calibration"`
+	Kept   *FloorPromise  `json:"kept,omitempty"`
+	Served *ServedPromise `json:"served,omitempty"`
+	// Calibration is nil where nothing is known of the truth but what verdicts that err tell.
+	Calibration *Calibration `json:"calibration,omitempty"`
 	// Offset is how far estimates were off on the strategy's own steps; see [Assess].
 	Usual     []Offset            `json:"usual,omitempty"`
 	Curve     []Point             `json:"curve"`
@@ -61,6 +62,10 @@ type Data struct {
 	Labels string `json:"labels,omitempty"`
 	// Assumed is how often judges were taken to err of whose errors the outcomes show nothing.
 	Assumed map[string]cascade.Rates `json:"assumed_rates,omitempty"`
+	// Inferred is how many qualities are what verdicts that err tell of the truth, and Truths of how
+	// many answers beside them it came to be known later.
+	Inferred int `json:"inferred,omitempty"`
+	Truths   int `json:"truths,omitempty"`
 }
 
 // Model is a candidate of the profile; Price is nil when it was not known.

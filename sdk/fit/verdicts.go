@@ -10,124 +10,76 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// verdictRounds is how often qualities that are verdicts are estimated anew.
-const verdictRounds = 6
-
-// ratesOf returns how often the judges err together.
-func ratesOf(o estimate.Options) (rates cascade.Rates) {
-	for _, judge := range o.JudgeOrder {
-		rates = rates.And(o.Judges[judge])
+// readVerdicts returns a table without verdicts as use will take those of judges that err, and
+// completes the options with the rates; it reports whether these were learned. Of a table that is not
+// verified the judges say what the qualities are. The qualities of a verified one are verdicts and
+// not the truth but for [outcome.Table.StepVerdicts], and what all that is known of a query tells of the truth
+// takes their place. Rates that are not given are learned from the outcomes that were met, if there
+// is one judge: of several only what they said together is recorded.
+func readVerdicts(met, t *outcome.Table, o *estimate.Options) (read *outcome.Table, learned bool) {
+	judges, together := map[string]cascade.Rates{}, cascade.Rates{FalsePass: 1}
+	for _, name := range o.JudgeOrder {
+		rates, known := o.Judges[name]
+		if !known {
+			rates = cascade.LearnRates(0, 0, 0, 0)
+		}
+		judges[name], together = rates, together.And(rates)
+		learned = !known && t.Verified && len(o.JudgeOrder) == 1
 	}
-	return rates
+	own, verdicts := *t, t.Quality
+	if t.Verified {
+		known := &together
+		if learned {
+			known = nil
+		}
+		model := fitVerdicts(met, known)
+		own.Quality, verdicts = model.posteriors(t)
+		if learned {
+			judges[o.JudgeOrder[0]] = model.rates
+		}
+	}
+	own.Verified, own.Verdicts, o.Judges = false, map[string][][]float64{}, judges
+	for name := range judges {
+		own.Verdicts[name] = verdicts
+	}
+	return &own, learned
 }
 
-// canBe reports whether judges that err at such rates can have passed what they did: not where
-// they passed more of a model's answers than if all were right. Verdicts tell nothing of the
-// truth at rates that cannot be.
-func canBe(t *outcome.Table, o estimate.Options) bool {
-	most := 1 - ratesOf(o).FalseReject
-	return !t.Verified || !slices.ContainsFunc(passShares(t), func(share float64) bool { return share > most })
-}
-
-// passShares returns the share of each model's answers that verdicts passed, whatever they are sure of.
-func passShares(t *outcome.Table) []float64 {
-	own := *t
-	own.Quality = make([][]float64, len(t.Quality))
-	for q, row := range t.Quality {
-		own.Quality[q] = slices.Clone(row)
-		for m, verdict := range row {
-			if !math.IsNaN(verdict) {
-				own.Quality[q][m] = 0
-				if verdict >= 0.5 {
-					own.Quality[q][m] = 1
-				}
+// countTruths returns how many answers of a table whose qualities are verdicts have one that is
+// known otherwise, and how many have none.
+func countTruths(t *outcome.Table) (truths, verdicts int) {
+	for _, answers := range judgedAnswers(t) {
+		for _, a := range answers {
+			if math.IsNaN(a.truth) {
+				verdicts++
+			} else {
+				truths++
 			}
 		}
 	}
-	return own.MeanQualities()
-}
-
-// asEvidence returns a table without verdicts as use will take what judges say that err at known
-// rates: their verdicts are as the qualities have it. Those of a verified table are verdicts and
-// not the truth, and what these tell of it takes their place: what a quality estimator believes
-// of each answer given all verdicts on its query, fitted to such beliefs in turn (expectation
-// maximisation). It begins with the share of right answers by which a model passes as often as
-// it does.
-func asEvidence(t *outcome.Table, o estimate.Options) (*outcome.Table, error) {
-	own := *t
-	own.Verified, own.Verdicts = false, map[string][][]float64{}
-	for _, judge := range o.JudgeOrder {
-		own.Verdicts[judge] = t.Quality
-	}
-	if !t.Verified {
-		return &own, nil
-	}
-	own.Quality = make([][]float64, len(t.Quality))
-	rates, shares := ratesOf(o), passShares(t)
-	for q, row := range t.Quality {
-		own.Quality[q] = slices.Clone(row)
-		for m, verdict := range row {
-			if !math.IsNaN(verdict) {
-				right := clampShare((shares[m] - rates.FalsePass) / (1 - rates.FalsePass - rates.FalseReject))
-				own.Quality[q][m] = posterior(rates, right, verdict)
-			}
-		}
-	}
-	for range verdictRounds {
-		fitted, err := estimate.Fit(&own, o)
-		if err != nil {
-			return nil, err
-		}
-		if own.Quality, err = posteriors(fitted, &own); err != nil {
-			return nil, err
-		}
-	}
-	return &own, nil
-}
-
-func posterior(r cascade.Rates, prior, verdict float64) float64 {
-	right, wrong := r.Likelihoods(verdict >= 0.5)
-	return cascade.Posterior(prior, right, wrong)
-}
-
-// posteriors returns what an estimator believes of every answer of a table that has a verdict,
-// given all verdicts on its query.
-func posteriors(e *estimate.Estimator, t *outcome.Table) ([][]float64, error) {
-	replay, err := e.On(t)
-	if err != nil {
-		return nil, err
-	}
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
-	quality := make([][]float64, len(t.Quality))
-	for q, row := range t.Quality {
-		var ran []int
-		for m, v := range row {
-			if !math.IsNaN(v) {
-				ran = append(ran, m)
-			}
-		}
-		replay.Start(q).Believe(ran, beliefs, costs)
-		quality[q] = slices.Clone(row)
-		for _, m := range ran {
-			quality[q][m] = beliefs[m].Mean
-		}
-	}
-	return quality, nil
+	return truths, verdicts
 }
 
 // withVerdictCosts returns a table whose costs are those of the answers with the verdicts on them,
-// as far as these are recorded.
+// as far as these are recorded: an answer without one has the mean of its model.
 func withVerdictCosts(t *outcome.Table, judges []string) *outcome.Table {
-	own := *t
+	prices := [][][]float64{t.VerdictsUSD}
 	for _, judge := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(judges, t.Judges())))) {
-		prices := t.Signals[judge+sdk.SignalCostUSD]
-		if prices == nil {
+		prices = append(prices, t.Signals[judge+sdk.SignalCostUSD])
+	}
+	own := *t
+	for _, matrix := range prices {
+		if matrix == nil {
 			continue
 		}
+		means := (&outcome.Table{Models: t.Models, CostUSD: matrix}).MeanCosts()
 		costs := make([][]float64, len(own.CostUSD))
 		for q, row := range own.CostUSD {
 			costs[q] = slices.Clone(row)
-			for m, usd := range prices[q] {
+			for m, usd := range matrix[q] {
+				if math.IsNaN(usd) {
+					usd = means[m]
+				}
 				if usd > 0 {
 					costs[q][m] += usd
 				}

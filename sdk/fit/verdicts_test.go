@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -28,28 +29,20 @@ func judged(n int, seed uint64) *outcome.Table {
 		}
 		t.Queries, t.Quality, t.CostUSD = append(t.Queries, fmt.Sprint(q)), append(t.Quality, quality), append(t.CostUSD, cost)
 	}
-	t.Verdicts["judge"] = drawVerdicts(t, "independent", seed)
+	t.Verdicts["judge"] = drawVerdictsAt(t, cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}, seed)
 	return t
 }
 
-// A fit to what a judge that errs said, and to nothing else, replays it as use does: as evidence,
-// at the rates that use goes by. It meets its budget there, and says how good answers are
-// rather than how many pass.
-func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
-	table := judged(1200, 5)
-	train, test := table.Split(0.5, 1)
-	verdicts := *train
-	verdicts.Quality, verdicts.Verdicts, verdicts.Verified = train.Verdicts["judge"], nil, true
-	rates := map[string]cascade.Rates{"judge": {FalsePass: 0.15, FalseReject: 0.05}}
-	const budget = 0.006
-	p, err := Fit(t.Context(), &verdicts, Options{BudgetUSD: budget, Estimate: estimate.Options{Judges: rates, JudgeOrder: []string{"judge"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Estimator.Judges != nil || len(p.Data.Assumed) != 1 {
-		t.Errorf("rates that were assumed pass for learned ones: %v, assumed %v", p.Estimator.Judges, p.Data.Assumed)
-	}
-	p.Estimator.Judges = rates
+// verdictsOf returns a table of which nothing is known but what its judge said.
+func verdictsOf(t *outcome.Table) *outcome.Table {
+	own := *t
+	own.Quality, own.Verdicts, own.Verified = t.Verdicts["judge"], nil, true
+	return &own
+}
+
+// playOn returns what a profile comes to on outcomes with the truth.
+func playOn(t *testing.T, p *Profile, test *outcome.Table) Point {
+	t.Helper()
 	replay, err := p.Estimator.On(test)
 	if err != nil {
 		t.Fatal(err)
@@ -62,64 +55,146 @@ func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	point := used[0].point(0)
-	if math.Abs(point.CostUSD/budget-1) > 0.2 {
-		t.Errorf("for a budget of %v a query costs %v in use", budget, point.CostUSD)
-	}
-	if math.Abs(p.Expected.Quality-point.Quality) > 0.04 {
-		t.Errorf("a quality of %v is expected, and %v comes", p.Expected.Quality, point.Quality)
-	}
+	return used[0].point(0)
 }
 
-// What verdicts cost that are asked of every answer is part of the budget, where it is recorded.
-func TestVerdictsArePaidFromTheBudget(t *testing.T) {
-	table := judged(400, 6)
-	prices := make([][]float64, len(table.Queries))
-	for q := range prices {
-		prices[q] = []float64{0.002, 0.002, 0.002, 0.002}
-	}
-	table.Signals = map[string][][]float64{"judge_cost_usd": prices}
+// A fit to what a judge that errs said, and to nothing else, replays it as use does: as evidence,
+// at the rates that the policy states or at those that the verdicts tell. It meets its budget there,
+// says how good answers are rather than how many pass, and compares no estimate with itself.
+func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
+	table := judged(1200, 5)
+	train, test := table.Split(0.5, 1)
 	const budget = 0.006
-	p, err := Fit(t.Context(), table, Options{BudgetUSD: budget})
-	if err != nil {
-		t.Fatal(err)
-	}
-	replay, err := p.Estimator.On(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	strategy, err := p.NewStrategy(table.Models)
-	if err != nil {
-		t.Fatal(err)
-	}
-	used, err := newStage(table, replay).play(t.Context(), []cascade.Strategy{strategy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answers := used[0].point(0)
-	if whole := answers.CostUSD + 0.002*answers.Steps; math.Abs(whole/budget-1) > 0.1 {
-		t.Errorf("for a budget of %v a query costs %v with its verdicts, %v without", budget, whole, answers.CostUSD)
+	for _, stated := range []map[string]cascade.Rates{{"judge": {FalsePass: 0.1, FalseReject: 0.1}}, nil} {
+		p, err := Fit(t.Context(), verdictsOf(train), Options{BudgetUSD: budget, VerdictsErr: true, Estimate: estimate.Options{Judges: stated, JudgeOrder: []string{"judge"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stated != nil && (p.Estimator.Judges != nil || len(p.Data.Assumed) != 1) || stated == nil && (p.Estimator.Judges == nil || p.Data.Assumed != nil) {
+			t.Errorf("stated %v: learned %v, assumed %v", stated, p.Estimator.Judges, p.Data.Assumed)
+		}
+		if p.Data.Inferred != 2400 || p.Data.Truths != 0 || p.Calibration != nil {
+			t.Errorf("%d qualities are inferred, %d known; calibration %v", p.Data.Inferred, p.Data.Truths, p.Calibration)
+		}
+		if stated != nil {
+			p.Estimator.Judges = stated
+		}
+		point := playOn(t, p, test)
+		if math.Abs(point.CostUSD/budget-1) > 0.2 {
+			t.Errorf("for a budget of %v a query costs %v in use", budget, point.CostUSD)
+		}
+		if off := math.Abs(p.Expected.Quality - point.Quality); off > 0.1 || stated != nil && off > 0.03 {
+			t.Errorf("a quality of %v is expected, and %v comes", p.Expected.Quality, point.Quality)
+		}
 	}
 }
 
-// A judge that passes more than if all answers were right does not err as it is taken to: its
-// verdicts tell nothing of the truth at such rates, and are taken at their word.
-func TestVerdictsThatRatesDoNotAllow(t *testing.T) {
+// Rates are learned from verdicts on several models' answers to one query: answers are right together, and
+// errors are not. Truth that comes later, of some answers that a judge passed, tells more.
+func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
+	for _, want := range []cascade.Rates{{FalsePass: 0.02, FalseReject: 0.02}, {FalsePass: 0.1, FalseReject: 0.1}, {FalsePass: 0.3, FalseReject: 0.15}} {
+		table := judged(1500, 8)
+		table.Verdicts["judge"] = drawVerdictsAt(table, want, 8)
+		off := func(t *outcome.Table) float64 {
+			r := fitVerdicts(t, nil).rates
+			return math.Abs(r.FalsePass-want.FalsePass) + math.Abs(r.FalseReject-want.FalseReject)
+		}
+		alone, later := verdictsOf(table), verdictsOf(table)
+		later.Quality = nil
+		for q, row := range table.Quality {
+			verdicts := slices.Repeat([]float64{math.NaN()}, len(row))
+			quality := slices.Clone(alone.Quality[q])
+			if m := slices.Index(quality, 1); m >= 0 && q%4 == 0 {
+				verdicts[m], quality[m] = quality[m], row[m] // the first that passes is returned, and the run ends
+			}
+			later.Quality, later.StepVerdicts = append(later.Quality, quality), append(later.StepVerdicts, verdicts)
+		}
+		usual := math.Abs(cascade.PriorFalsePass-want.FalsePass) + math.Abs(cascade.PriorFalseReject-want.FalseReject)
+		a, b := off(alone), off(later)
+		t.Logf("%+v: learned rates are off by %.3f, with the truth of some answers %.3f, usual ones %.3f", want, a, b, usual)
+		if a > 0.7*usual || b > a {
+			t.Errorf("%+v: off by %v, with truth %v, usual rates %v", want, a, b, usual)
+		}
+	}
+}
+
+// What verdicts cost that are asked of every answer is part of the budget, where it is recorded: judge by
+// judge, or in traces as a whole and of a part of the answers.
+func TestVerdictsArePaidFromTheBudget(t *testing.T) {
+	for _, inTraces := range []bool{false, true} {
+		table := judged(400, 6)
+		prices := make([][]float64, len(table.Queries))
+		for q := range prices {
+			prices[q] = []float64{0.002, 0.002, 0.002, 0.002}
+			if inTraces && q%2 == 0 {
+				prices[q] = slices.Repeat([]float64{math.NaN()}, 4)
+			}
+		}
+		if inTraces {
+			table.VerdictsUSD = prices
+		} else {
+			table.Signals = map[string][][]float64{"judge_cost_usd": prices}
+		}
+		const budget = 0.006
+		p, err := Fit(t.Context(), table, Options{BudgetUSD: budget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := playOn(t, p, table)
+		if whole := answers.CostUSD + 0.002*answers.Steps; math.Abs(whole/budget-1) > 0.1 {
+			t.Errorf("for a budget of %v a query costs %v with its verdicts, %v without", budget, whole, answers.CostUSD)
+		}
+	}
+}
+
+// A judge that passes more than if all answers were right does not err at the usual rates: what
+// is learned of it allows that, and the cheapest model is asked first, whose answers pass as often.
+func TestAJudgeThatPassesNearlyEverything(t *testing.T) {
 	table := judged(400, 7)
-	table.Verdicts, table.Verified = nil, true
 	for q, row := range table.Quality {
 		for m := range row {
-			row[m] = 1
+			table.Verdicts["judge"][q][m] = 1
 			if (q+m)%40 == 0 {
-				row[m] = 0
+				table.Verdicts["judge"][q][m] = 0
 			}
 		}
 	}
-	p, err := Fit(t.Context(), table, Options{BudgetUSD: 0.006, Estimate: estimate.Options{Judges: map[string]cascade.Rates{"judge": {FalsePass: 0.15, FalseReject: 0.05}}, JudgeOrder: []string{"judge"}}})
+	p, err := Fit(t.Context(), verdictsOf(table), Options{BudgetUSD: 0.006, VerdictsErr: true, Estimate: estimate.Options{JudgeOrder: []string{"judge"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Data.Assumed != nil || p.Expected.Quality < 0.97 {
-		t.Errorf("rates that were assumed: %v; quality %v", p.Data.Assumed, p.Expected.Quality)
+	if p.Expected.Quality < 0.97 || p.Expected.CostUSD > 0.002 {
+		t.Errorf("quality %v for %v, rates %v", p.Expected.Quality, p.Expected.CostUSD, p.Estimator.Judges)
+	}
+}
+
+// Estimates are held against what came to be known later, and against nothing that follows from them.
+func TestCalibrationIsByTheTruthAlone(t *testing.T) {
+	table := judged(300, 9)
+	verdicts := verdictsOf(table)
+	verdicts.StepVerdicts = nil
+	quality := verdicts.Quality
+	verdicts.Quality = nil
+	for q, row := range quality {
+		said, own := slices.Repeat([]float64{math.NaN()}, len(row)), slices.Clone(row)
+		if q%3 == 0 {
+			said, own = row, table.Quality[q]
+		}
+		verdicts.StepVerdicts, verdicts.Quality = append(verdicts.StepVerdicts, said), append(verdicts.Quality, own)
+	}
+	p, err := Fit(t.Context(), verdicts, Options{VerdictsErr: true, Estimate: estimate.Options{JudgeOrder: []string{"judge"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, b := range p.Calibration.Post.Bins {
+		n += b.Count
+	}
+	if n != 400 || p.Data.Truths != 400 || !(p.Calibration.Post.Brier > 0.02) {
+		t.Errorf("%d estimates are held against %d truths: Brier score %v", n, p.Data.Truths, p.Calibration.Post.Brier)
+	}
+	table.Verdicts, table.Verified = nil, true
+	if p, err = Fit(t.Context(), table, Options{}); err != nil || p.Calibration == nil || p.Calibration.Post != nil {
+		t.Errorf("%v: verdicts are held against themselves", err)
 	}
 }

@@ -16,9 +16,11 @@ const (
 	colModel   = "model"
 	colQuality = "quality"
 	colCost    = "cost_usd"
-	colInput   = "input_tokens"
-	colOutput  = "output_tokens"
-	colLatency = "latency_seconds"
+	// colVerdictsUSD is what the verdicts on an answer cost, whoever judged it.
+	colVerdictsUSD = "verdicts_cost_usd"
+	colInput       = "input_tokens"
+	colOutput      = "output_tokens"
+	colLatency     = "latency_seconds"
 	// colTroubles is of the query's run before it, and stands beside each model alike.
 	colTroubles = "tool_troubles"
 	colAnswer   = "answer"
@@ -71,6 +73,8 @@ type builder struct {
 	// pinned are the calls of steps that had no other candidate.
 	pinned map[place]bool
 	runs   map[string]*run
+	// stepVerdicts is the table's, nil where no verdict stands beside what runs came to.
+	stepVerdicts [][]float64
 	// rejected are the answers in which a free check found a fault: they are wrong, but no others are right.
 	rejected map[place]bool
 }
@@ -279,7 +283,7 @@ func check(column string, v float64) error {
 		if !(v >= 0 && v <= 1) {
 			return fmt.Errorf("%v is not in [0, 1]", v)
 		}
-	case colCost, colInput, colOutput, colLatency, colTroubles:
+	case colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles:
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%v is not a finite number of at least 0", v)
 		}
@@ -345,15 +349,16 @@ func (b *builder) table(file string) (*Table, error) {
 	if reference != "" {
 		labels = "agreement with " + reference
 	}
-	if b.creditRuns() && !b.verified {
+	if b.creditRuns(reference == "") && !b.verified {
 		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
 	b.failRejected()
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
-		Quality: matrix(colQuality), CostUSD: matrix(colCost),
+		Quality: matrix(colQuality), CostUSD: matrix(colCost), VerdictsUSD: matrix(colVerdictsUSD),
 		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency), ToolTroubles: matrix(colTroubles),
 		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
+		StepVerdicts: b.stepVerdicts,
 	}
 	b.propensities(t.Propensity)
 	if t.Quality == nil {
@@ -390,7 +395,7 @@ func (b *builder) table(file string) (*Table, error) {
 // isColumn reports whether a column has a meaning of its own.
 func isColumn(column string) bool {
 	switch column {
-	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency, colTroubles,
+	case colQuery, colGroup, colModel, colQuality, colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles,
 		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity, colSample:
 		return true
 	}

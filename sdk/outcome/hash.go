@@ -31,11 +31,10 @@ func (t *Table) Hash() string {
 		texts(h, []string{colVerdict + judge})
 		numbers(h, t.Verdicts[judge])
 	}
-	if t.Propensity != nil {
-		numbers(h, t.Propensity)
-	}
-	if t.ToolTroubles != nil {
-		numbers(h, t.ToolTroubles)
+	for _, m := range [][][]float64{t.Propensity, t.ToolTroubles, t.StepVerdicts, t.VerdictsUSD} {
+		if m != nil {
+			numbers(h, m)
+		}
 	}
 	if t.Verified {
 		count(h, 1)

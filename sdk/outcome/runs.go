@@ -34,10 +34,11 @@ func (b *builder) run(t *sdk.Trace) *run {
 // failed, one step was wrong, and those share the blame equally whose answer a verifier
 // rejected; where there are none, those of whose answer another model's differs; and else
 // all. Of its other steps, one that nobody else answered is unknown. Another model's answer to a step is as good as the one that was returned where it
-// says the same; else it is wrong in a run that passed, and unknown in one that failed. What
-// several runs returned in the same step each has its own run's share.
-// Where a step has labels of another kind, these take their place.
-func (b *builder) creditRuns() bool {
+// says the same; else a verdict on it stands, and where there is none it is wrong in a run that passed, and
+// unknown in one that failed. What several runs returned in the same step each has its own run's share.
+// These take the place of labels of another kind, and of verdicts, which the table then has as
+// StepVerdicts.
+func (b *builder) creditRuns(areVerdicts bool) bool {
 	returned := map[place]float64{}
 	passed := map[int]bool{} // by query: a run that passed took an answer to it
 	for _, r := range b.runs {
@@ -59,38 +60,56 @@ func (b *builder) creditRuns() bool {
 	if len(returned) == 0 {
 		return false
 	}
-	matrix := b.numbers[colQuality]
+	var verdicts [][]float64
+	if areVerdicts {
+		verdicts = b.numbers[colQuality]
+	}
+	credited := map[int]bool{}
 	for p := range returned {
-		for len(matrix) <= p.query {
-			matrix = append(matrix, nil)
-		}
-		row := grow(matrix[p.query], len(b.names)-1, math.NaN())
-		for m, answer := range b.answers[p.query] {
-			if own, ok := returned[place{p.query, m}]; ok {
-				row[m] = own
-			} else if answer != "" {
-				row[m] = b.quality(p.query, answer, returned, passed[p.query])
+		credited[p.query] = true
+	}
+	quality := make([][]float64, len(b.queryIDs))
+	for q := range quality {
+		row, said := make([]float64, len(b.names)), make([]float64, len(b.names))
+		for m := range row {
+			p := place{q, m}
+			row[m], said[m] = cellAt(b.numbers[colQuality], p, math.NaN()), math.NaN()
+			verdict := cellAt(verdicts, p, math.NaN())
+			credit, isKnown := b.credit(p, returned)
+			switch {
+			case !credited[q] || !isKnown && (!math.IsNaN(verdict) || cellAt(b.answers, p, "") == ""):
+				continue
+			case !isKnown && passed[q]:
+				credit = 0
+			}
+			row[m] = credit
+			if said[m] = verdict; math.IsNaN(verdict) && !math.IsNaN(credit) {
+				said[m] = 0.5
 			}
 		}
-		row[p.model] = returned[p]
-		matrix[p.query] = row
+		quality[q] = row
+		if verdicts != nil {
+			b.stepVerdicts = append(b.stepVerdicts, said)
+		}
 	}
-	b.numbers[colQuality] = matrix
+	b.numbers[colQuality] = quality
 	return true
 }
 
-// quality is that of an answer that no run returned.
-func (b *builder) quality(query int, answer string, returned map[place]float64, passed bool) float64 {
-	same := math.NaN()
-	for m, other := range b.answers[query] {
-		if v, ok := returned[place{query, m}]; ok && other == answer && !(v <= same) {
-			same = v
+// credit is that of an answer which a run returned, or another model's run in the same words; it is
+// not known of others.
+func (b *builder) credit(p place, returned map[place]float64) (credit float64, isKnown bool) {
+	if own, ok := returned[p]; ok {
+		return own, true
+	}
+	credit = math.NaN()
+	answer := cellAt(b.answers, p, "")
+	for m, other := range b.answers[p.query] {
+		if v, ok := returned[place{p.query, m}]; ok && answer != "" && other == answer && !(v <= credit) {
+			credit, isKnown = v, true
 		}
 	}
-	if math.IsNaN(same) && passed {
-		return 0
-	}
-	return same
+	return credit, isKnown
 }
 
 // answersTo returns how many models have answered a query.

@@ -86,3 +86,33 @@ func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 		t.Errorf("%v, labels %q", err, fmt.Sprint(table.Labels))
 	}
 }
+
+// What a step's judge said stands beside how the run ended, on which it was wrong or right; a verdict on an
+// answer that no run returned stands. What verdicts cost is in the table, judged or not.
+func TestVerdictsOfStepsStandBesideThoseOnRuns(t *testing.T) {
+	step := func(id, run string, small, large sdk.Outcome) *sdk.Trace {
+		return &sdk.Trace{ID: id, Run: run, Chosen: "large", Calls: []sdk.Call{
+			{Model: "small", Answer: "x", CostUSD: 0.001, Verdict: &sdk.Verdict{Verifier: "judge", Outcome: small, CostUSD: 0.002}},
+			{Model: "large", Answer: "y", CostUSD: 0.01, Verdict: &sdk.Verdict{Verifier: "judge", Outcome: large, CostUSD: 0.003}},
+		}}
+	}
+	table, err := outcome.OfTraces([]*sdk.Trace{
+		step("a", "good", sdk.Failed, sdk.Passed), step("b", "bad", sdk.Failed, sdk.Passed), step("c", "mute", sdk.Failed, sdk.Inconclusive), step("d", "open", sdk.Failed, sdk.Passed),
+		{ID: "1", Run: "good", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}},
+		{ID: "2", Run: "bad", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Failed}},
+		{ID: "3", Run: "mute", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := math.NaN()
+	for name, c := range map[string]struct{ got, want [][]float64 }{
+		"quality":      {table.Quality, [][]float64{{0, 1}, {0, 0}, {0, 1}, {0, 1}}},
+		"StepVerdicts": {table.StepVerdicts, [][]float64{{nan, 1}, {nan, 1}, {nan, 0.5}, {nan, nan}}},
+		"VerdictsUSD":  {table.VerdictsUSD, [][]float64{{0.002, 0.003}, {0.002, 0.003}, {0.002, 0.003}, {0.002, 0.003}}},
+	} {
+		if fmt.Sprint(c.got) != fmt.Sprint(c.want) {
+			t.Errorf("%s is %v, want %v", name, c.got, c.want)
+		}
+	}
+}

@@ -20,6 +20,9 @@ type Table struct {
 
 	// Quality is in [0, 1], CostUSD the price of the call.
 	Quality, CostUSD [][]float64
+	// VerdictsUSD is what the verdicts on the answer cost, whoever judged it, where that is not
+	// told judge by judge (signals called JUDGE_cost_usd).
+	VerdictsUSD [][]float64
 	// InputTokens and OutputTokens are what the call was billed for.
 	InputTokens, OutputTokens [][]float64
 	// ToolTroubles are how many results of tools in the query's run so far looked failed, or calls were
@@ -37,6 +40,10 @@ type Table struct {
 	// asked before it had shown: of outcomes met in use, in which chance has a part. Nil
 	// where everything was asked.
 	Propensity [][]float64
+	// StepVerdicts are what the judges of a step said of an answer whose Quality came to be known
+	// later, by how its run ended: 1 is a pass, 0 a fail, a half nothing. Elsewhere it is NaN, and the Quality of a
+	// Verified table is such a verdict itself. Nil where nothing came later.
+	StepVerdicts [][]float64
 	// Signals are further numbers seen once a model has run, by name.
 	Signals map[string][][]float64
 	// Verdicts are what judges said of the answers that will be there when the models are
@@ -189,10 +196,11 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 	}
 	d := &Table{
 		Models: models, Queries: column(t.Queries),
-		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
+		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD), VerdictsUSD: matrix(t.VerdictsUSD),
 		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens), ToolTroubles: matrix(t.ToolTroubles),
 		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
-		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
+		StepVerdicts: matrix(t.StepVerdicts),
+		Verified:     t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}
 	if t.Groups != nil {
 		d.Groups = column(t.Groups)

@@ -135,6 +135,9 @@ func (c *cell) addCall(call *sdk.Call) {
 			c.numbers[name] = v
 		}
 	}
+	if v := call.Verdict; v != nil && v.CostUSD > 0 {
+		c.numbers[colVerdictsUSD] = v.CostUSD
+	}
 	quality, judged := call.Verdict.Quality()
 	c.isRejected = judged && sdk.IsCheck(call.Verdict.Verifier)
 	if judged && !c.isRejected {

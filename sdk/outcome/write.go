@@ -25,7 +25,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 		{colLatency, t.LatencySeconds},
 		{colAnte, t.Ante},
 		{colPost, t.Post},
-		{colPropensity, t.Propensity},
+		{colPropensity, t.Propensity}, {colVerdictsUSD, t.VerdictsUSD},
 	}, func(c column) bool { return c.matrix == nil })
 	for _, name := range t.SignalNames() {
 		columns = append(columns, column{name, t.Signals[name]})

@@ -243,14 +243,17 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 	if _, has := fields[colQuality]; !has {
 		return nil, &fault{colQuality, errors.New("missing")}
 	}
-	c.addTruth(fields[colJudged])
+	c.addVerdict(fields[colJudged])
 	return c, nil
 }
 
-// addTruth makes the truth beside a verdict the quality, and the verdict that of a judge
-// which may err.
-func (c *cell) addTruth(verdict any) {
+// addVerdict takes in what the verdict on an answer cost, and makes the truth beside it the quality
+// and the verdict that of a judge which may err.
+func (c *cell) addVerdict(verdict any) {
 	v, _ := verdict.(map[string]any)
+	if usd, ok := v["cost_usd"].(float64); ok {
+		c.numbers[colVerdictsUSD] = usd
+	}
 	truth, known := c.numbers[colTruth]
 	judge, _ := v["verifier"].(string)
 	if !known || judge == "" {

@@ -110,10 +110,10 @@ func TestJSONLinesEqualCSV(t *testing.T) {
 
 // What a collection says of its judge is one that errs, beside the truth.
 func TestTruthBesideAVerdict(t *testing.T) {
-	table := read(t, `{"query_id":"q1","model":"a","quality":0.95,"truth":0,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95}}
+	table := read(t, `{"query_id":"q1","model":"a","quality":0.95,"truth":0,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95,"cost_usd":0.01}}
 {"query_id":"q1","model":"b","quality":0.95,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95}}
 {"query_id":"q2","model":"a","quality":0,"truth":1,"verdict":{"verifier":"tests","outcome":"failed"}}`)
-	if got := fmt.Sprint(table.Quality, table.Verdicts, table.SignalNames()); got != "[[0 0.95] [1 NaN]] map[tests:[[1 NaN] [0 NaN]]] []" {
+	if got := fmt.Sprint(table.Quality, table.Verdicts, table.SignalNames(), table.VerdictsUSD); got != "[[0 0.95] [1 NaN]] map[tests:[[1 NaN] [0 NaN]]] [] [[0.01 NaN] [NaN NaN]]" {
 		t.Error(got)
 	}
 }

@@ -203,7 +203,9 @@ func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, 
 		switch {
 		case t.Mode == middleware.ShadowAlternative:
 			w.Shadows = append(w.Shadows, t)
-		case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
+		case t.Mode == sdk.ModeVerdict:
+			w.Reports = append(w.Reports, t)
+		case t.Mode != sdk.ModeEmbeddings:
 			w.Steps = append(w.Steps, t)
 		}
 	})

@@ -343,6 +343,26 @@ strategy "threshold" {
 	}
 }
 
+// How a run ended is the quality of the answer that it took, whatever a judge said and was believed then;
+// the judge says again what it said.
+func TestHowARunEndedIsTheQualityOfItsAnswer(t *testing.T) {
+	for _, judge := range []*sdk.Verdict{{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}, {Verifier: "judge", Outcome: sdk.Passed}} {
+		steps := []*sdk.Trace{
+			{ID: "1", Run: "a", Chosen: "small", InputTokens: 1000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.9}, Verdict: judge}}},
+			{ID: "2", Run: "b", Chosen: "small", InputTokens: 1000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.9}, Verdict: judge}}},
+		}
+		reports := []*sdk.Trace{
+			{ID: "3", Run: "a", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Failed}},
+			{ID: "4", Run: "b", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}},
+		}
+		f := predict(t, parse(t, two+"verifier \"judge\" {\n  plugin = \"verifier-judge\"\n  config {\n    model = \"small\"\n  }\n}\nstrategy \"threshold\" {\n  threshold = 0.5\n}\n"),
+			&forecast.Traces{Steps: steps, Reports: reports})
+		if f.Judged.Answers != 2 || f.Judged.Mean != 0.5 || f.Steps != 1 {
+			t.Errorf("judged %+v, %v models run", f.Judged, f.Steps)
+		}
+	}
+}
+
 // recorded is a step of a run, a session and a tenant in which small answered, after
 // some failures, for a cent.
 func recorded(n, failures int, at time.Time) *sdk.Trace {

@@ -53,6 +53,9 @@ func (t *Table) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}
 // VerdictUSD implements [VerdictCosts].
 func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	prices := t.Outcomes.Signals[verifier+sdk.SignalCostUSD]
+	if prices == nil {
+		prices = t.Outcomes.VerdictsUSD
+	}
 	if i := t.Outcomes.Index(model); i >= 0 && outcome.At(prices, n, i) >= 0 {
 		return prices[n][i], true
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Traces is a world of recorded steps. Steps of one query id are one query, as they are for
@@ -23,6 +24,8 @@ type Traces struct {
 	// Shadows are steps of the mode shadow_alternative: they are of the same queries as
 	// some of the steps.
 	Shadows []*sdk.Trace
+	// Reports are of the mode verdict: how runs ended.
+	Reports []*sdk.Trace
 	Seed    uint64
 
 	once  sync.Once
@@ -33,6 +36,15 @@ type Traces struct {
 
 	index   sync.Once
 	ofQuery map[string][]*sdk.Trace
+
+	credit sync.Once
+	truths map[stepAnswer]float64
+}
+
+// stepAnswer is the answer of a model in a step.
+type stepAnswer struct {
+	step  *sdk.Trace
+	model string
 }
 
 // looks are how often a verifier looked, and what that cost in all.
@@ -227,12 +239,12 @@ func answerOf(s *sdk.Trace, model string) *sdk.Call {
 // answer returns what a model did with query n, in its step or in another one of the query;
 // it is not Known where the model gave no answer.
 func (t *Traces) answer(n int, m Model) Outcome {
-	o := callOutcome(t.Steps[n], m)
+	o := t.callOutcome(t.Steps[n], m)
 	if o.Known {
 		return o
 	}
 	for _, other := range t.sameQuery(t.Steps[n].QueryID) {
-		if found := callOutcome(other, m); found.Known {
+		if found := t.callOutcome(other, m); found.Known {
 			found.Failures = o.Failures // those of the other step were its own
 			return found
 		}
@@ -329,8 +341,43 @@ func toolsOf(s *sdk.Trace) []string {
 // kindOf names what kind of answer a step has.
 func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
+// truth returns how good the answer of a model in a step was that a judge had a verdict on, by how
+// its run ended, and false where nobody reported that.
+func (t *Traces) truth(s *sdk.Trace, model string) (quality float64, isKnown bool) {
+	t.credit.Do(func() {
+		if len(t.Reports) == 0 {
+			return
+		}
+		steps := slices.Concat(t.Steps, t.Shadows)
+		table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
+		if err != nil || table.StepVerdicts == nil {
+			return // no step has a verdict
+		}
+		t.truths = map[stepAnswer]float64{}
+		seen, places := map[[2]int]bool{}, map[string]int{}
+		for q, id := range table.Queries {
+			places[id] = q
+		}
+		for _, s := range steps {
+			q := places[cmp.Or(s.QueryID, s.ID)]
+			for i := range s.Calls {
+				m := table.Index(s.Calls[i].Model)
+				if m < 0 || seen[[2]int{q, m}] {
+					continue // the first answer to a query is the one in the table
+				}
+				seen[[2]int{q, m}] = true
+				if said := table.StepVerdicts[q][m]; said == 0 || said == 1 {
+					t.truths[stepAnswer{s, table.Models[m]}] = table.Quality[q][m]
+				}
+			}
+		}
+	})
+	quality, isKnown = t.truths[stepAnswer{s, model}]
+	return quality, isKnown
+}
+
 // callOutcome is what a model did in a step; it is not Known where the model gave no answer.
-func callOutcome(s *sdk.Trace, m Model) Outcome {
+func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	failures := 0
 	for _, c := range s.Calls {
 		if c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
@@ -351,6 +398,10 @@ func callOutcome(s *sdk.Trace, m Model) Outcome {
 			o.Judged, o.Verdicts = true, map[string]float64{anyVerifier: q} // the estimate is what the verdict leaves of it
 		case ok:
 			o.Quality, o.Judged = q, !sdk.IsCheck(c.Verdict.Verifier)
+		}
+		if v, ok := t.truth(s, c.Model); ok {
+			q, _ := c.Verdict.Quality()
+			o.Quality, o.Verdicts = v, map[string]float64{anyVerifier: q}
 		}
 		return o
 	}

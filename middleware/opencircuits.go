@@ -15,8 +15,8 @@ type Unsupported struct {
 	Until time.Time
 }
 
-// UnsupportedReporter is what a model is that remembers what its server does not support.
-type UnsupportedReporter interface {
+// unsupportedReporter is what a model is that remembers what its server does not support.
+type unsupportedReporter interface {
 	Unsupported() []Unsupported
 }
 
@@ -27,7 +27,7 @@ func (m *Model) Unsupported() (list []Unsupported) {
 			continue // of a model that was listed
 		}
 		for _, d := range m.targets[i].deployments {
-			reporter, ok := d.llm.(UnsupportedReporter)
+			reporter, ok := d.llm.(unsupportedReporter)
 			if !ok {
 				continue
 			}

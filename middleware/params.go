@@ -93,9 +93,9 @@ type NativeModel interface {
 	Dialect() Dialect
 }
 
-// Limiter is a model that knows of requests which its vendor would refuse. Exclude
+// limiter is a model that knows of requests which its vendor would refuse. Exclude
 // returns why it must not be asked for this one, or "".
-type Limiter interface {
+type limiter interface {
 	Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *Params) string
 }
 

@@ -131,7 +131,7 @@ const reasonOwnEffort = "the caller states the reasoning effort"
 // limit returns why every deployment of the candidate would refuse the call, or "".
 func (t *target) limit(c *call) (why string) {
 	for _, d := range t.deployments {
-		l, ok := d.llm.(Limiter)
+		l, ok := d.llm.(limiter)
 		if !ok {
 			return ""
 		}

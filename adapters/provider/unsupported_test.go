@@ -87,7 +87,9 @@ func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 			taught := ""
-			for _, fact := range m.(middleware.UnsupportedReporter).Unsupported() {
+			for _, fact := range m.(interface {
+				Unsupported() []middleware.Unsupported
+			}).Unsupported() {
 				taught = fact.Parameter
 				if fact.Value != "" {
 					taught += "=" + fact.Value
@@ -104,7 +106,9 @@ func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
 				t.Errorf("%s: asked again with %v", what, sent)
 			}
 			time.Sleep(time.Hour)
-			if sent, _ := ask("two", c.other); len(sent) != 1 || sent[0] != c.other || len(m.(middleware.UnsupportedReporter).Unsupported()) != 0 {
+			if sent, _ := ask("two", c.other); len(sent) != 1 || sent[0] != c.other || len(m.(interface {
+				Unsupported() []middleware.Unsupported
+			}).Unsupported()) != 0 {
 				t.Errorf("%s: an hour later %v is sent", what, sent)
 			}
 		})
@@ -128,7 +132,9 @@ func TestOwnParametersAreLeftOut(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if facts := m.(middleware.UnsupportedReporter).Unsupported(); len(facts) > 0 {
+	if facts := m.(interface {
+		Unsupported() []middleware.Unsupported
+	}).Unsupported(); len(facts) > 0 {
 		t.Errorf("learned %+v of a refusal without a code", facts)
 	}
 }

@@ -18,7 +18,7 @@ func BenchmarkDecide(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/n=%d", name, n), func(b *testing.B) {
 				rng := rand.New(rand.NewPCG(7, uint64(n)))
 				benchDecide(b, name, func() (*State, Params) {
-					s := RandomState(rng, n)
+					s := uniformState(rng, n)
 					if name == NameThreshold || name == NameCascade {
 						s.Ran = []int{0}
 					}
@@ -48,7 +48,7 @@ func BenchmarkDecideHard(b *testing.B) {
 
 // hardState returns a state of models with probabilities near one half.
 func hardState(rng *rand.Rand, n int, bernoulli bool) *State {
-	s := RandomState(rng, n)
+	s := uniformState(rng, n)
 	for i := range s.Beliefs {
 		s.Beliefs[i] = Belief{Mean: 0.4 + 0.2*s.Beliefs[i].Mean, StdDev: 0.5, Bernoulli: bernoulli}
 	}

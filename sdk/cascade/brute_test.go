@@ -56,7 +56,7 @@ func cheapestNew(s *State, set int) int {
 // randomState draws a state of every kind: models that have run, infeasible ones,
 // equal, free, certain, dear and verified ones.
 func randomState(rng *rand.Rand, n int) *State {
-	s := RandomState(rng, n)
+	s := uniformState(rng, n)
 	wide := rng.IntN(4)
 	for i := range s.Beliefs {
 		b := &s.Beliefs[i]

@@ -116,7 +116,7 @@ func (c *Cascade) ahead(s *State, yield func(added []int)) {
 // best way to go on, or Stop.
 func (c *Cascade) among(s *State) int {
 	run, lambda, cheap := Stop, c.lambda(len(s.Ran)), c.cheap(s)
-	var best Alternative
+	var best alternative
 	if len(s.Ran) > 0 {
 		best = c.value(s, lambda, nil)
 	}

@@ -257,7 +257,7 @@ func (ls laws) withPointsOver(floor float64) float64 {
 func BenchmarkExpectedMax(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{2, 5, 11} {
-		normal, verified := RandomState(rng, n).Beliefs, RandomState(rng, n).Beliefs
+		normal, verified := uniformState(rng, n).Beliefs, uniformState(rng, n).Beliefs
 		for i := range verified {
 			verified[i].Bernoulli = true
 		}

@@ -25,13 +25,13 @@ type Explanation struct {
 	// by Reservation, for the others supermodels ranked by Tau. Those of
 	// cascade_route are the chosen supermodel, stopping, each model on its own and
 	// the chosen supermodel with one model more or less: neighbours, not all.
-	Alternatives []Alternative
+	Alternatives []alternative
 	// Options has one entry for each model that could be run now.
 	Options []Option
 }
 
-// Alternative is a supermodel that was or could have been chosen.
-type Alternative struct {
+// alternative is a supermodel that was or could have been chosen.
+type alternative struct {
 	// Models are the models of the supermodel, those that have run first.
 	Models []int
 	// ExpectedMax is the expected quality of its best answer, -Inf for none.
@@ -62,9 +62,9 @@ type Option struct {
 const shown = 16
 
 // weigh returns the alternative that adds the models to what has run.
-func (c *common) weigh(s *State, lambda float64, added []int) Alternative {
+func (c *common) weigh(s *State, lambda float64, added []int) alternative {
 	_, floor := s.best()
-	a := Alternative{Models: slices.Concat(s.Ran, added)}
+	a := alternative{Models: slices.Concat(s.Ran, added)}
 	var ls laws
 	for _, i := range added {
 		ls = append(ls, s.Beliefs[i].law(c.scale))
@@ -75,7 +75,7 @@ func (c *common) weigh(s *State, lambda float64, added []int) Alternative {
 	return a
 }
 
-func byTau(a, b Alternative) int {
+func byTau(a, b alternative) int {
 	return cmp.Or(cmp.Compare(b.Tau, a.Tau), cmp.Compare(a.Cost, b.Cost))
 }
 
@@ -87,7 +87,7 @@ func (r *Route) Explain(s *State) Explanation {
 			continue
 		}
 		p := price(e.Lambda, s.Costs[i])
-		e.Alternatives = append(e.Alternatives, Alternative{Models: []int{i}, ExpectedMax: b.Mean, Cost: s.Costs[i], Tau: b.Mean - p})
+		e.Alternatives = append(e.Alternatives, alternative{Models: []int{i}, ExpectedMax: b.Mean, Cost: s.Costs[i], Tau: b.Mean - p})
 		e.Options = append(e.Options, Option{Model: i, Price: p, Gain: b.Mean, Chosen: i == e.Decision.Run})
 	}
 	return e.sortBy(byTau)
@@ -120,7 +120,7 @@ func (c *Cascade) Explain(s *State) Explanation {
 }
 
 // value returns the alternative that adds the models, valued by the answer rule.
-func (c *Cascade) value(s *State, lambda float64, added []int) Alternative {
+func (c *Cascade) value(s *State, lambda float64, added []int) alternative {
 	a := c.weigh(s, lambda, added)
 	if c.answer == Last && len(a.Models) > 0 {
 		a.ExpectedMax = s.Beliefs[a.Models[len(a.Models)-1]].Mean
@@ -194,13 +194,13 @@ func (x *Index) Explain(s *State) Explanation {
 		}
 		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: gain, Chosen: i == e.Decision.Run})
 	}
-	return e.sortBy(func(a, b Alternative) int {
+	return e.sortBy(func(a, b alternative) int {
 		return cmp.Or(cmp.Compare(b.Reservation, a.Reservation), cmp.Compare(a.Cost, b.Cost))
 	})
 }
 
 // sortBy sorts the alternatives and keeps the best.
-func (e Explanation) sortBy(order func(a, b Alternative) int) Explanation {
+func (e Explanation) sortBy(order func(a, b alternative) int) Explanation {
 	slices.SortStableFunc(e.Alternatives, order)
 	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), shown)]
 	return e

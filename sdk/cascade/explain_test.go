@@ -27,7 +27,7 @@ func TestExplanationsAgreeWithDecisions(t *testing.T) {
 			}
 			// The best alternative that is shown contains the model to run, and no
 			// neighbour that is shown beats it by more than the search's error.
-			shown := slices.IndexFunc(e.Alternatives, func(a Alternative) bool { return slices.Contains(a.Models, d.Run) })
+			shown := slices.IndexFunc(e.Alternatives, func(a alternative) bool { return slices.Contains(a.Models, d.Run) })
 			if name == NameCascadeRouteGreedy || shown < 0 && name == NameCascade {
 				continue
 			}

@@ -182,7 +182,7 @@ func TestDecisionsFollowUnitsAndNames(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 4))
 	for range 500 {
 		n := 1 + rng.IntN(10)
-		s := RandomState(rng, n)
+		s := uniformState(rng, n)
 		lambda := rng.Float64()
 		scaled := *s
 		scaled.Costs = make([]float64, n)
@@ -315,7 +315,7 @@ func TestNodeLimitFallsBackAndSaysSo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 6))
 	approximate, worst := 0, 0.0
 	for range 400 {
-		s := RandomState(rng, 11)
+		s := uniformState(rng, 11)
 		for i := range s.Beliefs {
 			s.Beliefs[i].StdDev = 0.4
 		}
@@ -379,7 +379,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 			continue
 		}
 		for _, hard := range []bool{false, true} {
-			s := RandomState(rng, 24)
+			s := uniformState(rng, 24)
 			if hard {
 				s = hardState(rng, 24, false)
 			}

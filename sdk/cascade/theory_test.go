@@ -46,7 +46,7 @@ func TestNegativeGainsLeaveOptimalSupermodels(t *testing.T) {
 	found := 0
 	for range 60 {
 		n := 3 + rng.IntN(4)
-		s := RandomState(rng, n)
+		s := uniformState(rng, n)
 		lambda := 0.5 * rng.Float64()
 		tau, top := bruteForce(s, lambda, 1, 0)
 		for set := 1; set < len(tau); set++ {
@@ -214,7 +214,7 @@ func TestRouteMeetsAnyBudgetOptimally(t *testing.T) {
 		states := make([]*State, 8)
 		table := make(choices, len(states))
 		for x := range states {
-			states[x] = RandomState(rng, 4)
+			states[x] = uniformState(rng, 4)
 			for i, b := range states[x].Beliefs {
 				// Better models are dearer, or the cheapest would always win.
 				states[x].Costs[i] = b.Mean*b.Mean + 0.3*rng.Float64()
@@ -223,7 +223,7 @@ func TestRouteMeetsAnyBudgetOptimally(t *testing.T) {
 		}
 		for _, budget := range table.budgets(rng, 3) {
 			// Below the cheapest optimum at the greatest critical lambda there is nothing
-			// to gain by mixing; RandomState's budgets lie above.
+			// to gain by mixing; uniformState's budgets lie above.
 			table.mixed(t, budget, func(x int, lambda float64, cheap bool) int {
 				gamma := 0.0
 				if cheap {
@@ -249,7 +249,7 @@ func TestCascadeRouteChoosesSupermodelsOptimally(t *testing.T) {
 		states := make([]*State, 6)
 		table := make(choices, len(states))
 		for x := range states {
-			s := RandomState(rng, n)
+			s := uniformState(rng, n)
 			for i := range s.Beliefs {
 				s.Beliefs[i].StdDev = 0.4
 				s.Costs[i] = 0.1 + 0.3*rng.Float64()
@@ -297,7 +297,7 @@ func TestCascadeWithConstantEstimatesIsThreshold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 1))
 	for range 200 {
 		n := 2 + rng.IntN(4)
-		s := RandomState(rng, n)
+		s := uniformState(rng, n)
 		prior := append([]Belief(nil), s.Beliefs...)
 		lambda := rng.Float64()
 		thresholds := make([]float64, n)
@@ -399,7 +399,7 @@ func TestIndexIsTheOptimalAdaptivePolicy(t *testing.T) {
 		if trial%2 == 0 {
 			scale = 0.1 + 0.9*rng.Float64()
 		}
-		s := RandomState(rng, n)
+		s := uniformState(rng, n)
 		models := make([]twoPoint, n)
 		for i := range models {
 			s.Beliefs[i].Bernoulli = true
@@ -450,7 +450,7 @@ func TestIndexOrdersNormalsAndBernoullisByDynamicProgramming(t *testing.T) {
 	rng := rand.New(rand.NewPCG(14, 2))
 	clear := 0
 	for range 2000 {
-		s := RandomState(rng, 2)
+		s := uniformState(rng, 2)
 		s.Beliefs[0].StdDev = 0.05 + 0.4*rng.Float64()
 		s.Beliefs[1].Bernoulli = true
 		lambda := 0.3 * rng.Float64()

@@ -52,8 +52,8 @@ func CostKinds() []string {
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by [Options.Resolve].
 	Quality, Cost string
-	// Features are what KindLinear and KindLogistic use, of the constants that begin
-	// with Feature; nil is all that the table has. [FeatureSets] has the paper's.
+	// Features are what KindLinear and KindLogistic use, of group, length, text, signal,
+	// verdict, tokens, log_probs, classes and agreement; nil is all that the table has.
 	Features []string
 	// Judges are error rates that are known and not learned, by the judge's name.
 	Judges map[string]cascade.Rates

@@ -410,7 +410,7 @@ func TestGoldenRegressions(t *testing.T) {
 			}
 			return loss
 		})
-		e := fitParams(t, table, estimate.Options{Quality: kind, Features: []string{estimate.FeatureSignal}}, nil, nil)
+		e := fitParams(t, table, estimate.Options{Quality: kind, Features: []string{"signal"}}, nil, nil)
 		for _, ante := range [][]float64{{meanX, meanY}, {meanX + devX, meanY}, {meanX, meanY - devY}, {meanX - devX/2, meanY + devY/2}} {
 			cursor, b := e.Quality.Cursor(), make([]cascade.Belief, 2)
 			cursor.Begin(&estimate.Query{Ante: ante})

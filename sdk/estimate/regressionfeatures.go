@@ -13,14 +13,14 @@ import (
 
 // features that a regression can use; see [Options].Features.
 const (
-	// FeatureGroup is the group of the query, one-hot: its source or repository.
-	FeatureGroup = "group"
+	// featureGroup is the group of the query, one-hot: its source or repository.
+	featureGroup = "group"
 	// featureLength is the length of the prompt.
 	featureLength = "length"
 	// featureText is what the words of the prompt tell of the quality.
 	featureText = "text"
-	// FeatureSignal is the model's ex-ante and post-hoc signals.
-	FeatureSignal = "signal"
+	// featureSignal is the model's ex-ante and post-hoc signals.
+	featureSignal = "signal"
 	// featureVerdict is the verdicts on the models that have run.
 	featureVerdict = "verdict"
 	// featureTokens is the length of answers against what is usual for the model,
@@ -44,17 +44,7 @@ const signalClass = "class:"
 // features returns the features that a regression can use.
 func features() []string {
 	return []string{
-		FeatureGroup, featureLength, featureText, FeatureSignal, featureVerdict, featureTokens, featureLogProbs, featureClasses, featureAgreement,
-	}
-}
-
-// FeatureSets returns the paper's sets of features by the kind of answers.
-func FeatureSets() map[string][]string {
-	return map[string][]string{
-		"classification": {FeatureGroup, featureClasses, featureAgreement},
-		"open_form":      {FeatureGroup, featureTokens, featureLogProbs, featureAgreement},
-		"math_code":      {FeatureGroup, featureLength, featureTokens, featureAgreement},
-		"swe_bench":      {FeatureGroup, featureLength, featureVerdict},
+		featureGroup, featureLength, featureText, featureSignal, featureVerdict, featureTokens, featureLogProbs, featureClasses, featureAgreement,
 	}
 }
 
@@ -153,7 +143,7 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	}
 	uses := func(name string) bool { return wanted == nil || slices.Contains(wanted, name) }
 	l := &featureLayout{}
-	if uses(FeatureGroup) {
+	if uses(featureGroup) {
 		index := map[string]bool{}
 		for q := range t.Queries {
 			if g := t.Group(q); g != "" {
@@ -177,7 +167,7 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	if uses(featureText) && t.Prompts != nil {
 		l.fitText(t, group, seed)
 	}
-	if uses(FeatureSignal) && t.Ante != nil {
+	if uses(featureSignal) && t.Ante != nil {
 		for m := range t.Models {
 			var s moments
 			for _, v := range column(t.Ante, m) {
@@ -241,7 +231,7 @@ func (l *featureLayout) addRunFeatures(t *outcome.Table, uses func(string) bool)
 		}
 	}
 	add(runVerdict, uses(featureVerdict) && t.Verified)
-	add(runPost, uses(FeatureSignal) && t.Post != nil)
+	add(runPost, uses(featureSignal) && t.Post != nil)
 	add(runLength, uses(featureTokens) && t.OutputTokens != nil)
 	add(runNoAnswer, uses(featureTokens) && t.Answers != nil)
 	add(runTop, l.Classes > 0)

@@ -99,21 +99,21 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 	return out, nil
 }
 
-// Interval is a value with its two-sigma limits.
-type Interval struct{ Value, Low, High float64 }
+// interval is a value with its two-sigma limits.
+type interval struct{ Value, Low, High float64 }
 
 // twoSigma returns value plus and minus twice the standard deviation of the
 // resampled values; without resamples the limits are NaN.
-func twoSigma(value float64, values []float64) Interval {
+func twoSigma(value float64, values []float64) interval {
 	if len(values) < 2 {
-		return Interval{value, math.NaN(), math.NaN()}
+		return interval{value, math.NaN(), math.NaN()}
 	}
 	d := 2 * stat.StdDev(values, nil)
-	return Interval{value, value - d, value + d}
+	return interval{value, value - d, value + d}
 }
 
 // difference returns the interval of a minus b, paired by resample.
-func difference(value float64, a, b []float64) Interval {
+func difference(value float64, a, b []float64) interval {
 	d := make([]float64, len(a))
 	for i := range d {
 		d[i] = a[i] - b[i]
@@ -122,4 +122,4 @@ func difference(value float64, a, b []float64) Interval {
 }
 
 // Significant reports whether zero lies outside the interval.
-func (i Interval) Significant() bool { return i.Low > 0 || i.High < 0 }
+func (i interval) Significant() bool { return i.Low > 0 || i.High < 0 }

@@ -23,10 +23,10 @@ type Row struct {
 	Note  string
 	Curve Curve
 	Metrics
-	AUCInterval        Interval
-	CostAtBestInterval Interval
+	AUCInterval        interval
+	CostAtBestInterval interval
 	// QualityAtBestCostInterval belongs to QualityAtBestCost.
-	QualityAtBestCostInterval Interval
+	QualityAtBestCostInterval interval
 	// CostAtPicked is the lowest mean cost at which the quality of the model
 	// Comparison.Picked is reached.
 	CostAtPicked float64
@@ -35,7 +35,7 @@ type Row struct {
 	// best. It is there when Study.Choose is set.
 	Chosen Point
 	// Difference is this row's AUC minus that of the reference row, paired.
-	Difference Interval
+	Difference interval
 	// Low and High bound the quality at each of Comparison.Costs, two sigma away.
 	Low, High []float64
 	// Reached is the share of resamples in which the best single model's quality
@@ -197,7 +197,7 @@ func (c *Comparison) fill(rows []row, re *resample) {
 		if len(re.costAtBest[i]) > 0 {
 			r.Reached = float64(len(reached)) / float64(len(re.costAtBest[i]))
 		}
-		r.Difference = Interval{math.NaN(), math.NaN(), math.NaN()}
+		r.Difference = interval{math.NaN(), math.NaN(), math.NaN()}
 		if reference >= 0 {
 			r.Difference = difference(r.AUC-c.Rows[reference].AUC, re.auc[i], re.auc[reference])
 		}

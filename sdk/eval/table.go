@@ -43,7 +43,7 @@ func number(v float64, digits int) string {
 }
 
 // spread writes the half-width of an interval in per cent.
-func spread(i Interval) string {
+func spread(i interval) string {
 	if math.IsNaN(i.High) {
 		return none
 	}
@@ -52,7 +52,7 @@ func spread(i Interval) string {
 
 // gain writes a difference in per cent with its half-width; a star says that zero
 // lies outside.
-func gain(i Interval) string {
+func gain(i interval) string {
 	if math.IsNaN(i.Value) {
 		return none
 	}

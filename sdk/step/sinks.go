@@ -35,9 +35,9 @@ func Tee(sinks ...Sink) Sink {
 	}
 }
 
-// Logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers. The
+// logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers. The
 // args of Info and Warn are keys and values in turn.
-type Logger interface {
+type logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)
 }
@@ -48,7 +48,7 @@ const LogFailed = "step failed"
 // Log returns a sink that writes one line for each step: information when it gave
 // an answer or its caller gave it up, a warning when it failed. A verdict on a run is a
 // line with its outcome. No prompts, answers or evidence are written.
-func Log(l Logger) Sink {
+func Log(l logger) Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		args := []any{"trace", t.ID}
 		if sdk.IsStep(t.Mode) {

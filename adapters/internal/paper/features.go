@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -37,6 +36,14 @@ func (e *Env) questionData() *Data {
 	return e.Questions
 }
 
+// featureSets are the paper's, by the kind of answers.
+var featureSets = map[string][]string{
+	"classification": {"group", "classes", "agreement"},
+	"open_form":      {"group", "tokens", "log_probs", "agreement"},
+	"math_code":      {"group", "length", "tokens", "agreement"},
+	"swe_bench":      {"group", "length", "verdict"},
+}
+
 // features compares the rows on real features per model set, with a table per set
 // that has a column for each of the groups.
 func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet, features string) error {
@@ -52,7 +59,7 @@ func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet, f
 		if err != nil {
 			return err
 		}
-		whole, err := e.groupGrid(ctx, t, share, estimate.FeatureSets()[features])
+		whole, err := e.groupGrid(ctx, t, share, featureSets[features])
 		if err != nil {
 			return fmt.Errorf("models %s: %w", set.name, err)
 		}

@@ -72,6 +72,17 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 	return p, nil
 }
 
+// randomState returns a state of n models that have not run, as in the paper's study:
+// quality uniform in [0, 1] with standard deviation 0.1, and cost uniform in [0, 1].
+func randomState(rng *rand.Rand, n int) *cascade.State {
+	s := &cascade.State{Beliefs: make([]cascade.Belief, n), Costs: make([]float64, n), Coin: rng.Float64()}
+	for i := range n {
+		s.Beliefs[i] = cascade.Belief{Mean: rng.Float64(), StdDev: 0.1}
+		s.Costs[i] = rng.Float64()
+	}
+	return s
+}
+
 // time measures the mean time of a first decision over random states, and takes the
 // lowest of some rounds.
 func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Duration, error) {
@@ -80,7 +91,7 @@ func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Du
 	list := make([]*cascade.State, states)
 	strategies := make([]cascade.Strategy, states)
 	for i := range list {
-		list[i] = cascade.RandomState(rng, n)
+		list[i] = randomState(rng, n)
 		params := v.params
 		params.Lambdas = []float64{rng.Float64()}
 		s, err := cascade.New(v.name, params)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Any is the name of the regression for models that have none of their own.
-const Any = "*"
+// anyModel is the name of the regression for models that have none of their own.
+const anyModel = "*"
 
 // version is the version of the file format that this package writes and reads.
 const version = 1
@@ -19,7 +19,7 @@ const version = 1
 // long as nobody changes it.
 type Classifier struct {
 	Version int `json:"version"`
-	// Models are the regressions by model name; see Any.
+	// Models are the regressions by model name; that of "*" is for models that have none.
 	Models map[string]*Regression `json:"models"`
 }
 
@@ -44,12 +44,12 @@ type Regression struct {
 	AUC       float64 `json:"auc,omitempty"`
 	// Reliability compares the same predictions with what came, in tenths: from 0
 	// to 0.1, ..., from 0.9 to 1. Tenths without an answer are left out.
-	Reliability []Bin `json:"reliability,omitempty"`
+	Reliability []bin `json:"reliability,omitempty"`
 }
 
-// Bin is the predictions in one tenth: how many, their mean, and the mean quality of
+// bin is the predictions in one tenth: how many, their mean, and the mean quality of
 // the answers.
-type Bin struct {
+type bin struct {
 	Count     int     `json:"count"`
 	Predicted float64 `json:"predicted"`
 	Quality   float64 `json:"quality"`
@@ -69,7 +69,7 @@ type Signal struct {
 func (c *Classifier) Predict(model string, signals map[string]float64) (float64, bool) {
 	r := c.Models[model]
 	if r == nil {
-		r = c.Models[Any]
+		r = c.Models[anyModel]
 	}
 	if r == nil {
 		return 0, false

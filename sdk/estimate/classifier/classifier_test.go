@@ -56,7 +56,7 @@ func TestTrainRecovers(t *testing.T) {
 			t.Errorf("%s: prediction off by %.3f", model, worst)
 		}
 	}
-	any := c.Models[classifier.Any]
+	any := c.Models["*"]
 	if !(any.Brier < 0.75*any.BaseBrier) || any.AUC < 0.8 || any.Rows != 8000 {
 		t.Errorf("%+v", any)
 	}

@@ -21,7 +21,7 @@ type Options struct {
 	// Folds is the number of parts for calibration; 0 means 5.
 	Folds int
 	// MinRows is the fewest answers for a regression of a model's own; models
-	// with fewer are served by the one for Any. 0 means 50.
+	// with fewer are served by the one for all. 0 means 50.
 	MinRows int
 }
 
@@ -79,7 +79,7 @@ func Train(t *outcome.Table, o Options) (*Classifier, error) {
 	if r == nil {
 		return nil, errNoSignals
 	}
-	c.Models[Any] = r
+	c.Models[anyModel] = r
 	return c, nil
 }
 
@@ -134,9 +134,9 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 		if part == nil {
 			continue
 		}
-		single := &Classifier{Models: map[string]*Regression{Any: part}}
+		single := &Classifier{Models: map[string]*Regression{anyModel: part}}
 		for _, row := range out {
-			p, ok := single.Predict(Any, namedFeatures(names, row.x))
+			p, ok := single.Predict(anyModel, namedFeatures(names, row.x))
 			if ok {
 				held = append(held, row0(row, logit(p)))
 			}
@@ -181,7 +181,7 @@ func (r *Regression) score(held []row) {
 	for _, h := range held {
 		mean += h.y / float64(len(held))
 	}
-	var tenths [10]Bin
+	var tenths [10]bin
 	for _, h := range held {
 		p := sigmoid(r.Offset + r.Slope*h.x[0])
 		b := &tenths[min(int(10*p), 9)]
@@ -195,7 +195,7 @@ func (r *Regression) score(held []row) {
 	for _, b := range tenths {
 		if b.Count > 0 {
 			n := float64(b.Count)
-			r.Reliability = append(r.Reliability, Bin{b.Count, b.Predicted / n, b.Quality / n})
+			r.Reliability = append(r.Reliability, bin{b.Count, b.Predicted / n, b.Quality / n})
 		}
 	}
 }

@@ -27,13 +27,16 @@ func DefaultChecks() []step.Check {
 }
 
 func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	if why, ok := strings.CutPrefix(a.StopReason, StopError); ok {
+		return "broken off: " + why
+	}
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
 		if cutAsAsked(q, a) {
 			return ""
 		}
 		return "cut off at the token limit"
-	case "model_context_window_exceeded", "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "other", "error":
+	case "model_context_window_exceeded", "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "abort", "repetition", "other", "error":
 		return "broken off: " + a.StopReason
 	case "content_filter", "safety", "refusal", "recitation", "finishreasonsafety":
 		return "stopped by a filter: " + a.StopReason

@@ -67,6 +67,8 @@ func TestChecks(t *testing.T) {
 		"thoughts alone":  {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Model: "m", Raw: []byte(`{"type":"reasoning"}`)})}, "empty"},
 		"a call of its API's": {sdk.Query{Tools: weather}, sdk.Answer{ToolCalls: []sdk.ToolCall{{ID: "2", Name: "patch", Arguments: "{}"}},
 			Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"custom_tool_call"}`), Instead: llms.ToolCall{ID: "2", FunctionCall: &llms.FunctionCall{Name: "patch"}}})}, ""},
+		"aborted":             {sdk.Query{}, sdk.Answer{Text: "so", StopReason: "abort"}, "stop_reason: broken off: abort"},
+		"not finished":        {sdk.Query{}, sdk.Answer{Text: "so", StopReason: middleware.StopError + "cancelled"}, "stop_reason: broken off: cancelled"},
 		"broken off":          {sdk.Query{}, sdk.Answer{Text: "so", StopReason: "MALFORMED_FUNCTION_CALL"}, "stop_reason"},
 		"call without text":   {sdk.Query{Tools: weather}, calling("weather", `{"city":"Oslo"}`), ""},
 		"cut off":             {sdk.Query{}, sdk.Answer{Text: "yes", StopReason: "max_tokens"}, "stop_reason: cut off"},

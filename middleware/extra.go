@@ -48,6 +48,10 @@ func (x *Extra) texts() []*string {
 	return []*string{&x.ID, &x.RequestID, &x.Served, &x.Fingerprint, &x.ServiceTier, &x.Speed, &x.StopReason, &x.StopSequence, &x.Refusal, &x.Blocked}
 }
 
+// StopError begins the stop reason of an answer that its server did not finish; the server's word
+// follows.
+const StopError = "error: "
+
 // ExtraOf returns what the model that gave the choice said beyond it: nil when that is
 // nothing, as with langchaingo's own clients. It must not be modified.
 func ExtraOf(c *llms.ContentChoice) *Extra {

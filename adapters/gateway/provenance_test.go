@@ -384,3 +384,68 @@ func TestReasoningKeepsItsName(t *testing.T) {
 		}
 	}
 }
+
+// An answer that its server says it did not finish is none: the next model is asked.
+func TestUnfinishedAnswersEscalate(t *testing.T) {
+	large, err := provider.New(provider.Options{Model: "m", BaseURL: "http://large/v1", Transport: canned{"application/json", `{"id":"c","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"whole"}}]}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	responses := func(status string) string {
+		return `{"id":"r","object":"response","status":"` + status + `","model":"m","incomplete_details":null,"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"part"}]}]}`
+	}
+	gemini := func(reason string) string {
+		return `{"responseId":"g","candidates":[{"index":0,"finishReason":"` + reason + `","content":{"role":"model","parts":[{"text":"part"}]}}]}`
+	}
+	for name, c := range map[string]struct {
+		api   middleware.Dialect
+		whole string
+	}{
+		"cancelled":   {middleware.DialectResponses, responses("cancelled")},
+		"in progress": {middleware.DialectResponses, responses("in_progress")},
+		"incomplete":  {middleware.DialectResponses, responses("incomplete")},
+		"language":    {middleware.DialectGemini, gemini("LANGUAGE")},
+		"malformed":   {middleware.DialectGemini, gemini("MALFORMED_RESPONSE")},
+		"aborted":     {middleware.DialectChat, `{"id":"c","choices":[{"index":0,"finish_reason":"abort","message":{"role":"assistant","content":"part"}}]}`},
+		"unloaded":    {middleware.DialectOllama, `{"model":"m","message":{"role":"assistant","content":"part"},"done":true,"done_reason":"unload"}`},
+	} {
+		small, err := provider.New(provider.Options{API: c.api, Model: "m", BaseURL: "http://small/v1", Transport: canned{"application/json", c.whole}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "small"}, LLM: small}, {Model: sdk.Model{Name: "large", Price: sdk.Price{Input: 1}}, LLM: large}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if w := post(newGateway(t, gateway.Options{Model: m}), chatPath, `{"messages":[{"role":"user","content":"hi"}]}`); gjson.Get(w.Body.String(), "choices.0.message.content").Str != "whole" {
+			t.Errorf("%s: %s", name, w.Body)
+		}
+	}
+}
+
+// What an Ollama model thought before a call is tagged in a live stream, too, so that it
+// comes back to it.
+func TestStreamedThoughtsOfOllamaComeBack(t *testing.T) {
+	llm, err := provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", BaseURL: "http://ollama", Transport: canned{"application/x-ndjson", `{"model":"m","message":{"role":"assistant","thinking":"a plan"},"done":false}
+{"model":"m","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"look","arguments":{}}}]},"done":false}
+{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}
+`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Stream: middleware.Passthrough, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m})
+	for path, body := range map[string]string{
+		messagesPath:  `{"stream":true,"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`,
+		responsesPath: `{"stream":true,"store":false,"include":["reasoning.encrypted_content"],"input":"hi","tools":[{"type":"function","name":"look","parameters":{"type":"object"}}]}`,
+	} {
+		if w := post(g, path, body); !strings.Contains(w.Body.String(), "stepfall1") {
+			t.Errorf("%s: nothing is tagged in\n%s", path, w.Body)
+		}
+	}
+}

@@ -342,6 +342,9 @@ const (
 )
 
 func stopKindOf(choice *llms.ContentChoice) stopKind {
+	if strings.HasPrefix(choice.StopReason, middleware.StopError) {
+		return stopLength // which says that it is not whole
+	}
 	switch choice.StopReason {
 	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded":
 		return stopLength

@@ -198,7 +198,7 @@ func (s *geminiReader) End(bool) error {
 		if c.stop == "" && s.Extra.Raw == nil {
 			return errUnfinished
 		}
-		c.word = cmp.Or(geminiStops[c.stop], strings.ToLower(c.stop))
+		c.word = cmp.Or(geminiStops[c.stop], brokenOff(c.stop))
 		if len(c.calls) > 0 && c.word == "stop" {
 			c.word = "tool_calls"
 		}

@@ -220,6 +220,11 @@ func (s *ollamaReader) Event(data []byte) error {
 	if err := s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)}); err != nil {
 		return err
 	}
+	if state := s.state(); state != nil && len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // what the calls belong to comes before them
+		if err := s.Emit(&middleware.Delta{Raw: state}); err != nil {
+			return err
+		}
+	}
 	for _, t := range in.Message.ToolCalls {
 		id := cmp.Or(t.ID, fmt.Sprintf("call_%x_%d", in.CreatedAt.UnixNano(), len(c.calls)))
 		if err := s.addCall(0, id, t.Function.Name, string(argumentsObject(string(t.Function.Arguments)))); err != nil {
@@ -228,6 +233,9 @@ func (s *ollamaReader) Event(data []byte) error {
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
+		if c.stop != "stop" && c.stop != "length" {
+			c.word = brokenOff(c.stop)
+		}
 		x.Usage = ollamaUsage.read(gjson.ParseBytes(data))
 	}
 	return nil
@@ -237,11 +245,19 @@ func (s *ollamaReader) End(bool) error {
 	if !s.hasEnded {
 		return errUnfinished
 	}
-	c := s.choice(0)
-	if thinking := c.reasoning.String(); thinking != "" {
-		raw := rawJSON(map[string]string{"thinking": thinking})
+	if state := s.state(); state != nil {
+		c := s.choice(0)
 		c.coverText()
-		c.isSpecial, c.parts = true, append([]llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectOllama, Model: s.Origin, Raw: raw}}, c.parts...)
+		c.isSpecial, c.parts = true, append([]llms.ContentPart{*state}, c.parts...)
 	}
 	return nil
+}
+
+// state is what the model has thought, which goes back to it.
+func (s *ollamaReader) state() *middleware.RawPart {
+	thinking := s.choice(0).reasoning.String()
+	if thinking == "" {
+		return nil
+	}
+	return &middleware.RawPart{Dialect: middleware.DialectOllama, Model: s.Origin, Raw: rawJSON(map[string]string{"thinking": thinking})}
 }

@@ -88,6 +88,9 @@ type Reply struct {
 	isUsageOld bool
 }
 
+// brokenOff returns langchaingo's word for an end that is none of an answer's.
+func brokenOff(stop string) string { return middleware.StopError + strings.ToLower(stop) }
+
 // endChoice takes in why a choice has ended, "" where it has not.
 func (r *Reply) endChoice(c *replyChoice, stop string) {
 	if stop != "" && c.stop == "" {

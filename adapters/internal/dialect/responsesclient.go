@@ -414,6 +414,8 @@ func (s *responsesReader) Whole(data []byte) error {
 		if in.Incomplete.Reason == "max_output_tokens" {
 			c.word = "length"
 		}
+	case in.Status != "" && in.Status != "completed":
+		c.word = brokenOff(in.Status)
 	case len(c.calls) > 0:
 		c.word = "tool_calls"
 	}

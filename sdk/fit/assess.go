@@ -21,7 +21,7 @@ type Assessment struct {
 	// Traces are those with a judged call, Calls how many calls those have.
 	Traces int `json:"traces"`
 	Calls  int `json:"calls"`
-	// Quality compares estimates with verdicts. Its Reference is the Brier score that
+	// Quality compares estimates with verdicts, those of judges that err with the chance of a pass. Its Reference is the Brier score that
 	// they would have if outcomes came as often as was estimated.
 	Quality Reliability `json:"quality"`
 	// Drifts are the ways in which they hold no longer, the surest first.
@@ -108,16 +108,20 @@ func (a *assessor) trace(t *sdk.Trace) {
 		}
 		mean := belief.Quality.Mean
 		quality, ok := call.Verdict.Quality()
-		if !ok {
+		chance, outcome := mean, quality
+		switch {
+		case !ok:
 			quality = math.NaN()
+		case call.Verdict.Errs():
+			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
 		a.seen.call(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
 		if !ok {
 			continue
 		}
 		judged++
-		a.out.Quality.add(mean, quality, mean)
-		a.spread += spread(mean)
+		a.out.Quality.add(chance, outcome, chance)
+		a.spread += spread(chance)
 		if how == "" {
 			asked++
 			expected, observed, spreads = expected+mean, observed+quality, spreads+spread(mean)
@@ -129,6 +133,21 @@ func (a *assessor) trace(t *sdk.Trace) {
 	a.out.Traces++
 	a.out.Calls += judged
 	a.seen.step(t.Group, expected, observed, spreads, asked)
+}
+
+// readErring returns, of the verdict of a judge that errs on an answer that was believed to be right with
+// probability p, how probable a pass was, 1 where it is one, and a quality that is without bias:
+// its mean over verdicts is how often such answers are right.
+func readErring(v *sdk.Verdict, p float64) (chance, passed, quality float64) {
+	ifRight, ifWrong := v.IfRight, v.IfWrong
+	if v.Outcome == sdk.Passed {
+		passed = 1
+	} else {
+		ifRight, ifWrong = 1-ifRight, 1-ifWrong
+	}
+	const least = 0.05 // of a judge that says next to nothing
+	chance = p*ifRight + (1-p)*ifWrong
+	return chance, passed, p + (passed-chance)/max(ifRight-ifWrong, least)
 }
 
 // believedBefore returns what was believed of a model in the last decision before it ran.

@@ -48,6 +48,30 @@ func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
 	return a
 }
 
+// Verdicts of a judge that errs are held against the chance that it passes what is believed: it passes more
+// than is right, and that is no drift. A model that became worse still is.
+func TestAssessKnowsThatJudgesErr(t *testing.T) {
+	rates := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}
+	for want, worse := range map[bool]float64{true: 0, false: 0.25} {
+		rng := rand.New(rand.NewPCG(4, 6))
+		traces := judgedTraces(2000, "g", func() (float64, float64) { return rng.Float64(), 0.01 }, func(p, usd float64) (bool, float64) {
+			pass := rates.FalsePass
+			if rng.Float64() < p-worse {
+				pass = 1 - rates.FalseReject
+			}
+			return rng.Float64() < pass, usd * 2 * rng.Float64()
+		})
+		for _, trace := range traces {
+			v := trace.Calls[0].Verdict
+			v.IfRight, v.IfWrong = rates.Likelihoods(v.Outcome == sdk.Passed)
+		}
+		a := assessed(t, traces)
+		if a.Holds() != want || want && math.Abs(a.Quality.Brier-a.Quality.Reference) > 0.01 {
+			t.Errorf("worse by %v: drifts %+v, Brier score %v, expected %v", worse, a.Drifts, a.Quality.Brier, a.Quality.Reference)
+		}
+	}
+}
+
 func TestAssessTellsDriftAndHardlyEverWhereThereIsNone(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(4, 4))

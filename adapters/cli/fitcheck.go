@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
@@ -141,6 +142,17 @@ func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Pr
 		return nil, err
 	}
 	o := fit.Options{Strategy: p.Strategy.Name, BudgetUSD: p.Budget.USD, Folds: p.Data.Folds, Seed: p.Data.Seed}
-	o.Estimate = estimate.Options{Quality: p.Estimator.Quality.Kind()}
+	judges := p.Estimator.Judges
+	if p.Data.Assumed != nil {
+		judges = p.Data.Assumed
+	}
+	o.VerdictsErr = len(judges) > 0
+	o.Estimate = estimate.Options{Quality: p.Estimator.Quality.Kind(), JudgeOrder: p.Estimator.JudgeOrder}
+	if o.VerdictsErr && o.Estimate.JudgeOrder == nil {
+		o.Estimate.JudgeOrder = slices.Sorted(maps.Keys(judges))
+	}
+	if p.Data.Inferred == 0 || p.Data.Assumed != nil {
+		o.Estimate.Judges = judges // stated, or learned beside a truth that traces hardly have
+	}
 	return until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
 }

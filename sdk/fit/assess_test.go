@@ -72,6 +72,42 @@ func TestAssessKnowsThatJudgesErr(t *testing.T) {
 	}
 }
 
+// Of two profiles the one is better that knows the truth, where a judge errs, and not the one that
+// believes what its verdicts say.
+func TestCompareKnowsThatJudgesErr(t *testing.T) {
+	rates := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}
+	table := small(3000, 3)
+	table.Verified, table.Verdicts = false, map[string][][]float64{"judge": drawVerdictsAt(table, rates, 3)}
+	train, test := table.Split(0.5, 3)
+	fresh, err := Fit(t.Context(), train, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := Fit(t.Context(), verdictsOf(train), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces := tracesOf(t, fresh, test, false, rand.New(rand.NewPCG(7, 7)))
+	for q, trace := range traces {
+		for i := range trace.Calls {
+			pass := test.Verdicts["judge"][q][test.Index(trace.Calls[i].Model)] == 1
+			v := &sdk.Verdict{Outcome: sdk.Failed}
+			if pass {
+				v.Outcome = sdk.Passed
+			}
+			v.IfRight, v.IfWrong = rates.Likelihoods(pass)
+			trace.Calls[i].Verdict = v
+		}
+	}
+	r, err := Compare(old, fresh, traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(r.Quality > 2*r.QualityStdError) {
+		t.Errorf("the loss of the profile that knows the truth is smaller by %v ± %v", r.Quality, 2*r.QualityStdError)
+	}
+}
+
 func TestAssessTellsDriftAndHardlyEverWhereThereIsNone(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(4, 4))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -65,7 +66,7 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 // lossesOf returns what a profile loses on every judged call, and how far off it is on the
 // cost of every call that was paid for.
 func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
-	replay, err := p.Estimator.On(t)
+	replay, err := p.onVerdicts(t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +91,11 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 			x.Believe(ran, beliefs, costs)
 			ran = append(ran, m)
 			if v, ok := call.Verdict.Quality(); ok {
-				mean := clampShare(beliefs[m].Mean)
+				mean := beliefs[m].Mean
+				if call.Verdict.Errs() {
+					mean, v, _ = readErring(call.Verdict, mean)
+				}
+				mean = clampShare(mean)
 				losses = append(losses, -v*math.Log(mean)-(1-v)*math.Log(1-mean))
 			}
 			if call.CostUSD > 0 && costs[m] > 0 {
@@ -100,6 +105,21 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 		}
 	}
 	return losses, errs, nil
+}
+
+// onVerdicts replays the profile's estimator on a table of verdicts, which are evidence where its judges err.
+func (p *Profile) onVerdicts(t *outcome.Table) (*estimate.Replay, error) {
+	e, own := *p.Estimator, *t
+	if p.Data.Assumed != nil {
+		e.Judges = p.Data.Assumed
+	}
+	if len(e.Judges) > 0 {
+		own.Verified, own.Verdicts = false, map[string][][]float64{}
+	}
+	for judge := range e.Judges {
+		own.Verdicts[judge] = t.Quality
+	}
+	return e.On(&own)
 }
 
 // gain is the mean of before less after, with its standard error.

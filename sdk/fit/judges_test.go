@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
 )
@@ -140,79 +139,6 @@ func TestMeasureSecondLooks(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestMeasureVerdictsAlone prints what index fitted to verdicts without truth comes to on test halves: the
-// rates that are learned, the mean AUC over the mix of single models, and by how much the quality that a
-// fit to a budget expects is off, with the usual rates, learned ones, true ones, and the truth beside.
-//
-//	go test ./sdk/fit -v -timeout 1h -run MeasureVerdictsAlone -args -judges 10
-func TestMeasureVerdictsAlone(t *testing.T) {
-	if *judges.halves == 0 {
-		t.Skip("measures on demand")
-	}
-	for _, name := range []string{"zeroeval 3", "zeroeval 11", "swebench"} {
-		for _, r := range []cascade.Rates{{FalsePass: 0.02, FalseReject: 0.02}, {FalsePass: 0.1, FalseReject: 0.1}, {FalsePass: 0.05, FalseReject: 0.2}, {FalsePass: 0.3, FalseReject: 0.15}} {
-			gains, offs, learned := map[string][]float64{}, map[string][]float64{}, [2][]float64{}
-			for half := range uint64(*judges.halves) {
-				seed := half + uint64(*judges.first)
-				table := tableWithVerdicts(t, name, r, seed)
-				train, test := table.Split(*judges.share, seed)
-				costs := test.MeanCosts()
-				budget, linear := math.Sqrt(slices.Min(costs)*slices.Max(costs)), linearArea(test)
-				for row, rates := range map[string]*cascade.Rates{"usual": {FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}, "learned": nil, "true": &r, "truth": nil} {
-					o := Options{BudgetUSD: budget, Seed: seed, VerdictsErr: true, Estimate: estimate.Options{Seed: seed, JudgeOrder: []string{"judge"}}}
-					if rates != nil {
-						o.Estimate.Judges = map[string]cascade.Rates{"judge": *rates}
-					}
-					from := verdictsOf(train)
-					if row == "truth" {
-						from = train
-					}
-					p, err := Fit(t.Context(), from, o)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if rates != nil {
-						p.Estimator.Judges = o.Estimate.Judges
-					} else if row == "learned" {
-						learned[0] = append(learned[0], p.Estimator.Judges["judge"].FalsePass)
-						learned[1] = append(learned[1], p.Estimator.Judges["judge"].FalseReject)
-					}
-					gains[row] = append(gains[row], area(test, curvePoints(t, p, test, startValues(cascade.NameIndex, train, 40)))-linear)
-					offs[row] = append(offs[row], math.Abs(p.Expected.Quality-playOn(t, p, test).Quality))
-				}
-			}
-			fmt.Printf("%s, %.2f %.2f: learned %.3f ± %.3f, %.3f ± %.3f", name, r.FalsePass, r.FalseReject, average(learned[0]), deviation(learned[0]), average(learned[1]), deviation(learned[1]))
-			for _, row := range slices.Sorted(maps.Keys(gains)) {
-				fmt.Printf("; %s %+.2f, off by %.1f", row, 100*average(gains[row]), 100*average(offs[row]))
-			}
-			fmt.Println()
-		}
-	}
-}
-
-// deviation is the standard deviation of values.
-func deviation(values []float64) float64 {
-	sum, mean := 0.0, average(values)
-	for _, v := range values {
-		sum += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(sum / float64(len(values)))
-}
-
-// tableWithVerdicts returns outcomes beside the verdicts of a judge that errs at given rates.
-func tableWithVerdicts(t *testing.T, name string, r cascade.Rates, seed uint64) *outcome.Table {
-	t.Helper()
-	var table *outcome.Table
-	if set, ok := strings.CutPrefix(name, "zeroeval "); ok {
-		table = outcometest.Zeroeval(t, set)
-	} else {
-		table = outcometest.Swebench(t)
-	}
-	table.Verified, table.Signals, table.Answers, table.Prompts = false, nil, nil, nil
-	table.Verdicts = map[string][][]float64{"judge": drawVerdictsAt(table, r, seed)}
-	return table
 }
 
 // priced adds what a verdict costs to what the answers cost.

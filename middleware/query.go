@@ -256,18 +256,7 @@ func (s *size) addMembers(members map[string]json.RawMessage) {
 
 // queryMessages converts messages; all parts lie in one array.
 func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
-	for i := range messages {
-		s.parts += len(messages[i].Parts)
-		for _, p := range messages[i].Parts {
-			if cached, ok := p.(llms.CachedContent); ok && cached.CacheControl != nil && cached.CacheControl.Duration >= time.Hour {
-				s.hourly = true
-			}
-			switch unwrap(p).(type) {
-			case llms.ToolCall, llms.ToolCallResponse, ResultPart:
-				s.calls++
-			}
-		}
-	}
+	s.count(messages)
 	list := make([]sdk.Message, len(messages))
 	parts := make([]sdk.Part, 0, s.parts)
 	calls, results := make([]sdk.ToolCall, 0, s.calls), make([]sdk.ToolResult, 0, s.calls)
@@ -288,21 +277,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				s.add(p.MIMEType, p.Data)
 				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data})
 			case ResultPart:
-				for _, inner := range p.Parts {
-					switch inner := unwrap(inner).(type) {
-					case llms.TextContent:
-						s.bytes += len(inner.Text)
-					case llms.ImageURLContent:
-						s.images++
-					case llms.BinaryContent:
-						s.add(inner.MIMEType, inner.Data)
-					case FilePart:
-						s.add(inner.MIMEType, inner.Data)
-					case RawPart:
-						s.addRaw(inner)
-					}
-				}
-				s.bytes += len(p.Content)
+				s.addResult(&p)
 				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: p.Failed})
 				parts = append(parts, sdk.Part{Kind: sdk.PartToolResult, ToolResult: &results[len(results)-1]})
 			case llms.ImageURLContent:
@@ -329,6 +304,41 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 		list[i] = sdk.Message{Role: queryRole(messages[i].Role), Parts: parts[from:len(parts):len(parts)]}
 	}
 	return list
+}
+
+// count counts the parts of messages, and the calls and results among them.
+func (s *size) count(messages []llms.MessageContent) {
+	for i := range messages {
+		s.parts += len(messages[i].Parts)
+		for _, p := range messages[i].Parts {
+			if cached, ok := p.(llms.CachedContent); ok && cached.CacheControl != nil && cached.CacheControl.Duration >= time.Hour {
+				s.hourly = true
+			}
+			switch unwrap(p).(type) {
+			case llms.ToolCall, llms.ToolCallResponse, ResultPart:
+				s.calls++
+			}
+		}
+	}
+}
+
+// addResult adds what a result holds.
+func (s *size) addResult(p *ResultPart) {
+	for _, inner := range p.Parts {
+		switch inner := unwrap(inner).(type) {
+		case llms.TextContent:
+			s.bytes += len(inner.Text)
+		case llms.ImageURLContent:
+			s.images++
+		case llms.BinaryContent:
+			s.add(inner.MIMEType, inner.Data)
+		case FilePart:
+			s.add(inner.MIMEType, inner.Data)
+		case RawPart:
+			s.addRaw(inner)
+		}
+	}
+	s.bytes += len(p.Content)
 }
 
 func unwrap(p llms.ContentPart) llms.ContentPart {

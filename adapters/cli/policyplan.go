@@ -87,22 +87,10 @@ does, and 1 when the plan cannot be made.`,
 }
 
 func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
-	given := 0
-	for _, source := range []string{f.outcomes, f.traces, f.query.text} {
-		if source != "" {
-			given++
-		}
-	}
-	if given > 1 {
-		return usage("--outcomes, --traces and --query exclude one another")
-	}
-	if f.detailed && f.against == "" {
-		return usage("--detailed-exitcode needs --against: the policy to compare with")
+	if err := f.check(); err != nil {
+		return err
 	}
 	if f.query.explains() {
-		if given > 1 || f.query.text == "" && given > 0 || f.against != "" {
-			return usage("a query is explained by one policy alone: leave out --against, --outcomes and --traces")
-		}
 		return f.explain(ctx, s, path)
 	}
 	next, err := f.load(s, path, policies.LoadOptions{Patches: f.verified})
@@ -153,6 +141,25 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		err = &exitError{Code: exitChanges, Err: errChanges}
 	}
 	return err
+}
+
+// check refuses flags that do not go together.
+func (f *planFlags) check() error {
+	given := 0
+	for _, source := range []string{f.outcomes, f.traces, f.query.text} {
+		if source != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return usage("--outcomes, --traces and --query exclude one another")
+	case f.detailed && f.against == "":
+		return usage("--detailed-exitcode needs --against: the policy to compare with")
+	case f.query.explains() && (f.query.text == "" && given > 0 || f.against != ""):
+		return usage("a query is explained by one policy alone: leave out --against, --outcomes and --traces")
+	}
+	return nil
 }
 
 // unreadVerdicts names the judges of a table that no verifier of the policy is called after.

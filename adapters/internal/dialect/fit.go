@@ -30,25 +30,10 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if l.ToolProperties || p.Dialect != "" {
 		notSent = append(notSent, l.fitTools(o, p)...)
 	}
-	long := l.cutDescriptions(o)
-	if l.SchemaInWords && p.Schema != nil {
-		long = strings.TrimSpace(long + "\n\n" + askForJSON + " It must satisfy this JSON schema:\n" + string(p.Schema.Schema))
-		o.JSONMode, p.Schema = true, nil
+	if text := l.inWords(messages, o, p); text != "" {
+		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, text))
 	}
-	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) && !strings.Contains(long, askForJSON) {
-		long = strings.TrimSpace(long + "\n\n" + askForJSON)
-	}
-	if long != "" {
-		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, long))
-	}
-	if l.ClosedSchema && p.Schema != nil {
-		own := *p.Schema
-		own.Schema = closedSchema(own.Schema)
-		p.Schema = &own
-	}
-	if s := p.Schema; l.StrictRequired && s != nil && s.Strict != nil && *s.Strict && !requiresAll(s.Schema) {
-		own := *s
-		own.Strict, p.Schema = new(false), &own
+	if p.Schema != nil && !l.fitSchema(p) {
 		notSent = addNew(notSent, "strict")
 	}
 	if l.NoFailures && hasFailure(messages) {
@@ -59,6 +44,35 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		notSent = append(notSent, "system role within the conversation")
 	}
 	return messages, notSent
+}
+
+// inWords returns what the system is to say of tools and of the form of the answer, for
+// which the vendor has no parameter.
+func (l *Limits) inWords(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	text := l.cutDescriptions(o)
+	if l.SchemaInWords && p.Schema != nil {
+		text = strings.TrimSpace(text + "\n\n" + askForJSON + " It must satisfy this JSON schema:\n" + string(p.Schema.Schema))
+		o.JSONMode, p.Schema = true, nil
+	}
+	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) && !strings.Contains(text, askForJSON) {
+		text = strings.TrimSpace(text + "\n\n" + askForJSON)
+	}
+	return text
+}
+
+// fitSchema makes the schema of the answer what the vendor takes, and reports whether it
+// is as strict as before.
+func (l *Limits) fitSchema(p *middleware.Params) (isAsStrict bool) {
+	own := *p.Schema
+	if l.ClosedSchema {
+		own.Schema = closedSchema(own.Schema)
+	}
+	isAsStrict = !l.StrictRequired || own.Strict == nil || !*own.Strict || requiresAll(own.Schema)
+	if !isAsStrict {
+		own.Strict = new(false)
+	}
+	p.Schema = &own
+	return isAsStrict
 }
 
 // fitParams makes the parameters of a request what the vendor takes.
@@ -169,24 +183,10 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 			raw, ok = json.RawMessage("{}"), true
 		}
 		if ok && l.ToolProperties {
-			own := *tool.Function
-			if l.Draft2020 {
-				raw = draft2020(raw)
+			own := l.fitFunction(*tool.Function, raw)
+			if own.Strict != tool.Function.Strict {
+				notSent = addNew(notSent, "strict")
 			}
-			raw = objectSchema(raw)
-			switch {
-			case own.Strict && l.ClosedSchema:
-				raw = closedSchema(raw)
-			case own.Strict && l.StrictRequired && !requiresAll(raw):
-				own.Strict, notSent = false, addNew(notSent, "strict")
-			}
-			if l.ArrayItems {
-				raw = withItems(raw)
-			}
-			if l.NoBooleanSchemas {
-				raw = withoutBooleans(raw)
-			}
-			own.Parameters = raw
 			tool.Function = &own
 		}
 		tools = append(tools, tool)
@@ -195,6 +195,29 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 		o.Tools = tools
 	}
 	return notSent
+}
+
+// fitFunction gives a function the schema of its arguments as the vendor takes it. It is
+// no longer strict where the schema cannot be.
+func (l *Limits) fitFunction(f llms.FunctionDefinition, schema json.RawMessage) llms.FunctionDefinition {
+	if l.Draft2020 {
+		schema = draft2020(schema)
+	}
+	schema = objectSchema(schema)
+	switch {
+	case f.Strict && l.ClosedSchema:
+		schema = closedSchema(schema)
+	case f.Strict && l.StrictRequired && !requiresAll(schema):
+		f.Strict = false
+	}
+	if l.ArrayItems {
+		schema = withItems(schema)
+	}
+	if l.NoBooleanSchemas {
+		schema = withoutBooleans(schema)
+	}
+	f.Parameters = schema
+	return f
 }
 
 // cutDescriptions cuts what is too long of the descriptions of tools, and returns them whole.
@@ -351,7 +374,7 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
-		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain") {
+		if p.Data != nil && l.lacksTexts(p.MIMEType) {
 			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
 		}
 		was := p.MIMEType
@@ -366,6 +389,11 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		return p, true
 	}
 	return p, false
+}
+
+// lacksTexts reports whether files of this type of text are taken neither as such nor as plain text.
+func (l *Limits) lacksTexts(kind string) bool {
+	return l.Files != nil && strings.HasPrefix(kind, "text/") && !slices.Contains(l.Files, kind) && !slices.Contains(l.Files, "text/plain")
 }
 
 // toolName is the name of a tool that was called, as the vendor takes it: of a conversation that

@@ -163,6 +163,11 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	if l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != "") {
 		return "cannot be made to call a tool"
 	}
+	return l.excludeMessages(messages)
+}
+
+// excludeMessages returns why the conversation cannot be sent, or "".
+func (l *Limits) excludeMessages(messages []llms.MessageContent) string {
 	if n := len(messages); n > 0 {
 		text, isPlain := textOf(messages[n-1].Parts)
 		switch role := messages[n-1].Role; {
@@ -187,7 +192,7 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 }
 
 // excludeTools returns why the tools cannot be offered, or "".
-func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why string) {
+func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
 	n := len(o.Tools) + len(p.RawTools)
 	switch {
 	case l.Tools > 0 && n > l.Tools:
@@ -208,21 +213,27 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why st
 		case l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")):
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
 		}
-		if names[f.Name] = true; l.PropertyName == 0 {
-			continue
-		}
-		schema, _ := f.Parameters.(json.RawMessage)
-		gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
-			if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
-				why = fmt.Sprintf("takes no argument of a tool by the name %.80q", name.Str)
-			}
-			return why == ""
-		})
-		if why != "" {
+		names[f.Name] = true
+		if why := l.excludeProperties(f); why != "" {
 			return why
 		}
 	}
 	return ""
+}
+
+// excludeProperties returns why the arguments of a tool cannot be named as they are, or "".
+func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
+	if l.PropertyName == 0 {
+		return ""
+	}
+	schema, _ := f.Parameters.(json.RawMessage)
+	gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
+		if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
+			why = fmt.Sprintf("takes no argument of a tool by the name %.80q", name.Str)
+		}
+		return why == ""
+	})
+	return why
 }
 
 // excludePart returns why a part cannot be sent, or "".
@@ -233,18 +244,12 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 			return l.excludePart(p.Instead)
 		}
 	case middleware.FilePart:
-		switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
-		case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
-			return fmt.Sprintf("does not have the file %.80q", p.ID)
-		case p.Data == nil && p.ID == "" && (isImage && l.NoImageURL || !isImage && l.NoFileURL):
-			return "takes no file by its address"
+		if why := l.excludeReference(&p); why != "" {
+			return why
 		}
 	case llms.ImageURLContent:
-		switch isData := strings.HasPrefix(p.URL, "data:"); {
-		case l.NoImageURL && !isData:
-			return "takes no image by its address"
-		case l.SecureURLs && !isData && !strings.HasPrefix(p.URL, "https://"):
-			return "takes no image by an address without https"
+		if why := l.excludeImageURL(p.URL); why != "" {
+			return why
 		}
 	}
 	kind := fileType(p)
@@ -253,6 +258,27 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 		return "takes no " + kind
 	case l.ImageBytes > 0 && strings.HasPrefix(kind, "image/") && base64Len(p) > l.ImageBytes:
 		return fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
+	}
+	return ""
+}
+
+// excludeReference returns why a file cannot be sent by its name or address, or "".
+func (l *Limits) excludeReference(p *middleware.FilePart) string {
+	switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
+	case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
+		return fmt.Sprintf("does not have the file %.80q", p.ID)
+	case p.Data == nil && p.ID == "" && (isImage && l.NoImageURL || !isImage && l.NoFileURL):
+		return "takes no file by its address"
+	}
+	return ""
+}
+
+func (l *Limits) excludeImageURL(url string) string {
+	switch isData := strings.HasPrefix(url, "data:"); {
+	case l.NoImageURL && !isData:
+		return "takes no image by its address"
+	case l.SecureURLs && !isData && !strings.HasPrefix(url, "https://"):
+		return "takes no image by an address without https"
 	}
 	return ""
 }

@@ -79,7 +79,7 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 		}
 	}
 	if f.export != "" {
-		first, err := view.Export(ctx, f.export, src.Options, view.ExportOptions{Steps: f.steps})
+		first, err := view.Export(ctx, f.export, src.Options, f.steps)
 		if err == nil {
 			fmt.Fprintf(s.Out, "wrote %s\n", first)
 		}

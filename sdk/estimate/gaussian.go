@@ -168,7 +168,6 @@ func (e *gaussian) Cursor() qualityCursor {
 
 type gaussianCursor struct {
 	*gaussian
-	at       int // the query's group
 	mean     []float64
 	cov      [][]float64
 	gainOf   []float64
@@ -181,7 +180,6 @@ type gaussianCursor struct {
 func (c *gaussianCursor) Begin(q *Query) {
 	g := c.groupOf(q.Group)
 	t := &c.tables[g]
-	c.at = g
 	copy(c.mean, t.mean)
 	c.surprise, c.known = c.surprise[:0], c.known[:0]
 	for i := range c.ran {

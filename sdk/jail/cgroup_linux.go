@@ -27,15 +27,10 @@ type hierarchy struct {
 // groupPrefix begins the names of our groups; the number of the process follows.
 const groupPrefix = "stepfall-"
 
-// findHierarchy returns the first folder that will do: the configured one, or the
-// program's own group, or the one above it, where systemd delegates both.
-func findHierarchy(configured string) (*hierarchy, error) {
-	h := &hierarchy{dir: configured, mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, rmdir: syscall.Rmdir}
-	if configured != "" {
-		// Ours to change. It fails when it is done already, or cannot be done.
-		_ = writeControl(filepath.Join(configured, "cgroup.subtree_control"), "+memory +pids")
-		return h, h.try()
-	}
+// findHierarchy returns the first folder that will do: the program's own group, or the one
+// above it, where systemd delegates both.
+func findHierarchy() (*hierarchy, error) {
+	h := &hierarchy{mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, rmdir: syscall.Rmdir}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err

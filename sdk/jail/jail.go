@@ -13,9 +13,6 @@ type Options struct {
 	// Temp is the folder for temporary ones, which only runs without namespaces
 	// need; empty means the system's.
 	Temp string
-	// Cgroup is a cgroup v2 folder that is this program's own, in which runs get
-	// groups of theirs; empty means one that is found.
-	Cgroup string
 	// NoNamespaces does without namespaces, as where the machine refuses them.
 	NoNamespaces bool
 }

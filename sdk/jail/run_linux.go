@@ -79,7 +79,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	j.temp = cmp.Or(j.temp, os.TempDir())
 	removeStale(j.temp)
 	noGroup := error(nil)
-	if j.groups, noGroup = findHierarchy(options.Cgroup); noGroup != nil {
+	if j.groups, noGroup = findHierarchy(); noGroup != nil {
 		j.missing[LayerCgroup] = noGroup.Error()
 	}
 	root := os.Getuid() == 0

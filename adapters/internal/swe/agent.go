@@ -20,14 +20,17 @@ import (
 type Agent struct {
 	// MaxTurns bounds the calls of the model in one attempt; 0 means 30.
 	MaxTurns int
-	// ToolTimeout bounds one command; 0 means two minutes.
-	ToolTimeout time.Duration
 	// MaxOutputTokens bounds one answer of the model; 0 leaves it to the model.
 	MaxOutputTokens int
-	// PromptBytes is the length of the conversation above which the oldest results
-	// of tools are left out; 0 means 200,000.
-	PromptBytes int
 }
+
+const (
+	// toolTimeout bounds one command.
+	toolTimeout = 2 * time.Minute
+	// maxPromptBytes is the length of the conversation above which the oldest results of
+	// tools are left out.
+	maxPromptBytes = 200_000
+)
 
 // Charge books one call of a model before and after: it is given the length of the
 // prompt and returns what to call with what came of it. An error ends the attempt.
@@ -106,10 +109,6 @@ func listing(dir string) string {
 // asked whenever the tests have just passed, says that the tree is right. What the
 // tree holds then is the attempt; the error says that the model could not be called.
 func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge, accepted func(context.Context) bool) (*Trajectory, error) {
-	hands.timeout = a.ToolTimeout
-	if hands.timeout == 0 {
-		hands.timeout = 2 * time.Minute
-	}
 	turns := a.MaxTurns
 	if turns == 0 {
 		turns = 30
@@ -125,7 +124,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 	t := &Trajectory{}
 	repeats := repeats{}
 	for t.Turns < turns {
-		a.forget(messages)
+		forget(messages)
 		settle, err := charge(length(messages))
 		if err != nil {
 			t.Why = err.Error()
@@ -213,12 +212,8 @@ func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 }
 
 // forget empties the oldest results of tools until the conversation is short enough.
-func (a *Agent) forget(messages []llms.MessageContent) {
-	limit := a.PromptBytes
-	if limit == 0 {
-		limit = 200_000
-	}
-	over := length(messages) - limit
+func forget(messages []llms.MessageContent) {
+	over := length(messages) - maxPromptBytes
 	for i := range messages {
 		if over <= 0 || messages[i].Role != llms.ChatMessageTypeTool {
 			continue

@@ -38,7 +38,6 @@ type tools struct {
 	compile func(ctx context.Context) error
 	jail    *Jail
 	test    []string
-	timeout time.Duration
 	// spent is the time in commands.
 	spent time.Duration
 	// passing says that the last thing done was a run of the tests that passed.
@@ -120,7 +119,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 		}
 		t.compile = nil
 	}
-	result, err := t.jail.run(ctx, t.dir, t.readable, t.cache, t.timeout, args...)
+	result, err := t.jail.run(ctx, t.dir, t.readable, t.cache, toolTimeout, args...)
 	t.spent += time.Since(start)
 	if err != nil {
 		return "", err
@@ -128,7 +127,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	t.code = result.Code
 	switch {
 	case result.TimedOut:
-		return fmt.Sprintf("%s\n(stopped after %v)", result.Output, t.timeout), nil
+		return fmt.Sprintf("%s\n(stopped after %v)", result.Output, toolTimeout), nil
 	case result.Code != 0:
 		return fmt.Sprintf("%s\n(exit code %d)", result.Output, result.Code), nil
 	case result.Output == "":

@@ -226,7 +226,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("export", func(t *testing.T) {
 		dir := t.TempDir()
 		_ = b.Asked() // by the pages without scripts
-		first, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 120})
+		first, err := Export(t.Context(), dir, Options{Traces: l}, 120)
 		if err != nil {
 			t.Fatal(err)
 		}

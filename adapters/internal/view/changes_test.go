@@ -150,7 +150,7 @@ func TestOverviewShowsChanges(t *testing.T) {
 		t.Error("the page does not say how to have changes tried")
 	}
 	dir := t.TempDir()
-	if _, err := Export(context.Background(), dir, Options{Traces: reader(t, traces), Policy: changePolicy(t, 10)}, ExportOptions{}); err != nil {
+	if _, err := Export(context.Background(), dir, Options{Traces: reader(t, traces), Policy: changePolicy(t, 10)}, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if text := fileText(t, filepath.Join(dir, "index.html")); !strings.Contains(text, "strategy.route.worth_usd=2.5") {

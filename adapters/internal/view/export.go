@@ -2,7 +2,6 @@ package view
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -15,8 +14,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // exporter holds the places of the pages that an export has, by their order.
@@ -30,17 +27,9 @@ type exporter struct {
 // pagesPerFile is how many steps or runs share a file, whose compression finds what they repeat.
 const pagesPerFile = 50
 
-// ExportOptions bound an export.
-type ExportOptions struct {
-	// Steps is how many of the newest steps get a page; 0 means 1000.
-	Steps int
-	// Filter selects them.
-	Filter store.Filter
-}
-
 // Export writes the pages as files to a folder, which they can be opened from without
-// a server. It returns the path of the first page.
-func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first string, err error) {
+// a server, and of so many of the newest steps. It returns the path of the first page.
+func Export(ctx context.Context, dir string, o Options, steps int) (first string, err error) {
 	v := newViewer(o)
 	v.export = &exporter{steps: map[string]int{}, runs: map[runID]int{}}
 	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
@@ -60,15 +49,15 @@ func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first 
 		}
 	}
 	first = filepath.Join(dir, "index.html")
-	return first, v.exportPages(ctx, dir, e)
+	return first, v.exportPages(ctx, dir, steps)
 }
 
-func (v *viewer) exportPages(ctx context.Context, dir string, e ExportOptions) error {
+func (v *viewer) exportPages(ctx context.Context, dir string, newest int) error {
 	if err := v.ledger.read(ctx); err != nil {
 		return err
 	}
-	a := pageQuery{Filter: e.Filter}
-	steps, err := v.makeSteps(ctx, a, cmp.Or(e.Steps, 1000))
+	var a pageQuery
+	steps, err := v.makeSteps(ctx, a, newest)
 	if err != nil {
 		return err
 	}

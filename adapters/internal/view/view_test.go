@@ -381,7 +381,7 @@ func TestHostileTextsAreText(t *testing.T) {
 		pages = append(pages, "/step?id="+tr.ID)
 	}
 	dir := t.TempDir()
-	if _, err := Export(t.Context(), dir, Options{Traces: l, Source: fleetScript}, ExportOptions{Steps: 24}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: l, Source: fleetScript}, 24); err != nil {
 		t.Fatal(err)
 	}
 	texts := map[string]string{}
@@ -416,7 +416,7 @@ func TestAttackKeysInTraces(t *testing.T) {
 	l := reader(t, traces)
 	handler := New(Options{Traces: l})
 	dir := t.TempDir()
-	if _, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 20}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: l}, 20); err != nil {
 		t.Fatal(err)
 	}
 	texts := map[string]string{}
@@ -441,7 +441,7 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 		shown = 2 // where a step's knob turns its decisions is computed
 	}
 	dir := t.TempDir()
-	if _, err := Export(t.Context(), dir, Options{Traces: steps}, ExportOptions{Steps: shown}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: steps}, shown); err != nil {
 		t.Fatal(err)
 	}
 	pages := exportedPages(t, dir)
@@ -516,7 +516,7 @@ func unfold(t pointTable) (answers []*answer) {
 func TestExportedDecisions(t *testing.T) {
 	traces := fleetTraces(40, 3)
 	dir, shown := t.TempDir(), 4
-	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{Steps: shown}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, shown); err != nil {
 		t.Fatal(err)
 	}
 	pages, found := exportedPages(t, dir), 0
@@ -582,7 +582,7 @@ func TestExportsAreSmall(t *testing.T) {
 		tr.Prompt = string(task)
 	}
 	dir, size := t.TempDir(), int64(0)
-	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, 1000); err != nil {
 		t.Fatal(err)
 	}
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

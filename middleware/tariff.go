@@ -25,16 +25,10 @@ const mostUses = 1_000_000
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.rawTools() {
-		var tool struct {
-			MaxUses     json.RawMessage `json:"max_uses"`
-			Execution   string          `json:"execution"`
-			Environment struct{ Type string }
-		}
-		_ = json.Unmarshal(raw, &tool) // it has no limit then
-		if isOne(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
+		most, isHosted := hostedUses(raw)
+		if !isHosted {
 			continue
 		}
-		most := usesOf(tool.MaxUses)
 		hosted, uses, unlimited = true, uses+most, unlimited || most == 0
 	}
 	for _, name := range [...]string{"web_search_options", "search_parameters", "plugins", "mcp_servers"} {
@@ -55,6 +49,20 @@ func (c *call) hostedCalls() (reads, calls int) {
 		return 1, 0
 	}
 	return 0, 0
+}
+
+// hostedUses returns how often a tool may be used that the provider runs; 0 is no limit.
+func hostedUses(raw json.RawMessage) (most int, isHosted bool) {
+	var tool struct {
+		MaxUses     json.RawMessage `json:"max_uses"`
+		Execution   string          `json:"execution"`
+		Environment struct{ Type string }
+	}
+	_ = json.Unmarshal(raw, &tool) // it has no limit then
+	if isOne(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
+		return 0, false
+	}
+	return usesOf(tool.MaxUses), true
 }
 
 // rawTools returns all tools of the request in an API's own form, those within others and

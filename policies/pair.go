@@ -39,16 +39,10 @@ var ErrNoPair = errors.New("that takes two cheap models of different makers befo
 // before the dearest model of all, or the reason why there are none. Models without tools, and
 // those that cost nothing, are left out: nothing says how far the latter are below the large one.
 func (p *Policy) CheapPair() (*Pair, error) {
-	var list []*Model
-	for i := range p.Models {
-		if m := &p.Models[i]; slices.Contains(m.Capabilities, "tools") && stepPrice(m) > 0 {
-			list = append(list, m)
-		}
-	}
+	list := p.toolModels()
 	if len(list) == 0 {
 		return nil, ErrNoPair
 	}
-	slices.SortStableFunc(list, func(a, b *Model) int { return cmp.Compare(stepPrice(a), stepPrice(b)) })
 	dearest := len(list) - 1
 	best := Pair{Large: list[dearest], Cost: math.Inf(1)}
 	for i, a := range list[:dearest] {
@@ -69,6 +63,17 @@ func (p *Policy) CheapPair() (*Pair, error) {
 			best.Cheap[0].Served, best.Cheap[1].Served, best.Large.Served, 100*best.Cost)
 	}
 	return &best, nil
+}
+
+// toolModels returns the models that call tools and have a price, the cheapest first.
+func (p *Policy) toolModels() (list []*Model) {
+	for i := range p.Models {
+		if m := &p.Models[i]; slices.Contains(m.Capabilities, "tools") && stepPrice(m) > 0 {
+			list = append(list, m)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *Model) int { return cmp.Compare(stepPrice(a), stepPrice(b)) })
+	return list
 }
 
 // Expectation says what the pair is expected to save, and on what that rests.

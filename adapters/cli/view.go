@@ -54,11 +54,9 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 	if f.steps < 1 {
 		return usage("--steps %d: want at least 1", f.steps)
 	}
-	path := "traces.jsonl"
-	if len(args) > 0 {
-		path = args[0]
-	} else if _, err := os.Stat(path); err != nil {
-		return usage("give a file of traces: there is no traces.jsonl here\nA policy with trace { file = \"traces.jsonl\" } writes one; 'stepfall demo' makes some to look at")
+	path, err := tracesPath(args)
+	if err != nil {
+		return err
 	}
 	src, err := openTraces(ctx, s, path)
 	if err != nil {
@@ -86,6 +84,18 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 		return err
 	}
 	return f.serve(ctx, s, src.Options)
+}
+
+// tracesPath returns the file or store that was named, or the usual file where there is one.
+func tracesPath(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	const usual = "traces.jsonl"
+	if _, err := os.Stat(usual); err != nil {
+		return "", usage("give a file of traces: there is no traces.jsonl here\nA policy with trace { file = \"traces.jsonl\" } writes one; 'stepfall demo' makes some to look at")
+	}
+	return usual, nil
 }
 
 // policyLoader loads a policy for replays: no model is called.

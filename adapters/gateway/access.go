@@ -161,16 +161,19 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
 		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
 	}
-	origin := r.Header.Get("Origin")
-	foreign := origin != "" && !sameOrigin(origin, r.Host)
-	if !foreign {
-		site := r.Header.Get("Sec-Fetch-Site")
-		foreign = origin == "" && (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
-	}
-	if foreign && !g.origins.allow(origin) {
+	if origin := r.Header.Get("Origin"); isForeign(r, origin) && !g.origins.allow(origin) {
 		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
 	}
 	return nil
+}
+
+// isForeign reports whether a page of another site asks, as far as the browser says.
+func isForeign(r *http.Request, origin string) bool {
+	if origin != "" {
+		return !sameOrigin(origin, r.Host)
+	}
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 func (g *Gateway) knownHost(host string) bool {

@@ -127,32 +127,9 @@ func (o Object) geminiTools(c *Call) {
 func (o Object) geminiContents(c *Call) error {
 	names := map[string]string{} // tool by call
 	system, list, err := turns(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
-		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) error {
-			if raw, ok := p.(middleware.RawPart); ok {
-				if isSignature(raw.Raw) {
-					next.signText(parts)
-					next.part = gjson.ParseBytes(raw.Raw)
-				} else {
-					parts = append(parts, raw.Raw)
-				}
-				return nil
-			}
-			one, err := geminiPart(p, names)
-			if err != nil || one == nil {
-				return err
-			}
-			if one["functionCall"] == nil {
-				next.signText(parts)
-			}
-			parts = append(parts, next.addTo(one))
-			if result, _ := one["functionResponse"].(Object); c.Limits.TextResults && result["parts"] != nil {
-				files, _ := result["parts"].([]Object)
-				for _, file := range files {
-					parts = append(parts, file)
-				}
-				delete(result, "parts")
-			}
-			return nil
+		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) (err error) {
+			parts, err = c.addGeminiPart(parts, p, names, next)
+			return err
 		})
 		if next.signText(parts); isModel && strings.Contains(c.Model, "gemini-3") {
 			signCalls(parts)
@@ -164,6 +141,35 @@ func (o Object) geminiContents(c *Call) error {
 	}
 	o["contents"] = list
 	return err
+}
+
+// addGeminiPart adds what a part is here. A signature belongs to the part after it, or to
+// the text before it; files of a result stand beside it where it may only hold text.
+func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]string, next *memberWriter) ([]any, error) {
+	if raw, ok := p.(middleware.RawPart); ok {
+		if !isSignature(raw.Raw) {
+			return append(parts, raw.Raw), nil
+		}
+		next.signText(parts)
+		next.part = gjson.ParseBytes(raw.Raw)
+		return parts, nil
+	}
+	one, err := geminiPart(p, names)
+	if err != nil || one == nil {
+		return parts, err
+	}
+	if one["functionCall"] == nil {
+		next.signText(parts)
+	}
+	parts = append(parts, next.addTo(one))
+	if result, _ := one["functionResponse"].(Object); c.Limits.TextResults && result["parts"] != nil {
+		files, _ := result["parts"].([]Object)
+		for _, file := range files {
+			parts = append(parts, file)
+		}
+		delete(result, "parts")
+	}
+	return parts, nil
 }
 
 // isSignature reports whether a part is a signature and nothing else: of the call that follows it,

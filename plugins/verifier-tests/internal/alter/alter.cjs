@@ -86,8 +86,11 @@ function note(v, isLoose) {
 function valueOf(node) {
   switch (node.type) {
     case "Literal":
-      if (node.regex) break;
+      if (node.regex || node.bigint) break;
       return node.value;
+    case "Identifier":
+      if (node.name !== "undefined") break;
+      return undefined;
     case "TemplateLiteral":
       if (node.expressions.length > 0) break;
       return node.quasis[0].value.cooked;
@@ -136,11 +139,13 @@ function alter({ path, text }) {
   function literals(node) {
     switch (node && node.type) {
       case "Literal":
-        return node.value === null || node.regex || node.bigint ? [] : [node];
+        return node.regex || node.bigint ? [] : [node];
+      case "Identifier":
+        return node.name === "undefined" ? [node] : [];
       case "TemplateLiteral":
         return node.expressions.length === 0 && node.quasis[0].value.raw ? [node] : [];
       case "UnaryExpression":
-        return node.operator === "-" ? literals(node.argument) : [];
+        return node.operator === "-" && node.argument.type === "Literal" ? [node] : [];
       case "ArrayExpression":
         return node.elements.flatMap(literals);
       case "ObjectExpression":
@@ -196,7 +201,7 @@ function alter({ path, text }) {
       const uses = nodes.filter((n) => n.type === "Identifier" && n.name === node.object.name && n !== node.object && !nodes.some((d) => d.type === "VariableDeclarator" && d.id === n));
       return uses.length === 0 && lists.length > 0 ? lists.flatMap(items) : [node];
     }
-    if (node.type !== "Identifier") return [node];
+    if (node.type !== "Identifier" || node.name === "undefined") return [node];
     const values = bound(node.name);
     const others = nodes.filter((n) => within(n, scope) || !found.some(({ node }) => within(n, node)));
     const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|push|fail)$/.test(nameOf(n)));
@@ -210,9 +215,11 @@ function alter({ path, text }) {
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
-  let kinds, name, compared, goesOn, holds;
+  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted;
   function put(kind, site, edits, records = []) {
-    if (request.way === "reach") [edits, records] = [[[site.start, site.end, fail]], []];
+    edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
+    outcomes[kind].add(`${edits.length > 0} ${lenient.has(site)}`);
+    if (request.way === "reach") [edits, records] = [edits.length > 0 ? [[site.start, site.end, fail]] : [], []];
     if (request.way === "record" || (request.way === "hold" && records.length < 3)) edits = [];
     kinds[kind].push(...edits, ...records);
   }
@@ -239,50 +246,78 @@ function alter({ path, text }) {
     const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
     return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
   }
-  function otherNumber(node, part) {
-    const value = node.value;
+  // otherNumber returns one with as many digits, and as many of them 0 at its end. What is
+  // next to 0 may be of the other sign.
+  function otherNumber(value, part, isNear) {
     if (part) return String(value + 1 + draw(97));
-    if (!Number.isInteger(value)) return source(node).replace(/^(0?\.?0*[1-9]|\d)/, nearText);
-    const near = Array.from({ length: 19 }, (_, i) => value - 9 + i);
-    return String(pick(near.filter((n) => n > 0 && n !== value && String(n).length === String(value).length)));
+    if (isNear && !Number.isInteger(value)) return String(value).replace(/^(-?0?\.?0*[1-9]|\d)/, nearText);
+    if (isNear && value > 0) return String(pick(Array.from({ length: 19 }, (_, i) => value - 9 + i).filter((n) => n > 0 && n !== value && String(n).length === String(value).length)));
+    if (!Number.isInteger(value)) return `${value < 0 && draw(2) ? "-" : ""}${draw(3 * Math.ceil(Math.abs(value)) + 9)}.${draw(999)}${1 + draw(9)}`;
+    const zeros = value ? 10 ** String(value).match(/0*$/)[0].length : 1;
+    const low = 10 ** (String(Math.abs(value)).length - 1) / zeros;
+    let found = value;
+    while (found === value) found = (low > 1 ? low + draw(9 * low) : draw(10)) * zeros * (value < 2 && draw(2) ? -1 : 1);
+    return String(found);
   }
-  function other(node, part) {
-    if (typeof node.value === "number") return otherNumber(node, part);
-    if (typeof node.value === "boolean") return String(!node.value);
+  const farText = (text) => Array.from({ length: 3 + draw(3 + text.length) }, () => pick("abcdefghijklmnopqrstuvwxyz")).join("");
+  function other(node, part, isNear) {
+    const value = valueOf(node);
+    if (value === null || value === undefined) return JSON.stringify(prefix);
+    if (typeof value === "number") return otherNumber(value, part, isNear);
+    if (typeof value === "boolean") return String(part || isNear ? !value : draw(2) > 0);
     const old = source(node);
-    return old[0] + (part ? longerText : nearText)(old.slice(1, -1)) + old.slice(-1);
+    return old[0] + (part ? longerText : isNear ? nearText : farText)(old.slice(1, -1)) + old.slice(-1);
   }
-  // others puts another expected value of the file in the place of one, or changes it, the
-  // rows of a table in turns.
+  // isHeads is a coin for a place; the next seed has it the other way round.
+  function isHeads({ start }) {
+    let state = Number((BigInt(request.seed) >> 8n) % 2147483647n) ^ Math.imul(start + 1, 2654435761);
+    for (const by of [2246822507, 3266489909]) state = Math.imul(state ^ (state >>> 15), by);
+    return ((state >>> 16) & 1) !== Number(BigInt(request.seed) & 1n);
+  }
+  // others puts another expected value of the file in the place of one, or one that has nothing
+  // of it. Where its own could be another's, it keeps it by a coin: what is read there says
+  // nothing. Where nothing is noted, what is altered must look as if it were not: it is
+  // another's or near its own, by the same coin.
   const pool = {};
-  let collects = false, borrows = false;
-  function others(value, part, place) {
+  let collects = false;
+  function others(value, part, isNoted) {
+    let literal;
+    try {
+      literal = valueOf(value);
+    } catch {
+      const isSet = value.type === "NewExpression" && value.callee.name === "Set";
+      return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet, true)]);
+    }
+    const isBool = typeof literal === "boolean";
     // A table has its inputs beside what is expected.
     const isTable = value.type === "ObjectExpression" || (value.elements || []).some((e) => e && /^(Array|Object)Expression$/.test(e.type));
-    const plain = !isTable && !some(value, (n) => /^(Identifier|CallExpression|.*Function.*)$/.test(n.type)) && typeof value.value !== "boolean";
-    const key = value.type + typeof value.value;
     const text = source(value);
-    if (plain && collects && !part) (pool[key] ||= new Set()).add(text);
-    const found = plain ? [...(pool[key] || [])].filter((o) => characters(o) !== characters(text)) : [];
-    if (borrows !== (place % 2 === 1) && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
-    // Letters that change places within a set leave it as it is.
-    const isSet = value.type === "NewExpression" && value.callee.name === "Set";
-    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet)]);
+    const key = literal === null || literal === undefined ? "none" : value.type + typeof literal;
+    if (!part && !isTable && collects) for (const own of isBool ? ["true", "false"] : [text]) (pool[key] ||= new Set()).add(own);
+    const known = part || isTable ? [] : Object.keys(pool).filter((k) => key === "none" || k === "none" || k === key).flatMap((k) => [...pool[k]]);
+    const found = known.filter((o) => characters(o) !== characters(text));
+    if (found.length > 0 && isNoted && isHeads(value)) return [];
+    if (found.length > 0 && (isBool || (isNoted ? draw(2) > 0 : isHeads(value)))) return [[value.start, value.end, pick(found)]];
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part, !isNoted)]);
   }
   // filled is what stands for a value that holds nothing, or "".
   function filled(node) {
     if (node.type === "ArrayExpression" && node.elements.length === 0) return `[${JSON.stringify(prefix)}]`;
     if (node.type === "ObjectExpression" && node.properties.length === 0) return `{ ${prefix}: 1 }`;
-    return (node.type === "Literal" && node.raw === "null") || (node.type === "Identifier" && node.name === "undefined") ? JSON.stringify(prefix) : "";
+    return "";
   }
   // expected alters an expected value, which is compared with by what has the name.
   function expected(node, name = "", actual = undefined) {
     sites.add(node.start);
     const values = sources(node);
     const part = PART.test(name);
-    const edits = values.filter((v) => literals(v).length > 0).flatMap((v, place) => others(v, part, place));
-    if (edits.length > 0) edits.push(...values.filter(filled).map((v) => [v.start, v.end, filled(v)]));
-    if (edits.length > 0) return put(LITERAL, node, edits, recorded(node, actual, values, name));
+    if (values.some((v) => literals(v).length > 0)) {
+      const records = recorded(node, actual, values, name);
+      const isNoted = records.length > 2 && compared.at(-1).values.length > 0;
+      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
+      if (isNoted) compared.at(-1).kept = rows.map((row) => row.length === 0);
+      return put(LITERAL, node, rows.flat(), records);
+    }
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
     put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]]);
   }
@@ -296,7 +331,25 @@ function alter({ path, text }) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
     if (compares(node)) return;
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
-    put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
+    drawTruth(node);
+  }
+  // drawTruth has something be true that must be, or not, by a coin; it is as likely to be wanted
+  // as not.
+  function drawTruth(node) {
+    const isNot = node.type === "UnaryExpression" && node.operator === "!";
+    const contrary = node.type === "BinaryExpression" && { "!==": "===", "!=": "==", "<=": ">", ">=": "<" }[node.operator];
+    const tested = isNot ? source(node.argument) : contrary ? `(${source(node.left)}) ${contrary} (${source(node.right)})` : source(node);
+    const wanted = !isNot && !contrary;
+    if (!request.record || some(node, (n) => n.type === "YieldExpression")) return put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
+    const site = `${path}:t${node.start}`;
+    const alters = request.way !== "record" && !isHeads(node);
+    const goesOnHere = goesOn && !lenient.has(node);
+    truthsNoted.push({ name: site, test: name, values: ["=" + wanted], lenient: lenient.has(node) });
+    holds ||= goesOnHere && request.way === "expectation";
+    const drawn = [[node.start, node.end, `${prefix}truth(${JSON.stringify(site)}, ${tested}, ${wanted !== alters}, ${goesOnHere})`]];
+    if (request.way === "record" || request.way === "hold" || (!alters && request.way !== "reach")) kinds[TRUTH].push(...drawn);
+    else if (alters) put(TRUTH, node, drawn);
+    if (!alters) outcomes[TRUTH].add(`false ${lenient.has(node)}`);
   }
   // compares alters what a call compares that must be true, or whose result must be so.
   function compares(node) {
@@ -345,6 +398,8 @@ function alter({ path, text }) {
   function body(node, title) {
     name = title;
     kinds = [[], [], [], []];
+    outcomes = [new Set(), new Set(), new Set(), new Set()];
+    truthsNoted = [];
     sites.clear();
     scope = node;
     holds = false;
@@ -372,28 +427,32 @@ function alter({ path, text }) {
     if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
-  const edits = [], tests = [], truths = [], data = [];
+  const edits = [], tests = [], truths = [], unaltered = [], data = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
-  collects = true;
-  compared = [];
-  for (const { node } of found) body(node);
-  collects = false;
-  compared = [];
-  noted.clear();
-  for (const [i, { name, node }] of found.entries()) {
-    borrows = (Number(BigInt(request.seed) % 2n) + i) % 2 === 0;
-    if (request.way === "end") {
-      if (!request.whole && node.params.length > 1) continue;
-      if (request.whole) edits.push([start, start, fail + ";"]);
-      else edits.push(...ending(node));
-    } else {
-      const kind = body(node, name);
-      if (kind === DATA) data.push(name);
-      if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
-      if (kind === TRUTH) truths.push(name);
-      edits.push(...kinds[kind], ...(holds && kind === LITERAL ? ending(node) : []));
+  for (collects of [true, false]) {
+    for (const list of [edits, tests, truths, unaltered, data]) list.length = 0;
+    compared = [];
+    noted.clear();
+    for (const { name, node } of found) {
+      if (request.way === "end") {
+        if (!request.whole && node.params.length > 1) continue;
+        if (request.whole) edits.push([start, start, fail + ";"]);
+        else edits.push(...ending(node));
+      } else {
+        const kind = body(node, name);
+        if (kind === DATA) data.push(name);
+        if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
+        if (kind === TRUTH) {
+          truths.push(name);
+          compared.push(...truthsNoted);
+        }
+        // outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
+        const has = (outcome) => outcomes[kind].has(outcome);
+        if (!has("true false") && (has("false false") || !has("true true"))) unaltered.push(name);
+        edits.push(...kinds[kind], ...(holds && (kind === LITERAL || kind === TRUTH) ? ending(node) : []));
+      }
+      tests.push(name);
     }
-    tests.push(name);
   }
   if (edits.length + data.length === 0) return;
   if (request.way === "expectation" || request.way === "hold") {
@@ -466,9 +525,16 @@ function ${prefix}hold(site, v, isLoose) {
   if (other === site) return v;
   if (isLoose ? known != v : ${prefix}note(known) !== ${prefix}note(v)) ${prefix}end.different++;
   return known;
+}
+function ${prefix}truth(site, v, wanted, goesOn) {
+  const isSame = !!v === wanted;
+  ${prefix}saw(site, !!v);
+  goesOn &&= ${prefix}end.running > 0;
+  if (goesOn && !isSame) ${prefix}end.different++;
+  return isSame || goesOn || ${request.way === "hold"};
 }`;
   }
-  return { path, text: out, tests: [...new Set(tests)], truths, data, count, compared, borrows: Object.values(pool).some((values) => values.size > 1) };
+  return { path, text: out, tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
 }
 
 const altered = [];

@@ -50,8 +50,11 @@ type Source struct {
 	Tests  []string `json:"tests,omitempty"`
 	Truths []string `json:"truths,omitempty"`
 	Count  int      `json:"count,omitempty"`
-	// Borrows says that some may expect what others of the file do.
-	Borrows bool `json:"borrows,omitempty"`
+	// Unaltered are those of Tests that expect what they did: by a coin, where what a test
+	// expects could be another's, so that nothing tells the altered ones. The next seed
+	// alters these, and not those that it could leave. Borrows says that there are such.
+	Unaltered []string `json:"unaltered,omitempty"`
+	Borrows   bool     `json:"borrows,omitempty"`
 	// Data are the tests that were left as they are, see [Request.Data].
 	Data []string `json:"data,omitempty"`
 	// Compared are the comparisons with altered expectations that note what the code returned.
@@ -66,6 +69,8 @@ type Comparison struct {
 	// Values are the notes of what is expected there unaltered, in the order of the source;
 	// none where that is not known.
 	Values []string `json:"values,omitempty"`
+	// Kept says which of Values are expected in this draw, too.
+	Kept []bool `json:"kept,omitempty"`
 	// Lenient says that the comparison may fail in a test that passes.
 	Lenient bool `json:"lenient,omitempty"`
 }
@@ -90,10 +95,6 @@ type Request struct {
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }
-
-// borrows reports whether a test, by its place in the file, is to expect what another does.
-// The next seed has it the other way round.
-func (r *Request) borrows(place int) bool { return (r.Seed+uint64(place))%2 == 0 } //nolint:gosec // places are small
 
 // Program alters the sources of a language.
 type Program struct {

@@ -10,10 +10,15 @@ import tokenize
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
 _array_almost_equal _frame_equal _series_equal _called_with _called_once_with _any_call""".split()
 EQUAL = {"assert" + name for name in EQUAL} | {"eq_"}
-INVERSE = {}
-for one, other in (pair.split(":") for pair in "True:False IsNone:IsNotNone NotEqual:Equal IsInstance:NotIsInstance Regex:NotRegex Greater:LessEqual GreaterEqual:Less IsNot:Is NotIn:In".split()):
-    INVERSE["assert" + one] = "assert" + other
-    INVERSE.setdefault("assert" + other, "assert" + one)
+# What must be true, or false, of the arguments of an assertion.
+TRUTHS = {"assertFalse": ("{}", False)}
+for true, false, condition in (
+    ("IsNone", "IsNotNone", "({}) is None"), ("IsInstance", "NotIsInstance", "isinstance({}, {})"), ("Regex", "NotRegex", "__import__('re').search({1}, {0})"),
+    ("Greater", "LessEqual", "({}) > ({})"), ("Less", "GreaterEqual", "({}) < ({})"), ("", "NotEqual", "({}) == ({})"), ("", "IsNot", "({}) is ({})"), ("", "NotIn", "({}) in ({})"),
+):
+    TRUTHS |= {"assert" + true: (condition, True), "assert" + false: (condition, False)}
+# The operators of which another says the contrary.
+CONTRARY = {ast.NotEq: "==", ast.IsNot: "is", ast.NotIn: "in", ast.LtE: ">", ast.GtE: "<"}
 # What functions and methods are called that compare in the place of an operator, and
 # helpers of projects in the place of an assertion.
 COMPARER = re.compile(r"_*(is_?)?(eq|equals?|equal_?to|same(_?as)?|identical|match(es)?|array_equal|allclose|isclose|startswith|endswith)_*$", re.I)
@@ -84,6 +89,12 @@ def @hold(site, v):
     except Exception: is_same = False
     if not is_same: @different.append(name)
     return known
+def @truth(site, v, wanted, goes_on):
+    """Notes whether a value is true, and returns whether that is what is wanted."""
+    is_same = bool(v) == wanted
+    @saw(site, bool(v))
+    if goes_on and @running and not is_same: @different.append(site)
+    return is_same or @holds or bool(goes_on and @running)
 '''
 
 HELPERS = '''
@@ -155,10 +166,9 @@ class Alteration:
             self.starts.append(self.starts[-1] + len(line))
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
-        self.tests, self.truths, self.left, self.compared = [], [], [], []
-        # What the tests expect, by its type. The test at hand takes another's where borrows
-        # says so, and its own with a change where it does not.
-        self.pool, self.collects, self.borrows, self.seed = {}, False, False, request["seed"]
+        self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], []
+        # pool has what the tests expect, by its type.
+        self.pool, self.places, self.heads, self.collects, self.seed = {}, set(), None, False, request["seed"]
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
@@ -184,8 +194,10 @@ class Alteration:
 
     def put(self, kind, site, *edits, records=()):
         """Notes an alteration: what is to be put, or in its place a failure at the site."""
+        edits = [e for e in edits if e[2].encode() != self.source[e[0]:e[1]]]
+        self.outcomes[kind].add((bool(edits), site in self.caught))
         if self.way == "reach":
-            edits, records = [(*self.span(site), self.prefix + "fail()")], ()
+            edits, records = [(*self.span(site), self.prefix + "fail()")] if edits else (), ()
         elif self.way == "record" or self.way == "hold" and len(records) < 3:
             edits = ()
         self.kinds[kind].extend([*edits, *records])
@@ -215,13 +227,13 @@ class Alteration:
     def literals(self, node):
         """The literals that an expression is made of; none where something else is."""
         if isinstance(node, ast.Constant):
-            return [] if node.value is None or node.value is ... else [node]
+            return [] if node.value is ... else [node]
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return [found for inner in node.elts for found in self.literals(inner)]
         if isinstance(node, ast.Dict):
             return [found for inner in node.values for found in self.literals(inner)]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return self.literals(node.operand)
+            return [node] if isinstance(node.operand, ast.Constant) else []
         if isinstance(node, ast.Call) and makes(node):
             return [found for inner in node.args or [k.value for k in node.keywords] for found in self.literals(inner)]
         return []
@@ -319,47 +331,81 @@ class Alteration:
 
     # What is altered.
 
-    def others(self, value, part, place):
-        """Puts another expected value of the file in the place of one, or changes it, the rows of a table in turns."""
+    def others(self, value, part, is_noted):
+        """Puts another expected value of the file in the place of one, or one that has nothing of it. Where its own could
+        be another's, it keeps it by a coin: what is read there says nothing. Where nothing is noted, what is altered must
+        look as if it were not: it is another's or near its own, by the same coin."""
         try:
-            key, same = type(ast.literal_eval(value)), repr(ast.literal_eval(value))
+            literal = ast.literal_eval(value)
         except ValueError:
-            key = bool
-        if isinstance(value, ast.Dict) or any(isinstance(n, (ast.Dict, ast.List, ast.Tuple)) for n in ast.iter_child_nodes(value)):
-            key = bool  # a table has its inputs beside what is expected
-        if key is not bool and hasattr(value, "lineno"):
-            if self.collects and not part:
-                self.pool.setdefault(key, {})[same] = self.text(value)
-            others = [text for known, text in self.pool.get(key, {}).items() if sorted(known) != sorted(same)]
-            if self.borrows != place % 2 and others and not part:
+            return self.changes(value, part, True)
+        # A table has its inputs beside what is expected.
+        is_table = isinstance(value, ast.Dict) or any(isinstance(n, (ast.Dict, ast.List, ast.Tuple)) for n in ast.iter_child_nodes(value))
+        if not part and not is_table and hasattr(value, "lineno"):
+            own = {repr(v): repr(v) for v in (True, False)} if isinstance(literal, bool) else {repr(literal): self.text(value)}
+            if self.collects:
+                self.pool.setdefault(type(literal), {}).update(own)
+            known = {n: t for k, pool in self.pool.items() if None in (k, literal) or k in (type(None), type(literal)) for n, t in pool.items()}
+            others = [text for name, text in known.items() if sorted(name) != sorted(repr(literal))]
+            is_heads = self.is_heads(value)
+            if others and is_noted and is_heads:
+                return []
+            if others and (isinstance(literal, bool) or (self.rng.random() < 0.5 if is_noted else is_heads)):
                 return [self.replaced(value, self.rng.choice(others))]
+        return self.changes(value, part or isinstance(value, ast.Set), not is_noted)
+
+    def is_heads(self, node):
+        """A coin for a place: half of them, drawn, are heads, and with the next seed the others."""
+        if self.collects:
+            self.places.add(self.span(node)[0])
+        elif self.heads is None:
+            places = sorted(self.places)
+            self.heads = set(random.Random("%d %s" % (self.seed >> 8, self.path)).sample(places, len(places) // 2))
+        return (self.span(node)[0] in (self.heads or ())) != bool(self.seed & 1)
+
+    def changes(self, value, part, near):
         # Letters that change places within a set leave it as it is.
-        part = part or isinstance(value, ast.Set) or isinstance(value, ast.Call) and (PART.search(called(value)) or called(value) in ("set", "frozenset"))
-        return [self.replaced(leaf, self.other(leaf, part, isinstance(value, ast.Call))) for leaf in self.literals(value)]
+        part = part or isinstance(value, ast.Call) and (PART.search(called(value)) or called(value) in ("set", "frozenset"))
+        return [self.replaced(leaf, self.other(leaf, part, near)) for leaf in self.literals(value)]
 
     def filled(self, node):
         """What stands for a value that holds nothing; "" for others."""
-        if isinstance(node, ast.Constant):
-            return repr(self.word) if node.value is None else ""
         empty = isinstance(node, (ast.List, ast.Tuple)) and not node.elts or isinstance(node, ast.Dict) and not node.keys
         return {ast.List: "[%r]", ast.Tuple: "(%r,)", ast.Dict: "{%r: 1}"}[type(node)] % self.word if empty and hasattr(node, "lineno") else ""
 
-    def other(self, node, part, made):
-        """Another literal of the same kind, in the same quotes."""
-        value, text = node.value, self.text(node)
+    def other(self, node, part, near):
+        """Another literal of the same kind, in the same quotes; one of which a part is compared is longer."""
+        value, text = ast.literal_eval(node), self.text(node)
+        if value is None:
+            return repr(self.word)
         if isinstance(value, bool):
-            return str(not value)
+            return str(not value if near or part else self.rng.choice((True, False)))
         if isinstance(value, int):
-            reach = 1 if made else 9
-            near = [n for n in range(value - reach, value + reach + 1) if n > 0 and n != value and len(str(n)) == len(str(value))]
-            return str(value + self.rng.randint(1, 97)) if part else str(near[0] if made else self.rng.choice(near))
-        if isinstance(value, float) and "." in text and not part:
-            return re.sub(r"^(0?\.?0*[1-9]|\d)", lambda m: self.near_text(m[0]), text)
+            if part:
+                return str(value + self.rng.randint(1, 97))
+            return str(next(n for n in range(value - 1, value + 2) if n > 0 and n != value) if near and value >= 0 else self.far_number(value))
+        if isinstance(value, float) and "." in text and not part and near:
+            return re.sub(r"^(-?0?\.?0*[1-9]|\d)", lambda m: self.near_text(m[0]), text)
+        if isinstance(value, float) and not part:
+            return "%s%d.%d" % (self.rng.choice(("", "-") if value < 0 else ("",)), self.rng.randint(int(abs(value)) // 2, 3 * int(abs(value)) + 9), self.rng.randint(1, 999) * 10 + self.rng.randint(1, 9))
         if isinstance(value, (float, complex)):
             return repr(2 * value + self.rng.randint(3, 97))
         end = 3 if text.endswith(('"""', "'" * 3)) else 1
         start = re.match(r"\w*", text).end() + end
-        return text[:start] + (self.longer_text if part else self.near_text)(text[start:-end]) + text[-end:]
+        change = self.longer_text if part else self.near_text if near else self.far_text
+        return text[:start] + change(text[start:-end]) + text[-end:]
+
+    def far_number(self, n):
+        """Another number with as many digits, and as many of them 0 at its end. What is next to 0 may be of the other sign."""
+        zeros = 10 ** (len(str(n)) - len(str(n).rstrip("0"))) if n else 1
+        low = 10 ** (len(str(abs(n))) - 1) // zeros
+        found = n
+        while found == n:
+            found = self.rng.randrange(low if low > 1 else 0, 10 * low) * zeros * (self.rng.choice((1, -1)) if n < 2 else 1)
+        return found
+
+    def far_text(self, text):
+        return "".join(self.rng.choice("abcdefghijklmnopqrstuvwxyz" + "     0123"[: len(text)]) for _ in range(self.rng.randint(3, 5 + len(text)))).strip() or self.word
 
     def near_text(self, text):
         """Another text of the same length with the same classes of characters, as in text.go."""
@@ -389,10 +435,13 @@ class Alteration:
         """Alters an expected value, which is compared with the actual one by what has the name."""
         self.sites.append(node)
         values, part = self.sources(node), bool(PART.search(name))
-        edits = [edit for place, value in enumerate(values) if self.literals(value) for edit in self.others(value, part, place)]
-        if edits:
-            edits += [self.replaced(v, self.filled(v)) for v in values if self.filled(v)]
-            return self.put(LITERAL, node, *edits, records=self.recorded(node, actual, values, name))
+        if any(map(self.literals, values)):
+            records = self.recorded(node, actual, values, name)
+            is_noted = len(records) > 2 and bool(self.compared[-1]["values"])
+            rows = [self.others(v, part, is_noted) if self.literals(v) else [self.replaced(v, self.filled(v))] * bool(self.filled(v)) for v in values]
+            if is_noted:
+                self.compared[-1]["kept"] = [not row for row in rows]
+            return self.put(LITERAL, node, *[edit for row in rows for edit in row], records=records)
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
         self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node, part)))
@@ -424,7 +473,30 @@ class Alteration:
             member, whole = node.left, node.comparators[0]
             self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member)))
         else:
-            self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
+            self.draw_truth(node)
+
+    def draw_truth(self, node, wanted=True, condition="", edits=()):
+        """Has something be true that must be, or not, by a coin; it is as likely to be wanted as not."""
+        text, site, wanted_before = condition or self.text(node), "%s:t%d" % (self.path, self.span(node)[0]), wanted
+        if not condition and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            text, wanted = self.text(node.operand), not wanted
+        elif not condition and isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in CONTRARY:
+            text, wanted = "(%s) %s (%s)" % (self.text(node.left), CONTRARY[type(node.ops[0])], self.text(node.comparators[0])), not wanted
+        edits = list(edits or [(*self.span(node), "{}")])
+        start, end, shape = edits[-1]
+        put = lambda by: [*edits[:-1], (start, end, shape.format(by) if wanted_before or edits[:-1] else "not " + by)]
+        if not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+            return self.put(TRUTH, node, *put("(%s) is not bool(%s)" % (wanted, text)))
+        alters = self.way != "record" and not self.is_heads(node)
+        goes_on = node not in self.caught and node not in self.lenient
+        self.noted.append({"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient})
+        self.holds = self.holds or goes_on and self.way == "expectation"
+        drawn = put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted != alters, goes_on))
+        if self.way in ("record", "hold") or not alters:
+            self.kinds[TRUTH] += drawn if self.way != "reach" else []
+            self.outcomes[TRUTH].add((False, node in self.caught))
+        else:
+            self.put(TRUTH, node, *drawn)
 
     def compares(self, node):
         """Alters what a call compares that must be true, or whose result must be so."""
@@ -457,12 +529,14 @@ class Alteration:
             self.truth(plain[0])
         elif name == "assertFalse" and plain and self.compares(ast.UnaryOp(ast.Not(), plain[0])):
             pass
-        elif INVERSE.get(name) and isinstance(node.func, ast.Attribute):
-            start, end = self.span(node.func)
-            self.put(TRUTH, node.func, (end - len(name), end, INVERSE[name]))
+        elif name in TRUTHS and isinstance(node.func, ast.Attribute) and len(plain) == len(node.args) and len(plain) > (TRUTHS[name][0].count("{") > 1):
+            (condition, wanted), end = TRUTHS[name], self.span(node.func)[1]
+            count = max(1, condition.count("{"))
+            span = self.span(plain[0])[0], self.span(plain[count - 1])[1]
+            self.draw_truth(node, wanted, condition.format(*map(self.text, plain[:count])), [(end - len(name), end, "assertTrue"), (*span, "{}")])
         elif HELPER.match(name) and len(plain) >= 2:
             for argument in plain:
-                if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])):
+                if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
                     self.expected(argument)
 
     def condition(self, node):
@@ -475,10 +549,12 @@ class Alteration:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.truth(node.operand)
         elif not self.whole:
-            self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
+            self.draw_truth(node, False)
 
     def body(self, node):
         self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
+        # outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
+        self.outcomes, self.noted = [set(), set(), set(), set()], []
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) for n in ast.walk(g)}
@@ -529,7 +605,6 @@ class Alteration:
 
     def test(self, node, name):
         self.name = name
-        self.borrows = (self.seed + len(self.tests)) % 2 == 0
         if self.way == "end" and self.whole:
             start = self.starts[self.first() - 1]
             self.edits.append((start, start, self.prefix + "fail()\n"))
@@ -543,11 +618,14 @@ class Alteration:
                 return self.left.append(name)
             if kind == TRUTH:
                 self.truths.append(name)
+                self.compared += self.noted
             self.edits += self.kinds[kind]
-            if self.way in ("expectation", "hold") and kind == LITERAL:
+            if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH):
                 self.silence(node)
                 if self.holds:
                     self.end(node)
+            if (True, False) not in self.outcomes[kind] and ((False, False) in self.outcomes[kind] or (True, True) not in self.outcomes[kind]):
+                self.unaltered.append(name)
         self.tests.append(name)
 
     def end(self, node):
@@ -574,10 +652,10 @@ class Alteration:
 
     def make(self):
         for self.collects in (True, False):
-            self.edits, self.tests, self.truths, self.left, self.compared = [], [], [], [], []
+            self.edits, self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], [], []
             self.functions(self.tree)
         if not self.whole:
-            for tests in (self.tests, self.truths, self.left):
+            for tests in (self.tests, self.truths, self.unaltered, self.left):
                 self.inherit(tests)
         if self.way in ("expectation", "hold") and self.edits:
             self.comments()
@@ -620,8 +698,8 @@ def main(request_file, report):
         except (SyntaxError, ValueError, RecursionError):
             continue
         if count or alteration.left:
-            borrows = any(len(values) > 1 for values in alteration.pool.values())
-            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared})
+            borrows = sum(map(len, alteration.pool.values())) > 1 or bool(alteration.truths)
+            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "unaltered": alteration.unaltered, "data": alteration.left, "count": count, "compared": alteration.compared})
     with open(report, "w") as f:
         json.dump(altered, f)
 

@@ -79,7 +79,7 @@ func TestWays(t *testing.T) {
 		{"a_test.go", goSource1, Expectation, "TestA TestTable TestHelper TestComparer TestIs TestTruth ExampleF", []string{"f(5)", "f(9)", "in: 1", `{in: "a", `, `{"c", "`, "errors.New(", "if err := g(); !(err != nil)"}, []string{"got != 5 {", "want: 2}", `want: "b"`, `"d"`, "P{7, 8}", "ErrA"}},
 		{"a_test.go", goSource1, Reach, "TestA TestTable TestHelper TestComparer TestIs TestTruth", []string{"(got != 5) || true", "(f(c.in) != c.want) || true"}, nil},
 		{"a_test.go", goSource1, End, "TestA TestTable TestHelper TestNothing TestComparer TestIs TestTruth", []string{"{defer t.Fail(); f(5) }"}, nil},
-		{"a.py", pythonSource, Expectation, "test_a test_table test_loop test_comparer test_raises T.test_b S.test_b", []string{"f(5)", "assertTrue(not (f(2)))", "[(3, '", "(1, '", "raises(ValueError)"}, []string{"want = 5\n", "'x'", "P(1, 2)", "raises(KeyError)", "(3, 'three')", "(1, 'one')"}},
+		{"a.py", pythonSource, Expectation, "test_a test_table test_loop test_comparer test_raises T.test_b S.test_b", []string{"f(5)", "assertTrue((True) is not bool(f(2)))", "[(3, '", "(1, '", "raises(ValueError)"}, []string{"want = 5\n", "'x'", "P(1, 2)", "raises(KeyError)", "(3, 'three')", "(1, 'one')"}},
 		{"a.py", pythonSource, Reach, "test_a test_table test_loop test_comparer test_raises T.test_b S.test_b", []string{"want = 5\n", "_fail()", "(3, 'three')"}, nil},
 		{"a.py", pythonSource, End, "test_a test_table test_loop test_comparer test_raises T.test_b T.test_nothing S.test_b S.test_nothing", []string{"assertTrue(f(2))", "_end\n    def test_nothing"}, nil},
 		{"a.mjs", nodeSource, Expectation, "a b throws truth *", []string{"f(5)", "!(g())", "assert.ok(g()); });", ".not.toBeDefined", "[[3, '"}, []string{"f(2), 5)", "toEqual([1])", "h()", "'three']"}},
@@ -153,8 +153,9 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// In turns the tests of a file expect what others of it do, where that is of the same
-// kind, and what they do with a little change of the same length.
+// Where nothing is noted, each test expects what others of the file do, where that is of the
+// same kind, and in the next draw what it does with a little change of the same length, or
+// the other way round.
 func TestBorrowed(t *testing.T) {
 	for file, text := range map[string]string{
 		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif f(1) != \"XIV\" || g(1) != 1 {\n\t\tt.Error()\n\t}\n}\n\nfunc TestB(t *testing.T) {\n\tif f(2) != \"MCM\" || !strings.Contains(f(2), \"IX\") {\n\t\tt.Error()\n\t}\n}\n",
@@ -169,7 +170,7 @@ func TestBorrowed(t *testing.T) {
 			}
 			seen = append(seen, regexp.MustCompile(`"[A-Z]{3}"`).FindAllString(altered[0].Text, -1)...)
 		}
-		if len(seen) != 4 || seen[0] != `"MCM"` || seen[3] != `"XIV"` || seen[2] == `"XIV"` || seen[1] == `"MCM"` {
+		if len(seen) != 4 || (seen[0] == `"MCM"`) == (seen[2] == `"MCM"`) || (seen[1] == `"XIV"`) == (seen[3] == `"XIV"`) || seen[0] == `"XIV"` || seen[1] == `"MCM"` {
 			t.Errorf("%s: %q", file, seen)
 		}
 	}
@@ -189,6 +190,30 @@ func TestTablesAreNotBorrowed(t *testing.T) {
 					t.Errorf("%s expects what another test does:\n%s", file, altered.Text)
 				}
 			}
+		}
+	}
+}
+
+// What is noted and could be another's stays in one of two draws, and what could not has
+// nothing of its own: nothing that reads an altered expectation can undo it.
+func TestCoins(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif f(1) != \"yes\" || g(1) != true {\n\t\tt.Error()\n\t}\n}\n\nfunc TestB(t *testing.T) {\n\tif f(2) != \"no\" || h() != 150000 {\n\t\tt.Error()\n\t}\n}\n",
+		"a.py":      "def test_a():\n    assert f(1) == \"yes\"\n    assert g(1) == True\n\ndef test_b():\n    assert f(2) == \"no\"\n    assert h() == 150000\n",
+		"a.js":      "test('a', () => { assert.strictEqual(f(1), \"yes\"); assert.strictEqual(g(1), true); });\ntest('b', () => { assert.strictEqual(f(2), \"no\"); assert.strictEqual(h(), 150000); });\n",
+	} {
+		same := map[string]int{}
+		const draws = 8
+		for seed := range uint64(draws) {
+			altered := alterOne(t, &Request{Way: Expectation, Seed: seed/2*256 + seed%2, Record: ".record", Files: []Source{{Path: file, Text: text}}})
+			for at, own := range map[string]string{"f(1)": `"yes"`, "f(2)": `"no"`, "g(1)": "true", "h()": "150000"} {
+				if _, line, _ := strings.Cut(altered[0].Text, at); regexp.MustCompile(`(?i)^[^;|{\n]*[ (]` + own).MatchString(line) {
+					same[at]++
+				}
+			}
+		}
+		if same["f(1)"] != draws/2 || same["f(2)"] != draws/2 || same["g(1)"] != draws/2 || same["h()"] > 0 {
+			t.Errorf("%s: as before in %v of %d draws", file, same, draws)
 		}
 	}
 }

@@ -58,12 +58,13 @@ type goTest struct {
 	said     []edit
 	// isLenient says that the condition at hand may hold in a test that passes.
 	isLenient bool
-	// expected has the values that the tests expect, by their kind. The test at hand takes
-	// another's where borrows says so, and its own with a change where it does not. isPart
-	// says that what is compared with is a part of the result, or near it.
-	expected          map[string][]string
-	collects, borrows bool
-	isPart            bool
+	// expected has the values that the tests expect, by their kind. isPart says that what is
+	// compared with is a part of the result, or near it, and isNoted that what the code returns
+	// is noted there. outcomes are of the test at hand whether expectations are altered, and
+	// whether a failure there may go unnoticed.
+	expected                  map[string][]string
+	collects, isPart, isNoted bool
+	outcomes                  map[[2]bool]bool
 	// comparer is the name of the call that compares, "" for an operator. compared are the
 	// comparisons that note what they are given, by a function whose name begins with prefix.
 	comparer, path, prefix string
@@ -84,13 +85,15 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	}
 	g.collects, g.compared = false, nil
 	var edits, said []edit
-	for i, function := range functions {
-		g.borrows = request.borrows(i)
+	for _, function := range functions {
 		best := g.alter(function)
-		if request.Truths && best != byTruth {
+		if g.request.Truths && best != byTruth {
 			continue
 		}
 		altered.note(function.Name.Name, best)
+		if best == byLiteral && g.isUnaltered() {
+			altered.Unaltered = append(altered.Unaltered, function.Name.Name)
+		}
 		if best >= 0 && best != byData {
 			edits = append(edits, g.edits[best]...)
 		}
@@ -98,10 +101,11 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 			said = append(said, g.said...)
 		}
 	}
+	size := 0
 	for _, values := range g.expected {
-		altered.Borrows = altered.Borrows || slices.ContainsFunc(values, func(v string) bool { return v != values[0] })
+		size += len(slices.Compact(slices.Sorted(slices.Values(values))))
 	}
-	altered.Count, altered.Compared = len(edits), g.compared
+	altered.Borrows, altered.Count, altered.Compared = size > 1, len(edits), g.compared
 	altered.Text = g.withRecords(apply(g.source, append(edits, said...)))
 	return altered
 }
@@ -119,13 +123,19 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.edits, g.said = function, [kinds][]edit{}, nil
+	g.function, g.edits, g.said, g.outcomes = function, [kinds][]edit{}, nil, map[[2]bool]bool{}
 	if isTest(function) {
 		g.test()
 	} else if g.request.Way == Expectation {
 		g.example()
 	}
 	return kind(slices.IndexFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }))
+}
+
+// isUnaltered reports whether the test at hand expects what it did where a failure is noticed.
+func (g *goTest) isUnaltered() bool {
+	altered, kept := g.outcomes[[2]bool{true, false}], g.outcomes[[2]bool{false, false}]
+	return !altered && (kept || g.outcomes[[2]bool{false, true}] && !g.outcomes[[2]bool{true, true}])
 }
 
 // note adds a test to those that are altered by the kind.
@@ -350,10 +360,12 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 			saw := ""
 			if len(operands) == 2 {
 				saw = g.record(operand, operands[1-i])
+				g.isNoted = g.notes(operands[1-i]) && len(g.known(operand)) > 0
 			}
-			if saw != "" || g.request.Way != Hold {
+			if (saw != "" || g.request.Way != Hold) && (g.request.Way != Reach || g.changes(found)) {
 				g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
 			}
+			g.isNoted = false
 			return true
 		}
 	}
@@ -432,6 +444,7 @@ func (g *goTest) example() {
 			at := g.offset(group.Pos()) + len(outputLine.FindString(g.text(group)))
 			text := g.source[at:g.offset(group.End())]
 			g.edits[byLiteral] = append(g.edits[byLiteral], edit{at, at + len(text), nearText(text, g.random)})
+			g.outcomes[[2]bool{true, false}] = true
 		}
 	}
 }

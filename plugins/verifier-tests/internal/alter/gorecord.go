@@ -16,21 +16,10 @@ var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?
 // record has it noted what is compared with an expected value. It returns the call that
 // notes, or "" where the value is not known or nothing is noted.
 func (g *goTest) record(expected, actual ast.Expr) (saw string) {
-	switch a := actual.(type) {
-	case *ast.BasicLit, *ast.FuncLit:
-		return "" // its type would be another
-	case *ast.Ident:
-		if slices.Contains([]string{"nil", "true", "false"}, a.Name) {
-			return ""
-		}
-	}
-	if g.request.Record == "" || g.request.Way == Reach || g.request.Way == End {
+	if !g.notes(actual) || g.request.Way == Reach || g.request.Way == End {
 		return ""
 	}
-	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient}
-	if strictName.MatchString(g.comparer) {
-		c.Values = notes(g.values(expected), g.comparer == "")
-	}
+	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.known(expected)}
 	g.compared = append(g.compared, c)
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
 	g.put(byLiteral, actual, saw)
@@ -44,6 +33,25 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 		return ""
 	}
 	return saw
+}
+
+// notes reports whether it can be noted what an expression is: the type of some would be another.
+func (g *goTest) notes(actual ast.Expr) bool {
+	switch a := actual.(type) {
+	case *ast.BasicLit, *ast.FuncLit:
+		return false
+	case *ast.Ident:
+		return g.request.Record != "" && !slices.Contains([]string{"nil", "true", "false"}, a.Name)
+	}
+	return g.request.Record != ""
+}
+
+// known are the notes of what is expected, where the comparison is as == is.
+func (g *goTest) known(expected ast.Expr) []string {
+	if !strictName.MatchString(g.comparer) {
+		return nil
+	}
+	return notes(g.values(expected), g.comparer == "")
 }
 
 // notes are those of literals; none where some expressions are none. Structs are known where

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,15 +16,21 @@ func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
 }
 
-// expect alters expected values: each becomes another that is expected in the file, or is
-// changed a little, in turns.
+// expect alters expected values: each becomes another that is expected in the file, or one
+// that has nothing of it. Where its own could be another's, it may stay, by a coin: what is
+// read there says nothing. Where nothing is noted, what is altered must look as if it were not:
+// it is another's or near its own, by the same coin.
 func (g *goTest) expect(values ...ast.Expr) {
-	for i, value := range values {
-		text, sort := g.text(value), g.sortOf(value)
-		switch others := slices.DeleteFunc(slices.Clone(g.expected[sort]), func(other string) bool { return other == text }); {
-		case g.collects && sort != "" && !g.isPart:
-			g.expected[sort] = append(g.expected[sort], text)
-		case g.borrows == (i%2 == 0) && !g.isPart && len(others) > 0:
+	for _, value := range values {
+		others, sort := g.others(value), g.sortOf(value)
+		if g.collects && sort != "" && !g.isPart {
+			g.expected[sort] = append(g.expected[sort], g.text(value))
+		}
+		changes := g.changes([]ast.Expr{value})
+		g.outcomes[[2]bool{changes, g.isLenient}] = true
+		switch {
+		case !changes:
+		case len(others) > 0 && (sort == boolSort || g.isNoted && g.random.IntN(2) == 0 || !g.isNoted && g.isHeads(value)):
 			g.put(byLiteral, value, others[g.random.IntN(len(others))])
 		default:
 			g.change(g.literals(value))
@@ -31,10 +38,43 @@ func (g *goTest) expect(values ...ast.Expr) {
 	}
 }
 
+// boolSort is what [goTest.sortOf] says of true and false.
+const boolSort = "bool"
+
+// others are those that the file expects and that could stand for a value.
+func (g *goTest) others(value ast.Expr) []string {
+	sort, text := g.sortOf(value), g.text(value)
+	switch {
+	case sort == boolSort:
+		return []string{strconv.FormatBool(text != "true")}
+	case g.isPart:
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(g.expected[sort]), func(other string) bool { return other == text })
+}
+
+// changes reports whether one of the values is to be another.
+func (g *goTest) changes(values []ast.Expr) bool {
+	return slices.ContainsFunc(values, func(value ast.Expr) bool {
+		return !g.isNoted || len(g.others(value)) == 0 || !g.isHeads(value)
+	})
+}
+
+// isHeads is a coin for a place; the next seed has it the other way round.
+func (g *goTest) isHeads(value ast.Expr) bool {
+	place := uint64(crc32.ChecksumIEEE([]byte(g.path)))<<32 + uint64(g.offset(value.Pos()))    //nolint:gosec // no offset is negative
+	const room = 8                                                                             // bits in which further draws differ
+	return rand.New(rand.NewPCG(g.request.Seed>>room, place)).IntN(2) == int(g.request.Seed%2) //nolint:gosec // a bit
+}
+
 // sortOf says which expected values can stand for each other: literals of a kind and a
 // size, and those of a type that hold nothing else. It is "" where none can.
 func (g *goTest) sortOf(value ast.Expr) string {
 	switch v := value.(type) {
+	case *ast.Ident:
+		if v.Name == "true" || v.Name == "false" {
+			return boolSort
+		}
 	case *ast.BasicLit:
 		if v.Kind != token.INT {
 			return v.Kind.String()
@@ -69,7 +109,11 @@ func (g *goTest) change(literals []ast.Expr) {
 		case *ast.Ident:
 			g.put(byLiteral, v, map[string]string{"true": "false", "false": "true"}[v.Name])
 		case *ast.BasicLit:
-			if text := otherLiteral(v, g.isPart, g.random); text != "" {
+			text := otherLiteral(v, g.isPart, g.random)
+			if g.isNoted {
+				text = farLiteral(v, g.random)
+			}
+			if text != "" {
 				g.put(byLiteral, v, text)
 			}
 		}
@@ -100,6 +144,21 @@ func otherLiteral(v *ast.BasicLit, isPart bool, random *rand.Rand) string {
 		}
 	}
 	return ""
+}
+
+// farLiteral returns a literal of the same kind that has nothing of another, and fits the same
+// types.
+func farLiteral(v *ast.BasicLit, random *rand.Rand) string {
+	const digits = "123456789"
+	switch n, err := strconv.ParseInt(v.Value, 0, 64); {
+	case v.Kind == token.STRING:
+		return strconv.Quote(farText(v.Value, random))
+	case v.Kind == token.FLOAT:
+		return fmt.Sprintf("%d.%s", random.IntN(10), draw(digits, random))
+	case v.Kind == token.INT && err == nil:
+		return strconv.FormatInt(farInt(n, random), 10)
+	}
+	return otherLiteral(v, false, random)
 }
 
 // literals are those that an expression is made of.

@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -124,6 +125,35 @@ func otherInt(n int64, isPart bool, random *rand.Rand) int64 {
 		less = more
 	}
 	return less[random.IntN(len(less))]
+}
+
+// farInt returns another number that is not more, or as little, with as many digits of which
+// as many are 0 at its end.
+func farInt(n int64, random *rand.Rand) int64 {
+	const small, ten = math.MaxInt8, 10
+	if n <= small {
+		return (n + 1 + random.Int64N(small)) % (small + 1)
+	}
+	unit, low := int64(1), int64(1)
+	for n%(unit*ten) == 0 {
+		unit *= ten
+	}
+	for n/unit/low >= ten {
+		low *= ten
+	}
+	if n/unit == low { // none is less
+		return otherInt(n, false, random)
+	}
+	return unit * (low + random.Int64N(n/unit-low))
+}
+
+// farText returns some words.
+func farText(text string, random *rand.Rand) string {
+	from := letters + " "
+	for range len(text) / len(letters) {
+		from += " "
+	}
+	return draw(from, random) + word(random) + draw(from, random)[:random.IntN(3)]
 }
 
 // leadingDigit is the first digit of a number that is not 0, or its first.

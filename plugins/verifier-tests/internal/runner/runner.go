@@ -96,6 +96,9 @@ type Report struct {
 	Unreached, Absent []string
 	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
+	// Replaced are names in the standard library in the place of which the tree has put
+	// something of its own: what tests reckon with, or a clock.
+	Replaced []string `json:",omitempty"`
 	// Files are those of the tree that the tests came from, and that the framework
 	// read to know how to run them.
 	Files []string `json:",omitempty"`

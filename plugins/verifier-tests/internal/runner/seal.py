@@ -32,11 +32,34 @@ class Seal:
         if code:
             self.places[name] = os.path.relpath(code.co_filename, self.root)
 
+    def replaced(self):
+        """What the tree's code, but not its tests, has put in the place of something in the standard library."""
+        def is_product(path):
+            path = os.path.realpath(path) if isinstance(path, str) else ""
+            return path.startswith(self.root) and "site-packages" not in path and path[len(self.root):] not in self.files
+
+        def file_of(v):
+            v = v.__func__ if isinstance(v, (classmethod, staticmethod, types.MethodType)) else v
+            if isinstance(v, types.FunctionType):
+                return v.__code__.co_filename
+            return getattr(sys.modules.get(vars(v if isinstance(v, type) else type(v)).get("__module__")), "__file__", None)
+
+        names = []
+        known = set(getattr(sys, "stdlib_module_names", ())) - {"sys", "__main__"}
+        for name, module in [(n, m) for n, m in list(sys.modules.items()) if n.split(".")[0] in known and isinstance(m, types.ModuleType)]:
+            if is_product(getattr(module, "__file__", None)):
+                names.append(name)
+                continue
+            for key, v in [(k, v) for k, v in list(vars(module).items()) if k[:1] != "_" and not isinstance(v, types.ModuleType)]:
+                methods = list(vars(v).values()) if isinstance(v, type) and v.__module__ == name else []
+                names += [name + "." + key] * any(is_product(file_of(x)) for x in [v] + methods)
+        return sorted(names)
+
     def close(self):
         """Seals the report and what was seen."""
         if not os.path.exists(self.report):
             return
-        more = json.dumps({"files": sorted(self.files), "places": self.places}).encode()
+        more = json.dumps({"files": sorted(self.files), "places": self.places, "replaced": self.replaced()}).encode()
         with open(self.report, "rb") as f:
             self.mac.update(f.read() + b"\0" + more)
         with open(self.report + ".more", "wb") as f:

@@ -75,6 +75,8 @@ type loadedFiles struct {
 	Files []string
 	// Places are the files of the tests' code.
 	Places map[string]string
+	// Replaced are names in the standard library, see [Report.Replaced].
+	Replaced []string
 }
 
 func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
@@ -104,7 +106,7 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	default:
 		report = readSealed(data)
 	}
-	report.Files, report.Places = saw.Files, saw.Places
+	report.Files, report.Places, report.Replaced = saw.Files, saw.Places, saw.Replaced
 	if report.Broken != "" {
 		report.Broken += "\n" + lastOutput(result)
 		return report

@@ -219,7 +219,7 @@ func (d *deciders) restore(file patch.File) []byte {
 }
 
 // doctest is an example in the documentation of Python code, which doctest runs.
-var doctest = regexp.MustCompile(`(?m)^[ \t]*>>> .*\n(?:[ \t]*[^\s"'].*\n)*`)
+var doctest = regexp.MustCompile(`(?m)^[ \t]*>>> .*\n(?:[ \t]*(?:[^\s"']|"[^"\n]|'[^'\n]).*\n)*`)
 
 // losesExamples reports whether a file of Python does not have all the examples any more
 // by which a command tests it.

@@ -22,8 +22,9 @@ type expectations struct {
 	v *Verifier
 	a *attempt
 	j *judgement
-	// passed is the report of the run that passed.
+	// passed is the report of the run that passed, all are its tests with altered expectations.
 	passed *runner.Report
+	all    []runner.Test
 	// whole says that the command gives an exit code alone: it is one test.
 	whole bool
 	seed  uint64
@@ -58,6 +59,13 @@ type expectations struct {
 	onlyTruths bool
 }
 
+// A seed is a number of JavaScript's; seedRoom are the bits in which further draws of a
+// judgement differ from the first.
+const (
+	maxSeed  = 1 << 53
+	seedRoom = 0xff
+)
+
 // exitCodeName is the runner that asks for nothing but an exit code.
 const exitCodeName = "exit code"
 
@@ -78,7 +86,7 @@ func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
 // pass back where that may be so.
 func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64(), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64N(maxSeed) &^ seedRoom, record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)
@@ -90,13 +98,23 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
+	if len(e.altered(tests)) == 0 {
+		e.seed++
+		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
+			return nil, err
+		}
+	}
 	e.copies = e.copiesOfTests()
 	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if different != nil || err != nil {
 		return different, err
 	}
-	if len(survivors) == 0 {
-		survivors, different, err = e.drawAgain(ctx, tests)
+	if failed = e.altered(failed); len(survivors) == 0 {
+		var later []runner.Test
+		if survivors, later, different, err = e.drawAgain(ctx, tests); len(survivors) > 0 {
+			failed, e.expected = later, e.returned
+		}
+		failed = append(failed, without(later, failed)...)
 	}
 	if different != nil {
 		return different, nil
@@ -111,14 +129,14 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return nil, err
 	}
 	if len(survivors) > 0 {
-		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
+		if accusation, err := e.accuse(ctx, survivors, len(e.altered(tests))); accusation != nil || err != nil {
 			return accusation, err
 		}
 		if mended := slices.IndexFunc(survivors, e.failedBefore); !e.whole && len(failed) == 0 && mended >= 0 && e.j.before != nil {
 			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 		}
 	}
-	return e.weigh(failed, verdict), nil
+	return e.weigh(without(tests, survivors), failed, verdict), nil
 }
 
 // runCompared is runAltered with a look at what the code returned, but where tests cannot be
@@ -146,7 +164,7 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 // answer that writes to the data or goes by it.
 func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
 	survivors, failed, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, e.a)
-	if err != nil {
+	if survivors = e.altered(survivors); err != nil {
 		return nil, nil, nil, err
 	}
 	if len(e.wrote) > 0 {
@@ -169,26 +187,29 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 		return nil, nil, nil, err
 	}
 	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
-	return survivors, failed, nil, err
+	return e.altered(survivors), failed, nil, err
 }
 
-// drawAgain returns those of one test or two that pass when they are altered in the other way:
-// of so few not all ways were tried. Code from which its tests are hidden sees no more of them
-// by another draw.
-func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors []runner.Test, different *sdk.Verdict, err error) {
+// drawAgain runs one test or two with what the first draw left altered, and the other way
+// round: of so few, code could be right about what they were by chance. Code from which its
+// tests are hidden sees no more of them by another draw.
+func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, different *sdk.Verdict, err error) {
 	const few = 2
 	if _, hides := e.v.hider(e.a.tree); hides || len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	e.seed++
-	survivors, failed, err := e.rerun(ctx, alter.Expectation, tests)
-	if err != nil || len(survivors) > 0 || e.record == "" {
-		return survivors, nil, err
+	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
+		return nil, nil, nil, err
+	}
+	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
+	if survivors = e.altered(survivors); err != nil || len(survivors) > 0 || e.record == "" {
+		return survivors, e.altered(failed), nil, err
 	}
 	if different, err = e.compareReturned(ctx, tests, nil, failed); errors.Is(err, errNotBuilt) {
 		err = nil
 	}
-	return nil, different, err
+	return nil, e.altered(failed), different, err
 }
 
 // withoutTables inverts the truths alone of those tests in which there is nothing else to
@@ -207,8 +228,9 @@ func (e *expectations) withoutTables(ctx context.Context, survivors []runner.Tes
 	}), err
 }
 
-// weigh says in the verdict what failed with altered expectations.
-func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
+// weigh says in the verdict what failed with altered expectations, and of how many of the tests
+// it was seen that the code returns what they expect unaltered.
+func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
 	if len(failed) == 0 {
 		return e.withReason(verdict, "no altered expectation was reached")
 	}
@@ -220,14 +242,14 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 	}
 	verdict.Altered, verdict.Noticed = len(values), len(values)
 	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(values), len(values))
-	confirmed := slices.DeleteFunc(slices.Clone(values), func(t runner.Test) bool { return !e.isConfirmed(t) })
+	confirmed := slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isConfirmed(t) || e.areTruths([]runner.Test{t}) })
 	switch {
 	case len(e.unknown) > 0:
 		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known: "+e.unknown[0].Test)
 	case len(confirmed) == 0:
 		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += ", and what the code returned was not seen"
-	case len(confirmed) < len(failed):
+	case len(confirmed) < len(tests):
 		doubt(verdict, partlyDoubt)
 		verdict.Evidence += fmt.Sprintf(", %d of them where what was expected is seen to be returned all the same", len(confirmed))
 	case !slices.ContainsFunc(confirmed, func(t runner.Test) bool { return !e.isConfirmedWhole(t) }):

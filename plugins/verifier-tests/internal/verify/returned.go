@@ -52,6 +52,24 @@ func areInOrder(c alter.Comparison, notes []string) bool {
 	return true
 }
 
+// isAsWritten reports whether the rows came in the order of the source, by what those expected
+// that were not altered.
+func isAsWritten(c alter.Comparison, expected []string) (found bool) {
+	for i, note := range expected {
+		if at := i % max(1, len(c.Kept)); len(c.Kept) == len(c.Values) && c.Kept[at] {
+			if found = true; note[1:] != c.Values[at][1:] {
+				return false
+			}
+		}
+	}
+	return found
+}
+
+// isTriedAgain reports whether a comparison held at last, as what retries or waits has it.
+func isTriedAgain(c alter.Comparison, notes []string) bool {
+	return len(c.Values) == 1 && len(notes) > 1 && len(others(c, notes[len(notes)-1:])) == 0
+}
+
 // isReached reports whether a run came to one of the comparisons of a test.
 func isReached(comparisons []alter.Comparison, returned map[string][]string) bool {
 	return slices.ContainsFunc(comparisons, func(c alter.Comparison) bool { return len(returned[c.Name]) > 0 })
@@ -72,6 +90,9 @@ var errNotBuilt = errors.New("the tests are not built with notes")
 // leaves undone may be what a later one would find. Nothing in the second of these runs says
 // what is expected, so that what returns it there knows it.
 func (e *expectations) compareReturned(ctx context.Context, tests, survivors, failed []runner.Test) (*sdk.Verdict, error) {
+	if e.isFull {
+		return nil, errNotBuilt
+	}
 	odd, unreached := e.odd(survivors, failed, tests)
 	if len(unreached)+len(odd) > 0 && len(e.data) > 0 { // which may be what the code is given
 		survivors, failed, err := e.rerun(ctx, alter.Expectation, tests)
@@ -80,12 +101,12 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		}
 		odd, unreached = e.odd(survivors, failed, tests)
 	}
-	switch {
-	case len(unreached)+len(odd) == 0:
+	if len(unreached)+len(odd) == 0 {
 		return e.compareRest(ctx, failed)
-	case e.isFull:
-		return nil, errNotBuilt
 	}
+	tests = append(slices.Clone(tests), slices.DeleteFunc(without(e.all, tests), func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.comparisons([]runner.Test{t}), func(c alter.Comparison) bool { return hasComparison(odd, c) })
+	})...)
 	if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
 		return verdict, err
 	}
@@ -144,7 +165,7 @@ func (e *expectations) heldVerdict(odd []alter.Comparison, noted map[string][]st
 		switch {
 		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
 			e.unknown = append(e.unknown, c)
-		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
+		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]) && (areInOrder(c, e.held[c.Name]) || !isAsWritten(c, e.held[c.Name+"="])):
 			e.hanging = append(e.hanging, c)
 		case !allPass:
 			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+c.Test)
@@ -161,7 +182,7 @@ func (e *expectations) goesOn(c alter.Comparison, noted map[string][]string) boo
 	file := func(c alter.Comparison) string { return c.Name[:strings.LastIndexByte(c.Name, ':')] }
 	for _, source := range e.sources {
 		for _, o := range source.Compared {
-			if o.Lenient && o.Test == c.Test && file(o) == file(c) && len(others(o, noted[o.Name])) > 0 {
+			if (o.Lenient || isTriedAgain(o, noted[o.Name])) && o.Test == c.Test && file(o) == file(c) && len(others(o, noted[o.Name])) > 0 {
 				return true
 			}
 		}
@@ -184,7 +205,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	case e.isFull, len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
-		return e.j.verdict(sdk.Inconclusive, "the tests passed, and did not when they ran again and noted what the code returned"), nil
+		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil
 	}
 	return e.blindVerdict(e.comparisons(tests), e.returned), nil
 }
@@ -202,14 +223,20 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 	if len(survivors) == 0 || !slices.ContainsFunc(e.comparisons(survivors), func(c alter.Comparison) bool { return len(altered[c.Name+"="]) > 0 }) {
 		return survivors, nil
 	}
-	if _, _, err := e.rerun(ctx, alter.Record, append(slices.Clone(survivors), failed...)); err != nil {
-		return nil, err
+	if slices.ContainsFunc(e.comparisons(survivors), func(c alter.Comparison) bool { return len(c.Values) == 0 }) {
+		if _, _, err := e.rerun(ctx, alter.Record, append(slices.Clone(survivors), failed...)); err != nil {
+			return nil, err
+		}
 	}
 	isUnnoticed := func(c alter.Comparison) bool {
 		isWithout := func(t runner.Test) bool { return !hasComparison(e.comparisons([]runner.Test{t}), c) }
 		passing, failing := len(slices.DeleteFunc(slices.Clone(survivors), isWithout)), len(slices.DeleteFunc(slices.Clone(failed), isWithout))
 		perTest := max(1, len(altered[c.Name+"="])/max(1, passing+failing)) // which goes on where one is noticed
-		return failing == 0 || countChanged(e.returned[c.Name+"="], altered[c.Name+"="]) > failing*perTest
+		before := c.Values
+		if len(before) == 0 {
+			before = e.returned[c.Name+"="]
+		}
+		return failing == 0 || countChanged(before, altered[c.Name+"="]) > failing*perTest
 	}
 	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
 		own := e.comparisons([]runner.Test{t})
@@ -217,10 +244,10 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 	}), nil
 }
 
-// countChanged counts the notes that are others in their place.
+// countChanged counts the notes that are others in their place, row by row.
 func countChanged(before, after []string) (changed int) {
 	for i, note := range after {
-		if i >= len(before) || note != before[i] {
+		if len(before) == 0 || note[1:] != before[i%len(before)][1:] {
 			changed++
 		}
 	}
@@ -241,7 +268,7 @@ func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comp
 		own := e.comparisons([]runner.Test{t})
 		return len(own) == 0 || isReached(own, e.returned)
 	})
-	return slices.DeleteFunc(e.comparisons(tests), func(c alter.Comparison) bool { return areInOrder(c, e.returned[c.Name]) }), unreached
+	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areInOrder(c, e.returned[c.Name]) }), unreached
 }
 
 // blindVerdict is that on tests which pass although the code returns something else than
@@ -251,7 +278,7 @@ func (e *expectations) blindVerdict(comparisons []alter.Comparison, returned map
 	var inconclusive *sdk.Verdict
 	for _, c := range comparisons {
 		different := others(c, returned[c.Name])
-		if c.Lenient || len(different) == 0 || len(others(c, returned[c.Name+"="])) > 0 { // it is not known what it expects
+		if c.Lenient || len(different) == 0 || len(others(c, returned[c.Name+"="])) > 0 || isTriedAgain(c, returned[c.Name]) { // it is not known what it expects
 			continue
 		}
 		hasMark := func(marks string) bool {

@@ -1,6 +1,7 @@
 # Loaded before anything of the work tree: it runs the framework (or, as a plugin of
 # pytest, watches it) and seals the report when the tests have come to their end. See
 # package runner.
+import functools
 import hashlib
 import hmac
 import json
@@ -34,8 +35,9 @@ class Seal:
 
     def replaced(self):
         """What the tree's code, but not its tests, has put in the place of something in the standard library."""
+        @functools.lru_cache(None)
         def is_product(path):
-            path = os.path.realpath(path) if isinstance(path, str) else ""
+            path = os.path.realpath(path) if isinstance(path, str) and os.path.isabs(path) else ""
             return path.startswith(self.root) and "site-packages" not in path and path[len(self.root):] not in self.files
 
         def file_of(v):

@@ -105,16 +105,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		}
 	}
 	complete := t.Complete()
-	if t.CostUSD == nil {
-		return nil, fmt.Errorf("%w: none has a cost in US dollars (cost_usd)", ErrTooFew)
-	}
-	for m, cost := range t.MeanCosts() {
-		if math.IsNaN(cost) {
-			return nil, fmt.Errorf("%w: no outcome of model %q has a cost in US dollars (cost_usd)", ErrTooFew, t.Models[m])
-		}
-	}
-	if n := len(complete.Queries); n < minQueries {
-		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
+	if err := checkOutcomes(t, complete); err != nil {
+		return nil, err
 	}
 	o.Estimate.Seed = o.Seed
 	o.Estimate = o.Estimate.Resolve(complete)
@@ -148,16 +140,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	chosen := chooseBest(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
-	if o.Floor != nil {
-		o.Progress("meeting the floor")
-		if err := f.meetFloor(chosen); err != nil {
-			return nil, err
-		}
-	} else {
-		o.Progress("meeting the budget")
-		if err := f.meetBudget(); err != nil {
-			return nil, err
-		}
+	if err := f.meet(); err != nil {
+		return nil, err
 	}
 	groups := kindsOf(complete)
 	p.Curve = chosen.curve(groups, all.rows)
@@ -210,6 +194,32 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// checkOutcomes refuses tables with too few outcomes or costs.
+func checkOutcomes(t, complete *outcome.Table) error {
+	if t.CostUSD == nil {
+		return fmt.Errorf("%w: none has a cost in US dollars (cost_usd)", ErrTooFew)
+	}
+	for m, cost := range t.MeanCosts() {
+		if math.IsNaN(cost) {
+			return fmt.Errorf("%w: no outcome of model %q has a cost in US dollars (cost_usd)", ErrTooFew, t.Models[m])
+		}
+	}
+	if n := len(complete.Queries); n < minQueries {
+		return fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
+	}
+	return nil
+}
+
+// meet chooses the operating point that meets the floor or, without one, the budget.
+func (f *fitter) meet() error {
+	if f.options.Floor != nil {
+		f.options.Progress("meeting the floor")
+		return f.meetFloor(f.candidate)
+	}
+	f.options.Progress("meeting the budget")
+	return f.meetBudget()
 }
 
 // fill returns the table with what is missing drawn, if it is one of outcomes met in use.

@@ -98,6 +98,11 @@ func nameOf(line string) (name, bool) {
 		found.loose = true
 		return found, found.spaced != ""
 	}
+	return found.among(tokens, marks)
+}
+
+// among finds the path among other words: the first of the tokens, where they name no other.
+func (n name) among(tokens []token, marks string) (name, bool) {
 	t := tokens[0]
 	isOther := func(other token) bool { return other.text != t.text }
 	if t.before != "" && slices.ContainsFunc(tokens, isOther) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Names of the columns and fields of the long formats.
@@ -274,6 +276,9 @@ const most = 1e12
 
 // check refuses values that a column cannot have.
 func check(column string, v float64) error {
+	if strings.HasSuffix(column, sdk.SignalCostUSD) {
+		column = colCost
+	}
 	switch column {
 	case colPropensity:
 		if !(v > 0 && v <= 1) {
@@ -400,4 +405,10 @@ func isColumn(column string) bool {
 		return true
 	}
 	return false
+}
+
+// isNumeric reports whether a column of another form than a number is a mistake: one with a
+// meaning, and what a signal or a judge costs.
+func isNumeric(column string) bool {
+	return isColumn(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
 }

@@ -27,6 +27,10 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	if err != nil {
 		return &Error{File: name, Row: 1, Err: err}
 	}
+	isNamed := func(column string) bool { return isColumn(strings.TrimSpace(column)) }
+	if !slices.ContainsFunc(header, isNamed) && !isRouterBench(header) {
+		return &Error{File: name, Row: 1, Err: fmt.Errorf("no header: want a first row with the names %s, %s and %s", colQuery, colModel, colQuality)}
+	}
 	if header, err = columnNames(header, name); err != nil {
 		return err
 	}
@@ -100,7 +104,7 @@ func (c *cell) set(column, value string, signals map[string]bool) error {
 			return nil
 		}
 		v, err := number(strings.TrimSpace(value))
-		if !isColumn(column) && !decided && value != "" {
+		if !isNumeric(column) && !decided && value != "" {
 			signals[column] = err == nil
 			if err != nil {
 				return nil
@@ -221,7 +225,7 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 				return nil, f
 			}
 		case map[string]any:
-			if isColumn(column) {
+			if isNumeric(column) {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 			if column != colSignals {
@@ -235,7 +239,7 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 				c.numbers[name] = number
 			}
 		default:
-			if isColumn(column) {
+			if isNumeric(column) {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 		}

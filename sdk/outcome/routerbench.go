@@ -85,7 +85,10 @@ func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string
 // csvError places an error of the CSV reader.
 func csvError(name string, err error) error {
 	if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-		return &Error{File: name, Row: parse.Line, Err: parse.Err}
+		if err = parse.Err; errors.Is(err, csv.ErrFieldCount) {
+			err = fmt.Errorf("%w: want as many as the header has; a text with a comma is in quotes", err)
+		}
+		return &Error{File: name, Row: parse.Line, Err: err}
 	}
 	return &Error{File: name, Err: err}
 }

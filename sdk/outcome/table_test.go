@@ -80,13 +80,16 @@ func TestReadSaysWhereTheFaultIs(t *testing.T) {
 		`{"query_id":"q","model":"m","quality":1,"cost_usd":0,"quality":0}`: `runs.csv:1: column "quality": named twice`,
 		header + "q,m,1,1\nq,m,1,1\n":                                       `runs.csv:3: column "model": second outcome of model "m" for query "q"`,
 		header + "q,m,good,1\n":                                             `runs.csv:2: column "quality": "good" is not a number`,
-		header + "q,m,1\n":                                                  "runs.csv:2: wrong number of fields",
-		header + ",m,1,1\n":                                                 `runs.csv:2: column "query_id": empty`,
-		`{"query_id":"q","model":"m"}`:                                      `runs.csv:1: column "quality": missing`,
-		`{"query_id":"q","model":3,"quality":[`:                             "runs.csv:1: unexpected end of JSON input",
-		`{"query_id":["q"],"quality":1}`:                                    `runs.csv:1: column "query_id": a []interface {} where a string`,
-		header + "q,m,,1\n":                                                 `runs.csv: column "quality": no row has a value`,
-		"query_id,model,quality\n\"q,m,1\nq,m,1":                            `runs.csv:`,
+		header[:len(header)-1] + ",judge_cost_usd\nq,m,1,0,free\n":          `runs.csv:2: column "judge_cost_usd": "free" is not a number`,
+		header[:len(header)-1] + ",judge_cost_usd\nq,m,1,0,-0.5\n":          `runs.csv:2: column "judge_cost_usd": -0.5 is not a finite number of at least 0`,
+		"q,m,1,1\n":                              "runs.csv:1: no header: want a first row with the names query_id, model and quality",
+		header + "q,m,1\n":                       "runs.csv:2: wrong number of fields",
+		header + ",m,1,1\n":                      `runs.csv:2: column "query_id": empty`,
+		`{"query_id":"q","model":"m"}`:           `runs.csv:1: column "quality": missing`,
+		`{"query_id":"q","model":3,"quality":[`:  "runs.csv:1: unexpected end of JSON input",
+		`{"query_id":["q"],"quality":1}`:         `runs.csv:1: column "query_id": a []interface {} where a string`,
+		header + "q,m,,1\n":                      `runs.csv: column "quality": no row has a value`,
+		"query_id,model,quality\n\"q,m,1\nq,m,1": `runs.csv:`,
 	} {
 		_, err := outcome.Read(strings.NewReader(text), "runs.csv", outcome.Options{})
 		var fault *outcome.Error

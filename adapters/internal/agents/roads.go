@@ -155,14 +155,14 @@ func logProbs(ctx context.Context, b *Bench) (string, error) {
 // shadowing is the mode in which the models beside the large one are asked for the record.
 const shadowing = "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"
 
-// verdictsPolicy shadows, fits a profile to the traces for half of what the large model costs with the
-// verdicts on it, and enforces it.
+// verdictsPolicy shadows, fits a profile to the traces for half of what the large model costs, the
+// verdicts included, and enforces it.
 func verdictsPolicy(ctx context.Context, b *Bench) (string, error) {
 	traces, err := b.recordTraces(ctx, "shadow", shadowing+cascadePolicy(judgedBySmall), false)
 	if err != nil {
 		return "", err
 	}
-	return b.fitProfile(ctx, "shadow", traces, strings.Replace(cascadePolicy(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0008")
+	return b.fitProfile(ctx, "shadow", traces, strings.Replace(cascadePolicy(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0007")
 }
 
 // fittedPair makes a road that has four models asked in the shadow, which nothing judges, and

@@ -108,19 +108,19 @@ func (n name) among(tokens []token, marks string) (name, bool) {
 	if t.before != "" && slices.ContainsFunc(tokens, isOther) {
 		return name{}, false
 	}
-	found.path = cleanPath(t.text)
-	found.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
-	found.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
-	if found.loose && capitals.MatchString(t.text) {
+	n.path = cleanPath(t.text)
+	n.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
+	n.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
+	if n.loose && capitals.MatchString(t.text) {
 		return name{}, false // a constant in a sentence
 	}
-	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); found.loose && isIllustration {
+	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); n.loose && isIllustration {
 		return name{}, false
 	}
-	if t.isBare && t.before != "" && strings.TrimSpace(t.after) != "" && found.loose {
+	if t.isBare && t.before != "" && strings.TrimSpace(t.after) != "" && n.loose {
 		return name{}, false // Node.js in a sentence is no file
 	}
-	return found, true
+	return n, true
 }
 
 // splitDecoration returns the marks at the beginning of a line and what is left without those

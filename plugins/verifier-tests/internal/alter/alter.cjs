@@ -268,11 +268,19 @@ function alter({ path, text }) {
     const old = source(node);
     return old[0] + (part ? longerText : isNear ? nearText : farText)(old.slice(1, -1)) + old.slice(-1);
   }
-  // isHeads is a coin for a place; the next seed has it the other way round.
+  // isHeads is a coin for a place: half of them, drawn, are heads, and with the next seed the
+  // others.
+  const places = new Set();
+  let heads;
   function isHeads({ start }) {
-    let state = Number((BigInt(request.seed) >> 8n) % 2147483647n) ^ Math.imul(start + 1, 2654435761);
+    if (collects) places.add(start);
+    else heads ??= new Set([...places].sort((a, b) => rank(a) - rank(b)).slice(places.size >> 1));
+    return Boolean(heads?.has(start)) !== (BigInt(request.seed) % 2n === 1n);
+  }
+  function rank(place) {
+    let state = Number((BigInt(request.seed) >> 8n) % 2147483647n) ^ Math.imul(place + 1, 2654435761);
     for (const by of [2246822507, 3266489909]) state = Math.imul(state ^ (state >>> 15), by);
-    return ((state >>> 16) & 1) !== Number(BigInt(request.seed) & 1n);
+    return (state ^ (state >>> 16)) >>> 0;
   }
   // others puts another expected value of the file in the place of one, or one that has nothing
   // of it. Where its own could be another's, it keeps it by a coin: what is read there says
@@ -296,8 +304,9 @@ function alter({ path, text }) {
     if (!part && !isTable && collects) for (const own of isBool ? ["true", "false"] : [text]) (pool[key] ||= new Set()).add(own);
     const known = part || isTable ? [] : Object.keys(pool).filter((k) => key === "none" || k === "none" || k === key).flatMap((k) => [...pool[k]]);
     const found = known.filter((o) => characters(o) !== characters(text));
-    if (found.length > 0 && isNoted && isHeads(value)) return [];
-    if (found.length > 0 && (isBool || (isNoted ? draw(2) > 0 : isHeads(value)))) return [[value.start, value.end, pick(found)]];
+    const keeps = isHeads(value);
+    if (found.length > 0 && isNoted && keeps) return [];
+    if (found.length > 0 && (isBool || (isNoted ? draw(2) > 0 : keeps))) return [[value.start, value.end, pick(found)]];
     return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part, !isNoted)]);
   }
   // filled is what stands for a value that holds nothing, or "".

@@ -131,16 +131,17 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	if verdict.Outcome == sdk.Passed && len(j.examples) > 0 {
 		return j.verdict(sdk.Inconclusive, "it changes the examples by which it is tested: "+strings.Join(j.examples, ", ")), nil
 	}
-	if replaced := j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }); verdict.Outcome == sdk.Passed && len(replaced) > 0 {
-		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
-	}
 	if verdict.Outcome != sdk.Passed {
 		return verdict, nil
 	}
 	if needy := j.needsTests(a); needy != nil {
 		return needy, nil
 	}
-	return v.tryExpectations(ctx, a, j, last, verdict)
+	verdict, err := v.tryExpectations(ctx, a, j, last, verdict)
+	if replaced := j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }); err == nil && verdict.Outcome == sdk.Passed && len(replaced) > 0 {
+		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
+	}
+	return verdict, err
 }
 
 // checkStopped returns the verdict on a run that left no usable report.

@@ -273,19 +273,16 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				if p.Text != "" {
 					parts = append(parts, sdk.TextPart(p.Text))
 				}
-			case FilePart:
-				s.add(p.MIMEType, p.Data)
-				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data})
+				if result, ok := p.Instead.(ResultPart); ok { // its size is in that of the part
+					parts = append(parts, (&size{}).addResult(result)...)
+				}
 			case ResultPart:
-				s.addResult(&p)
+				parts = append(parts, s.addResult(p)...)
+				s.bytes += len(p.Content)
 				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: p.Failed})
 				parts = append(parts, sdk.Part{Kind: sdk.PartToolResult, ToolResult: &results[len(results)-1]})
-			case llms.ImageURLContent:
-				s.images++
-				parts = append(parts, sdk.Part{Kind: sdk.PartImageURL, URL: p.URL})
-			case llms.BinaryContent:
-				s.add(p.MIMEType, p.Data)
-				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, Data: p.Data})
+			case llms.ImageURLContent, llms.BinaryContent, FilePart:
+				parts = append(parts, s.addFile(p))
 			case llms.ToolCall:
 				call := sdk.ToolCall{ID: p.ID}
 				if p.FunctionCall != nil {
@@ -322,23 +319,35 @@ func (s *size) count(messages []llms.MessageContent) {
 	}
 }
 
-// addResult adds what a result holds.
-func (s *size) addResult(p *ResultPart) {
-	for _, inner := range p.Parts {
-		switch inner := unwrap(inner).(type) {
+// addResult counts what the result of a tool has in parts, and returns the files among them.
+func (s *size) addResult(r ResultPart) (files []sdk.Part) {
+	for _, p := range r.Parts {
+		switch p := unwrap(p).(type) {
 		case llms.TextContent:
-			s.bytes += len(inner.Text)
-		case llms.ImageURLContent:
-			s.images++
-		case llms.BinaryContent:
-			s.add(inner.MIMEType, inner.Data)
-		case FilePart:
-			s.add(inner.MIMEType, inner.Data)
+			s.bytes += len(p.Text)
 		case RawPart:
-			s.addRaw(inner)
+			s.addRaw(p)
+		case llms.ImageURLContent, llms.BinaryContent, FilePart:
+			files = append(files, s.addFile(p))
 		}
 	}
-	s.bytes += len(p.Content)
+	return files
+}
+
+// addFile counts a file, and returns it as a query has it.
+func (s *size) addFile(p llms.ContentPart) sdk.Part {
+	switch p := p.(type) {
+	case llms.BinaryContent:
+		s.add(p.MIMEType, p.Data)
+		return sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, Data: p.Data}
+	case FilePart:
+		s.add(p.MIMEType, p.Data)
+		return sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data}
+	case llms.ImageURLContent:
+		s.images++
+		return sdk.Part{Kind: sdk.PartImageURL, URL: p.URL}
+	}
+	return sdk.Part{}
 }
 
 func unwrap(p llms.ContentPart) llms.ContentPart {

@@ -219,6 +219,12 @@ func TestUnknownMembersOfEvents(t *testing.T) {
 // What a model of another API is not told is named.
 func TestUnknownMembersAreNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
+	gemini := func(up http.RoundTripper) (llms.Model, error) {
+		return provider.New(provider.Options{API: middleware.DialectGemini, Model: "m", BaseURL: "http://upstream", Transport: up})
+	}
+	opus := func(up http.RoundTripper) (llms.Model, error) { // which takes no conversation that ends with an answer
+		return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-opus-4-6", BaseURL: "http://upstream", Transport: up})
+	}
 	for want, api := range map[string]exampleAPI{
 		"context_management, tools.cache_control": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
 			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
@@ -235,6 +241,10 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 		"novel":                               {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
 		"cache_control, citations": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"system":[{"type":"text","text":"be brief","cache_control":{"type":"ephemeral"}}],
 			"messages":[{"role":"user","content":[{"type":"document","citations":{"enabled":true},"cache_control":{"type":"ephemeral"},"source":{"type":"text","media_type":"text/plain","data":"a"}}]}]}`},
+		"filename": {path: chatPath, open: gemini, answer: `{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":"STOP"}]}`,
+			request: `{"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AAE="}}]}]}`},
+		"content of another API": {path: responsesPath, open: opus, answer: claude.answer, // and the conversation ends with what the user said
+			request: `{"input":[{"role":"user","content":"hi"},{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":[]}]}`},
 		"name, detail": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {

@@ -42,7 +42,8 @@ func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *
 	if kind := dialect.Foreign(messages, m.Dialect(), m.origin, m.call.Model); kind != "" {
 		return "takes no " + kind + " of another API"
 	}
-	return m.call.Limits.Exclude(messages, o, p)
+	own, _ := dialect.Own(messages, m.Dialect(), m.origin, m.call.Model)
+	return m.call.Limits.Exclude(own, o, p)
 }
 
 // Call answers a single prompt.

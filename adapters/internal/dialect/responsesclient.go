@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -182,12 +181,10 @@ type responsesReply struct {
 }
 
 type outputItem struct {
-	Type      string          `json:"type"`
-	CallID    string          `json:"call_id"`
-	Name      string          `json:"name"`
-	Arguments string          `json:"arguments"`
-	Input     string          `json:"input"`
-	Action    json.RawMessage `json:"action"`
+	Type      string `json:"type"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 	Content   []struct {
 		Text     string        `json:"text"`
 		Refusal  string        `json:"refusal"`
@@ -298,11 +295,7 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 		}
 	}
 	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") { // the client's to make, as one of a function is
-		call := customCall(it.CallID, cmp.Or(it.Name, strings.TrimSuffix(it.Type, "_call")), it.Input)
-		if it.Action != nil {
-			call.FunctionCall.Arguments = string(it.Action)
-		}
-		p.Instead = call
+		p.Instead = itemCall(gjson.ParseBytes(raw))
 	}
 	return p
 }

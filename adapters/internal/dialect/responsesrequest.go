@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -170,28 +171,72 @@ func (a *Request) item(f field) {
 			a.extend(llms.ChatMessageTypeTool, p)
 		}
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
-	case "custom_tool_call":
-		a.addAssistant(f.orInstead(customCall(f.get("call_id").text(), f.get("name").text(), f.get("input").optional())))
-	case "custom_tool_call_output":
-		a.extend(llms.ChatMessageTypeTool, f.orInstead(f.callOutput()))
 	case "item_reference":
 		f.refusef("this gateway keeps no state: send the item itself")
 	case "":
 		f.refusef("an item has neither type nor role")
 	default:
-		p, state := Open(middleware.DialectResponses, f.raw())
-		if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!state || p.Model == Unknown) {
-			return // made here for the client to read
-		}
-		a.addAssistant(p)
+		a.nativeItem(kind, f)
 	}
 }
 
-// orInstead is an item as it is, which models of other APIs are given in another form.
-func (f field) orInstead(instead llms.ContentPart) llms.ContentPart {
-	p, _ := Open(middleware.DialectResponses, f.raw())
-	p.Instead = instead
-	return p
+// nativeItem reads an item that this API alone has. The call of a tool that the client runs is one of a
+// function to models of other APIs, and its output the result.
+func (a *Request) nativeItem(kind string, f field) {
+	p, isState := Open(middleware.DialectResponses, f.raw())
+	if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!isState || p.Model == Unknown) {
+		return // made here for the client to read
+	}
+	role, hasCallID := llms.ChatMessageTypeAI, f.get("call_id").value.Str != ""
+	switch {
+	case hasCallID && strings.HasSuffix(kind, "_output"):
+		role, p.Instead = llms.ChatMessageTypeTool, f.ownOutput()
+	case hasCallID:
+		p.Instead = itemCall(f.value)
+	case strings.HasSuffix(kind, "_response"): // the user's, such as to a question of a server of tools
+		role = llms.ChatMessageTypeHuman
+	}
+	a.extend(role, p)
+}
+
+// knownOfCall are the members of an item that are no arguments of its call.
+var knownOfCall = newKnown("type id status call_id name")
+
+// itemCall returns the call of an item as that of a function, with what the item says as arguments.
+func itemCall(item gjson.Result) llms.ToolCall {
+	return llms.ToolCall{ID: item.Get("call_id").Str, Type: "function", FunctionCall: &llms.FunctionCall{
+		Name: cmp.Or(item.Get("name").Str, strings.TrimSuffix(item.Get("type").Str, "_call")), Arguments: "{" + string(knownOfCall.members(item)) + "}",
+	}}
+}
+
+// ownOutput returns the output of a call as the result of a function: an image where it is one,
+// and JSON where it is neither text nor parts of a message.
+func (f field) ownOutput() llms.ContentPart {
+	r := llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}
+	output := f.get("output")
+	var parts []llms.ContentPart
+	var fault *Refusal
+	switch image, id := output.get("image_url").value.Str, output.get("file_id").value.Str; {
+	case image != "":
+		parts = []llms.ContentPart{llms.ImageURLWithDetailPart(image, output.get("detail").value.Str)}
+	case id != "":
+		parts = []llms.ContentPart{middleware.FilePart{ID: id, MIMEType: "image/*"}}
+	case !output.exists():
+		r.Content = "{" + string(newKnown("type id call_id").members(f.value)) + "}"
+	default:
+		parts = responsesParts.read(field{value: output.value, fault: &fault})
+	}
+	if fault != nil {
+		parts, r.Content = nil, output.value.Raw
+	}
+	text, isText := textOf(parts)
+	if r.Content += text; isText {
+		parts = nil
+	}
+	if failed := f.get("status").value.Str == "failed"; failed || parts != nil {
+		return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
+	}
+	return r
 }
 
 func (a *Request) itemMessage(f field) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
@@ -35,10 +36,63 @@ func TestResultsWithImages(t *testing.T) {
 	}
 }
 
-// A call of a tool of OpenAI's own and its output are a call and a result to models of other APIs.
-func TestCustomToolsElsewhere(t *testing.T) {
-	body, refusal := dialect.Parse([]byte(`{"input":[{"role":"user","content":"patch it"},{"type":"custom_tool_call","id":"ctc_1","call_id":"c1","name":"apply","input":"*** \"a\""},` +
-		`{"type":"custom_tool_call_output","call_id":"c1","output":"done"}]}`))
+// A call of a tool of OpenAI's own that the client runs, and its output, are a call and a result
+// to models of other APIs, whatever the tool is.
+func TestOwnToolsElsewhere(t *testing.T) {
+	for name, tt := range map[string]struct{ call, output, wantName, wantInput, wantResult string }{
+		"custom":      {`"type":"custom_tool_call","name":"apply","input":"a"`, `"type":"custom_tool_call_output","output":"done"`, "apply", `{"input":"a"}`, "done"},
+		"local shell": {`"type":"local_shell_call","status":"completed","action":{"type":"exec","command":["ls"]}`, `"type":"function_call_output","output":"done"`, "local_shell", `{"action":{"type":"exec","command":["ls"]}}`, "done"},
+		"shell": {`"type":"shell_call","action":{"commands":["ls"]}`, `"type":"shell_call_output","output":[{"stdout":"a.txt","outcome":{"type":"exit","exit_code":0}}]`, "shell", `{"action":{"commands":["ls"]}}`,
+			`[{"stdout":"a.txt","outcome":{"type":"exit","exit_code":0}}]`},
+		"patch":       {`"type":"apply_patch_call","operation":{"type":"delete_file","path":"a"}`, `"type":"apply_patch_call_output","status":"failed","output":"no such file"`, "apply_patch", `{"operation":{"type":"delete_file","path":"a"}}`, "no such file"},
+		"no output":   {`"type":"apply_patch_call","operation":{"type":"delete_file","path":"a"}`, `"type":"apply_patch_call_output","status":"completed"`, "apply_patch", `{"operation":{"type":"delete_file","path":"a"}}`, `{"status":"completed"}`},
+		"search":      {`"type":"tool_search_call","execution":"client","arguments":{"goal":"ship"}`, `"type":"tool_search_output","tools":[{"name":"post"}]`, "tool_search", `{"arguments":{"goal":"ship"},"execution":"client"}`, `{"tools":[{"name":"post"}]}`},
+		"parts":       {`"type":"custom_tool_call","name":"view","input":""`, `"type":"custom_tool_call_output","output":[{"type":"input_text","text":"done","novel":1}]`, "view", `{"input":""}`, "done"},
+		"yet unknown": {`"type":"novel_call","deep":{"a":1.50}`, `"type":"novel_call_output","output":{"b":"c"}`, "novel", `{"deep":{"a":1.50}}`, `{"b":"c"}`},
+	} {
+		request := readResponses(t, `{"role":"user","content":"do it"},{"call_id":"c1",`+tt.call+`},{"call_id":"c1",`+tt.output+`}`)
+		for _, d := range []middleware.Dialect{middleware.DialectAnthropic, middleware.DialectChat, middleware.DialectGemini, middleware.DialectResponses} {
+			body := writeFor(t, d, request.Messages)
+			paths := map[middleware.Dialect][]string{
+				middleware.DialectAnthropic: {"messages.1.content.0.name", "messages.1.content.0.input", "messages.2.content.0.content"},
+				middleware.DialectChat:      {"messages.1.tool_calls.0.function.name", "messages.1.tool_calls.0.function.arguments", "messages.2.content"},
+				middleware.DialectGemini:    {"contents.1.parts.0.functionCall.name", "contents.1.parts.0.functionCall.args", "contents.2.parts.0.functionResponse.response"},
+			}[d]
+			if d == middleware.DialectResponses { // as they came
+				if !strings.Contains(body, tt.call) || strings.Count(body, `"call_id":"c1"`) != 2 {
+					t.Errorf("%s: %s is sent", name, body)
+				}
+				continue
+			}
+			result := gjson.Get(body, paths[2]).String()
+			if content := gjson.Get(body, paths[2]+".0.text"); content.Exists() {
+				result = content.Str
+			}
+			isSame := result == tt.wantResult
+			if d == middleware.DialectGemini {
+				isSame = result == tt.wantResult || gjson.Get(result, "output").String()+gjson.Get(result, "error").String() == tt.wantResult
+			}
+			if gjson.Get(body, paths[0]).Str != tt.wantName || gjson.Get(body, paths[1]).String() != tt.wantInput || !isSame {
+				t.Errorf("%s, %s: %s is sent", name, d, body)
+			}
+		}
+	}
+}
+
+// A screenshot is an image to models of every API.
+func TestScreenshotsElsewhere(t *testing.T) {
+	request := readResponses(t, `{"role":"user","content":"look"},{"type":"computer_call","call_id":"c1","action":{"type":"screenshot"}},
+		{"type":"computer_call_output","call_id":"c1","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,UE5H"}}`)
+	for d := range dialect.Clients {
+		if body := writeFor(t, d, request.Messages); strings.Count(body, "UE5H") != 1 || !strings.Contains(body, `"screenshot"`) && !strings.Contains(body, `\"screenshot\"`) {
+			t.Errorf("%s: %s is sent", d, body)
+		}
+	}
+}
+
+func readResponses(t *testing.T, items string) *dialect.Request {
+	t.Helper()
+	body, refusal := dialect.Parse([]byte(`{"input":[` + items + `]}`))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -46,18 +100,19 @@ func TestCustomToolsElsewhere(t *testing.T) {
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	for d, want := range map[middleware.Dialect]string{
-		middleware.DialectAnthropic: `{"content":[{"content":"done","tool_use_id":"c1","type":"tool_result"}],"role":"user"}`,
-		middleware.DialectChat:      `{"content":"done","role":"tool","tool_call_id":"c1"}`,
-		middleware.DialectResponses: `{"type":"custom_tool_call_output","call_id":"c1","output":"done"}`,
-	} {
-		messages, notSent := dialect.Own(request.Messages, d)
-		o, err := dialect.Clients[d].Write(&dialect.Call{Model: "m", Options: &llms.CallOptions{}, Params: &middleware.Params{}, Messages: messages})
-		if err != nil {
-			t.Fatal(d, err)
-		}
-		if body, err := o.JSON(); err != nil || len(notSent) > 0 || !strings.Contains(string(body), want) || !strings.Contains(string(body), `*** \"a\"`) && !strings.Contains(string(body), `*** \\\"a\\\"`) {
-			t.Errorf("%s: %s, not sent %q, %v", d, body, notSent, err)
-		}
+	return request
+}
+
+func writeFor(t *testing.T, d middleware.Dialect, messages []llms.MessageContent) string {
+	t.Helper()
+	messages, _ = dialect.Own(messages, d)
+	o, err := dialect.Clients[d].Write(&dialect.Call{Model: "m", Options: &llms.CallOptions{}, Params: &middleware.Params{}, Messages: messages})
+	if err != nil {
+		t.Fatal(d, err)
 	}
+	body, err := o.JSON()
+	if err != nil {
+		t.Fatal(d, err)
+	}
+	return string(body)
 }

@@ -44,7 +44,8 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 	for _, m := range messages {
 		notSent = addUnsaid(notSent, m.Parts, d)
 	}
-	own = rewrite(messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
+	var translate func(p llms.ContentPart) (llms.ContentPart, bool)
+	translate = func(p llms.ContentPart) (llms.ContentPart, bool) {
 		raw, ok := p.(middleware.RawPart)
 		lost := notSentContent
 		switch {
@@ -52,7 +53,8 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 			return p, false
 		case raw.Instead != nil:
 			notSent = addNew(notSent, lostInstead(&raw)...)
-			return raw.Instead, true
+			instead, _ := rewritePart(raw.Instead, translate)
+			return instead, true
 		case raw.Text != "":
 			if p, lost = raw.TextContent, notSentCitations; !gjson.GetBytes(raw.Raw, "citations").Exists() {
 				return p, true
@@ -70,12 +72,12 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		}
 		notSent = addNew(notSent, lost)
 		return p, true
-	})
-	return own, notSent
+	}
+	return rewrite(messages, translate), notSent
 }
 
 // addUnsaid adds the names of what parts have that an API has no word for, whoever says it: marks
-// for a cache, the name of who speaks, the detail of an image.
+// for a cache, the names of who speaks and of files, the detail of an image.
 func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
 	for _, p := range parts {
 		p, cache := unwrap(p)
@@ -90,6 +92,14 @@ func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) [
 		case llms.ImageURLContent:
 			if p.Detail != "" && p.Detail != "auto" && d != middleware.DialectChat && d != middleware.DialectResponses {
 				names = addNew(names, "detail")
+			}
+		case middleware.FilePart:
+			if p.Name != "" && d == middleware.DialectGemini {
+				names = addNew(names, "filename")
+			}
+		case middleware.RawPart:
+			if p.Dialect != d && p.Instead != nil {
+				names = addUnsaid(names, []llms.ContentPart{p.Instead}, d)
 			}
 		case middleware.ResultPart:
 			names = addUnsaid(names, p.Parts, d)

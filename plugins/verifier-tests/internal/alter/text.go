@@ -149,10 +149,7 @@ func farInt(n int64, random *rand.Rand) int64 {
 
 // farText returns some words.
 func farText(text string, random *rand.Rand) string {
-	from := letters + " "
-	for range len(text) / len(letters) {
-		from += " "
-	}
+	from := letters + strings.Repeat(" ", 1+len(text)/len(letters))
 	return draw(from, random) + word(random) + draw(from, random)[:random.IntN(3)]
 }
 

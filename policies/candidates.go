@@ -21,25 +21,38 @@ func (m *Model) arms() []Model {
 	return list
 }
 
+// withSamples returns an arm and its further answers as candidates.
+func (m *Model) withSamples() []Model {
+	list := []Model{*m}
+	for k := 2; k <= m.Samples; k++ {
+		again := *m
+		again.Name, again.sample = fmt.Sprintf("%s#%d", m.Name, k), k
+		// Of an answer that comes after others that were not good enough less is
+		// hoped for; a profile knows how much.
+		again.Quality.Mean /= float64(k)
+		list = append(list, again)
+	}
+	return list
+}
+
+// expandedModels are the candidates of all models.
+func (p *Policy) expandedModels() (models []Model) {
+	for i := range p.Models {
+		for _, m := range p.Models[i].arms() {
+			models = append(models, m.withSamples()...)
+		}
+	}
+	return models
+}
+
 // expandCandidates makes a candidate of every arm and of every further answer of a model:
 // NAME@ARM, NAME#2 and so on, in the place of NAME, wherever that is named.
 func (p *Policy) expandCandidates() {
 	named, baseline := map[string][]string{}, p.Baseline
-	var models []Model
 	for i := range p.Models {
 		label := p.Models[i].Name
 		for _, m := range p.Models[i].arms() {
-			models = append(models, m)
-			own := []string{m.Name}
-			for k := 2; k <= m.Samples; k++ {
-				again := m
-				again.Name, again.sample = fmt.Sprintf("%s#%d", m.Name, k), k
-				// Of an answer that comes after others that were not good enough less is
-				// hoped for; a profile knows how much.
-				again.Quality.Mean /= float64(k)
-				own = append(own, again.Name)
-				models = append(models, again)
-			}
+			own := modelNames(&Policy{Models: m.withSamples()})
 			if m.Name != label {
 				named[m.Name] = own
 			}
@@ -49,7 +62,7 @@ func (p *Policy) expandCandidates() {
 			}
 		}
 	}
-	p.Models = models
+	p.Models = p.expandedModels()
 	p.expandNames(named)
 }
 

@@ -193,7 +193,9 @@ func (l *loader) fit(p *Policy) {
 	if l.o.CheckProfile == nil || len(l.diags) > 0 && l.diags.HasErrors() {
 		return
 	}
-	if err := l.o.CheckProfile(p.Fit.Profile, p); err != nil {
+	expanded := *p
+	expanded.Models = p.expandedModels()
+	if err := l.o.CheckProfile(p.Fit.Profile, &expanded); err != nil {
 		l.complain(at, "the profile does not match the policy", err.Error(), "Fit again, or use the models and prices that it was made for.")
 	}
 }

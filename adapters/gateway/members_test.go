@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
@@ -213,6 +214,35 @@ func TestUnknownMembersOfEvents(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// What a block of Messages has besides begins with it, live and held back.
+func TestUnknownMembersOfStreamedBlocks(t *testing.T) {
+	api := exampleAPIs["Messages"]
+	for _, thinking := range []string{"hm", ""} {
+		streamed := sse(api.events[0], `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":"","novel":"a"}}`,
+			fmt.Sprintf(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":%q}}`, thinking),
+			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s"}}`, `{"type":"content_block_stop","index":0}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"","novel":"b"}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"hi"}}`, `{"type":"content_block_stop","index":1}`,
+			`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"t1","name":"look","input":{},"novel":"c"}}`, `{"type":"content_block_stop","index":2}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+		answer := fmt.Sprintf(`{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","content":[{"type":"thinking","thinking":%q,"signature":"s","novel":"a"},{"type":"text","text":"hi","novel":"b"},
+			{"type":"tool_use","id":"t1","name":"look","input":{},"novel":"c"}],"usage":{"input_tokens":3,"output_tokens":4}}`, thinking)
+		for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+			_, w := askExampleBy(t, api, `{"model":"stepfall","max_tokens":2000,"stream":true,"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}`, upstream{whole: answer, streamed: streamed}, stream)
+			var got, text string
+			for line := range strings.Lines(w.body) {
+				event := gjson.Parse(strings.TrimPrefix(line, "data: "))
+				if block := event.Get("content_block"); event.Get("type").Str == "content_block_start" {
+					got += block.Get("type").Str + " " + block.Get("novel").Str + block.Get("text").Str + block.Get("thinking").Str + block.Get("signature").Str + ", "
+				}
+				text += event.Get("delta.thinking").Str + event.Get("delta.text").Str
+			}
+			if got != "thinking a, text b, tool_use c, " || text != thinking+"hi" || !strings.Contains(w.body, "signature_delta") {
+				t.Errorf("%s, %q thought: blocks %q, text %q in %s", mode, thinking, got, text, w.body)
+			}
+		}
 	}
 }
 

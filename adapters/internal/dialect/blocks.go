@@ -114,7 +114,7 @@ func (s *sequence) begin(b *block) *block {
 		s.writePending()
 	}
 	b.index, b.logprobs = len(s.blocks), []chatLogProb{}
-	if b.kind == blockTool || b.kind == blockText {
+	if b.kind != blockThought || !s.holdThoughts { // reasoning that was held came before them
 		b.members = s.members[b.tool.ID]
 		delete(s.members, b.tool.ID)
 	}

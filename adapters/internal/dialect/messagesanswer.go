@@ -185,7 +185,7 @@ func (s *messagesStream) event(kind string, v Object) {
 // opening is how the provider's own block begins: its text follows as deltas.
 func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage {
 	if b.kind == blockRaw && gjson.GetBytes(raw, "type").Str == "thinking" {
-		return json.RawMessage(`{"type":"thinking","thinking":"","signature":""}`)
+		return withMember(withMember(raw, "thinking", `""`), "signature", `""`)
 	}
 	return raw
 }

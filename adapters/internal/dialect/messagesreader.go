@@ -36,13 +36,14 @@ type messagesEnd struct {
 
 // blockReply is a content block as it grows.
 type blockReply struct {
-	kind                 string
-	members              map[string]json.RawMessage
-	texts                map[string]*strings.Builder // members that come in pieces
-	citations            []json.RawMessage
-	call                 int             // its index among the calls of tools
-	raw                  json.RawMessage // of a block that came whole
-	hasUnknown, hasEnded bool
+	kind      string
+	members   map[string]json.RawMessage
+	texts     map[string]*strings.Builder // members that come in pieces
+	citations []json.RawMessage
+	call      int             // its index among the calls of tools
+	raw       json.RawMessage // of a block that came whole
+	unknown   []byte          // members, as JSON has them between braces; nil for none
+	hasEnded  bool
 }
 
 // write adds a piece to a member.
@@ -261,8 +262,7 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 		return errNoBlock
 	}
 	b := &blockReply{kind: stringOf(members["type"]), members: members}
-	unknown := knownOfReplyBlock.members(gjson.ParseBytes(raw))
-	b.hasUnknown = unknown != nil
+	b.unknown = knownOfReplyBlock.members(gjson.ParseBytes(raw))
 	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
 	s.choice(0).coverText()
 	switch b.kind {
@@ -271,10 +271,10 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 			s.ran++
 		}
 	case "tool_use":
-		return s.beginCall(b, unknown)
+		return s.beginCall(b)
 	case "text", "thinking":
-		if b.hasUnknown && b.kind == "text" {
-			p := newMembers(middleware.DialectAnthropic, partMembers, unknown)
+		if b.unknown != nil {
+			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
 			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
 				return err
 			}
@@ -285,13 +285,13 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 }
 
 // beginCall begins the call of a tool; its unknown members are a part before it.
-func (s *messagesReader) beginCall(b *blockReply, unknown []byte) error {
+func (s *messagesReader) beginCall(b *blockReply) error {
 	b.call = s.calls
 	s.calls++
 	id := stringOf(b.members["id"])
-	if b.hasUnknown {
+	if b.unknown != nil {
 		c := s.choice(0)
-		p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(unknown, `,"id":`...), id))
+		p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(b.unknown, `,"id":`...), id))
 		c.parts, c.isSpecial = append(c.parts, p), true
 		if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
 			return err
@@ -357,7 +357,10 @@ func (s *messagesReader) finish(b *blockReply) error {
 	if b.citations != nil {
 		b.members["citations"] = rawJSON(b.citations)
 	}
-	if cited := b.members["citations"]; b.kind == "text" && !b.hasUnknown && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
+	if cited := b.members["citations"]; b.kind == "text" && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
+		if b.unknown != nil {
+			c.parts, c.isSpecial = append(c.parts, newMembers(middleware.DialectAnthropic, partMembers, b.unknown)), true
+		}
 		c.coverText()
 		return nil
 	}

@@ -26,7 +26,7 @@ model "m" {
   arm "high" { reasoning_effort = "high" }
 }
 strategy "index" {}
-fit { profile = "`+path+`" }
+fit { profile = "`+filepath.ToSlash(path)+`" }
 `), LoadOptions{WithoutSecrets: true, CheckProfile: func(_ string, p *Policy) error {
 		for _, m := range p.SDKModels() {
 			names = append(names, m.Name)

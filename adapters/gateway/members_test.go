@@ -246,6 +246,19 @@ func TestUnknownMembersOfStreamedBlocks(t *testing.T) {
 	}
 }
 
+// What is said of a message as it begins stands in the first event for who streams live: official
+// clients read some of it nowhere else.
+func TestMembersOfTheFirstEvent(t *testing.T) {
+	api := exampleAPIs["Messages"]
+	events := append([]string(nil), api.events...)
+	events[0] = strings.Replace(events[0], `"usage":{`, `"usage":{"service_tier":"standard","cache_creation":{"ephemeral_1h_input_tokens":0},`, 1)
+	_, w := askExample(t, api, strings.Replace(asked[api.path], "%v", "true", 1), upstream{streamed: sse(events...)})
+	_, first, _ := strings.Cut(w.body, "data: ")
+	if usage := gjson.Get(first, "message.usage"); usage.Get("service_tier").Str != "standard" || !usage.Get("cache_creation.ephemeral_1h_input_tokens").Exists() || usage.Get("input_tokens").Int() == 0 {
+		t.Errorf("the first event is %.400s", first)
+	}
+}
+
 // What a model of another API is not told is named.
 func TestUnknownMembersAreNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]

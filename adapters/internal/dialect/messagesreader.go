@@ -92,6 +92,9 @@ var knownOfMessage = newKnown("id type role model content stop_reason stop_seque
 // knownOfMessageDelta are those of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
+// knownOfMessageStart are those of the event that begins a stream.
+var knownOfMessageStart = memberSet{middleware.MemberSet{"type": nil, "message": knownOfMessage.MemberSet}}
+
 // knownOfReplyBlock are those of blocks that stand in an answer's own form.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
@@ -109,12 +112,27 @@ func (s *messagesReader) around(event gjson.Result) (hasAny bool, err error) {
 	if !slices.Contains(pieces, event.Get("delta.type").Str) {
 		return false, nil
 	}
-	rest := knownOfEvent.members(event)
+	known, isStart := knownOfEvent, event.Get("type").Str == "message_start"
+	if isStart {
+		known = knownOfMessageStart
+	}
+	rest := known.members(event)
 	if rest == nil {
 		return false, nil
 	}
 	p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
-	return true, s.Emit(&middleware.Delta{Raw: &p})
+	if !isStart {
+		return true, s.Emit(&middleware.Delta{Raw: &p})
+	}
+	emit := s.Emit
+	s.Emit = func(d *middleware.Delta) error { // with the first piece: until then another model may answer
+		s.Emit = emit
+		if err := emit(&middleware.Delta{Raw: &p}); err != nil {
+			return err
+		}
+		return emit(d)
+	}
+	return true, nil
 }
 
 // message reads an answer, whole or as it begins.

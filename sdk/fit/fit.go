@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -115,6 +116,11 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	estimator, held, err := estimate.FitFolds(t, o.Folds, o.Estimate)
 	if err != nil {
 		return nil, err
+	}
+	for _, judge := range slices.Sorted(maps.Keys(estimator.Judges)) {
+		if err := estimator.Judges[judge].Validate(); err != nil { // in use it would be refused
+			return nil, fmt.Errorf("judge %q: %w; leave its verdicts out of the outcomes, or have another judge", judge, err)
+		}
 	}
 	var calibration *Calibration
 	var aside sync.WaitGroup

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -196,5 +197,14 @@ func TestCalibrationIsByTheTruthAlone(t *testing.T) {
 	table.Verdicts, table.Verified = nil, true
 	if p, err = Fit(t.Context(), table, Options{}); err != nil || p.Calibration == nil || p.Calibration.Post != nil {
 		t.Errorf("%v: verdicts are held against themselves", err)
+	}
+}
+
+// A judge whose verdicts say nothing is refused with what to do, as it would be in use.
+func TestJudgesThatSayNothing(t *testing.T) {
+	table := judged(300, 1)
+	table.Verdicts["judge"] = drawVerdictsAt(table, cascade.Rates{FalsePass: 0.9, FalseReject: 0.9}, 1)
+	if _, err := Fit(t.Context(), table, Options{BudgetUSD: 0.005}); err == nil || !strings.Contains(err.Error(), `judge "judge"`) || !strings.Contains(err.Error(), "leave its verdicts out") {
+		t.Errorf("%v", err)
 	}
 }

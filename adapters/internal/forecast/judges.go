@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // judges give out verifiers and estimators in the place of the policy's plugins, which
@@ -40,12 +41,25 @@ func (j judges) truth(verifier string) sdk.Verifier {
 				return &sdk.Verdict{CostUSD: usd}, nil
 			}
 			v = recorded
+		} else if rates := j.r.rates[verifier]; rates != nil && !o.Judged {
+			v = j.r.drawVerdict(verifier, req.Answer.Model, v >= 0.5, *rates)
 		}
 		if v >= 0.5 {
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}
 		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
 	})
+}
+
+// drawVerdict returns what a judge that errs at such rates says of an answer that is drawn: 1 is
+// a pass.
+func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates cascade.Rates) float64 {
+	ifRight, ifWrong := rates.Likelihoods(true)
+	passes := ifWrong
+	if isRight {
+		passes = ifRight
+	}
+	return draw(r.seed, r.n, Model{Provider: verifier, Name: model, Verified: true}, sdk.Estimate{Mean: passes})
 }
 
 // verdictUSD is what a verdict costs in the world, 0 where that is not recorded.

@@ -17,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -50,6 +51,8 @@ type rehearsal struct {
 	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
 	sold map[string]map[string]float64
+	// rates are how often verifiers err, by name: nil for those that are taken at their word.
+	rates map[string]*cascade.Rates
 	// agreement says how answers agree; nil where they are not compared. trial is which of the
 	// trials is under way.
 	agreement *agreement
@@ -107,6 +110,10 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		c.Estimators = append(c.Estimators, step.Estimator{Name: "fitted", Estimator: o.Estimator.QualityEstimator()})
 		c.Cost = o.Estimator.CostEstimator()
 		router.SetRates(c.Verifiers, p, o.Estimator.Judges)
+	}
+	r.rates = map[string]*cascade.Rates{}
+	for i := range c.Verifiers {
+		r.rates[c.Verifiers[i].Name] = c.Verifiers[i].Rates
 	}
 	c.Checks, c.Traces, c.Explain = []step.Check{}, o.Traces, o.Explain
 	// Failures are as many as were recorded; nobody waits between tries.

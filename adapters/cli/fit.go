@@ -61,7 +61,8 @@ With --check, what the profile believed of each model just before it ran is comp
 what came: the Brier score with the one that estimates expect of themselves, and the mean
 quality and cost of every model, the quality in every group and the share of queries of new
 groups with how far estimates were off in the fit. A drift is told with a chance of 1 % that
-there is none. When there is one, the command says so and exits with 1. With --out too, a
+there is none. When there is one, the command says so and exits with 1, unless a better
+profile is written. With --out too, a
 profile is fitted to the older traces and compared with the one in use on the newest. Only
 when it tells those better, by more than two standard errors, is one fitted to all traces
 and written. The traces must hold what was asked by chance: set explore in the policy's

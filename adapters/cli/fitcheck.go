@@ -48,10 +48,13 @@ func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 		}
 	}
 	err = s.render(found, func(w *printer) { reportAssessment(w, &found, f.out) })
-	if err == nil && f.out == "" && !a.Holds() {
-		err = errors.New("the estimates no longer hold: fit anew, or let --out do it where that is better")
+	switch {
+	case err != nil || a.Holds() || found.Refit != nil && found.Refit.Written:
+		return err
+	case found.Refit != nil:
+		return errors.New("the estimates no longer hold, and a profile that was fitted anew was not better: record more, or look at what changed")
 	}
-	return err
+	return errors.New("the estimates no longer hold: fit anew, or let --out do it where that is better")
 }
 
 // assessment is what a check of a profile finds.

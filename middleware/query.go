@@ -1,22 +1,16 @@
 package middleware
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
 )
-
-// imageTokens is the expected length of an image in tokens.
-const imageTokens = 1000
 
 // call is one step on its way: what the caller gave and what was made of it.
 type call struct {
@@ -88,17 +82,6 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	return c
 }
 
-// EstimateTokens returns the expected length of a prompt in tokens, as caps count it: four bytes
-// each, and 1,000 for an image or another file.
-func EstimateTokens(messages []llms.MessageContent, tools []llms.Tool) int {
-	var s size
-	queryMessages(messages, &s)
-	for _, t := range queryTools(tools) {
-		s.bytes += len(t.Name) + len(t.Description) + len(t.Parameters) + 16
-	}
-	return (s.bytes+3)/4 + s.images*imageTokens
-}
-
 // Label keys that the middleware sets on queries for checks to read.
 const (
 	// labelProtocol says how the agent wants answers written: "mrkl" or
@@ -144,114 +127,6 @@ func (c *call) protocol() string {
 		return protocolMRKL
 	}
 	return ""
-}
-
-type size struct {
-	bytes, images, parts, calls int
-	// data is the length of what does not count in the expected number of tokens: sound,
-	// documents, and the request's fields that only one API has.
-	data int
-	// unknown counts files whose tokens only the server can count.
-	unknown int
-	// hourly says that something is to be kept in the provider's cache for an hour.
-	hourly bool
-}
-
-// add counts a picture or another file. Sound has fewer tokens than bytes; a document may
-// have more, and most have fewer: what pages they have is not known by their bytes.
-func (s *size) add(mimeType string, data []byte) {
-	s.images++
-	switch kind, _, _ := strings.Cut(mimeType, "/"); {
-	case kind == "audio" && len(data) > 0:
-		s.data += len(data)
-	case kind == "text":
-		s.bytes += len(data)
-		s.unknown++
-	case kind != "image":
-		s.data += len(data)
-		s.unknown++
-	}
-}
-
-// inlineTypes end the types of parts in an API's own form that hold all that they stand for,
-// and inlineMembers are members of messages and parts that do.
-var (
-	inlineTypes   = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
-	inlineMembers = []string{"annotations", "args", "cache_control", "call_id", "caller", "citations", "code", "detail", "extra_content", "id", "index", "language", "logprobs", "metadata", "name", "namespace", "outcome", "output", "phase",
-		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "text", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
-)
-
-// addRaw counts a part in an API's own form: a file where it stands for one, and anything that
-// may be outside of it.
-func (s *size) addRaw(p RawPart) {
-	if file, _ := p.Instead.(FilePart); len(file.Data) > 0 && !strings.HasPrefix(file.MIMEType, "text/") {
-		s.images++
-		s.data += len(p.Raw)
-	} else {
-		s.bytes += max(len(p.Text), len(p.Raw))
-	}
-	s.hourly = s.hourly || isKeptLong(p.Raw)
-	if p.Model != "" { // its own state
-		return
-	}
-	var own map[string]json.RawMessage // whose names are exact
-	if bytes.Contains(p.Raw, []byte("image")) || bytes.IndexByte(p.Raw, '\\') >= 0 {
-		s.images += bytes.Count(canonical(p.Raw), []byte(`"image`))
-	}
-	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
-	kind := jsonText(own["type"])
-	_, isText := p.Instead.(llms.TextContent)
-	switch {
-	case kind == "":
-		for _, of := range own {
-			var members map[string]json.RawMessage
-			_ = json.Unmarshal(of, &members) // a single value stands for nothing
-			s.addMembers(members)
-		}
-	case !isInlineType(kind) && !isText:
-		s.unknown++
-	default:
-		s.addParts(own, nestedParts)
-	}
-}
-
-// nestedParts is how deep the parts of a tool's answer lie in one another.
-const nestedParts = 3
-
-// addParts counts the files among the parts that an answer of a tool, or a part of one, has.
-func (s *size) addParts(own map[string]json.RawMessage, depth int) {
-	for _, name := range [...]string{"content", "output"} {
-		var parts []map[string]json.RawMessage
-		if json.Unmarshal(own[name], &parts) != nil {
-			parts = make([]map[string]json.RawMessage, 1)
-			_ = json.Unmarshal(own[name], &parts[0]) // a text has none
-		}
-		for _, part := range parts {
-			switch kind := jsonText(part["type"]); {
-			case kind == "" || strings.Contains(kind, "image"):
-			case !isInlineType(kind) || depth == 0:
-				s.unknown++
-			case strings.HasSuffix(kind, "text"):
-				s.addMembers(part)
-			default:
-				s.addParts(part, depth-1)
-			}
-		}
-	}
-}
-
-func isInlineType(kind string) bool {
-	return slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
-}
-
-// addMembers counts the members of messages and parts that an API is given as they came, each of
-// which may stand for a file.
-func (s *size) addMembers(members map[string]json.RawMessage) {
-	for name, value := range members {
-		if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
-			s.unknown++
-		}
-	}
 }
 
 // queryMessages converts messages; all parts lie in one array.
@@ -301,53 +176,6 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 		list[i] = sdk.Message{Role: queryRole(messages[i].Role), Parts: parts[from:len(parts):len(parts)]}
 	}
 	return list
-}
-
-// count counts the parts of messages, and the calls and results among them.
-func (s *size) count(messages []llms.MessageContent) {
-	for i := range messages {
-		s.parts += len(messages[i].Parts)
-		for _, p := range messages[i].Parts {
-			if cached, ok := p.(llms.CachedContent); ok && cached.CacheControl != nil && cached.CacheControl.Duration >= time.Hour {
-				s.hourly = true
-			}
-			switch unwrap(p).(type) {
-			case llms.ToolCall, llms.ToolCallResponse, ResultPart:
-				s.calls++
-			}
-		}
-	}
-}
-
-// addResult counts what the result of a tool has in parts, and returns the files among them.
-func (s *size) addResult(r ResultPart) (files []sdk.Part) {
-	for _, p := range r.Parts {
-		switch p := unwrap(p).(type) {
-		case llms.TextContent:
-			s.bytes += len(p.Text)
-		case RawPart:
-			s.addRaw(p)
-		case llms.ImageURLContent, llms.BinaryContent, FilePart:
-			files = append(files, s.addFile(p))
-		}
-	}
-	return files
-}
-
-// addFile counts a file, and returns it as a query has it.
-func (s *size) addFile(p llms.ContentPart) sdk.Part {
-	switch p := p.(type) {
-	case llms.BinaryContent:
-		s.add(p.MIMEType, p.Data)
-		return sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, Data: p.Data}
-	case FilePart:
-		s.add(p.MIMEType, p.Data)
-		return sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data}
-	case llms.ImageURLContent:
-		s.images++
-		return sdk.Part{Kind: sdk.PartImageURL, URL: p.URL}
-	}
-	return sdk.Part{}
 }
 
 func unwrap(p llms.ContentPart) llms.ContentPart {

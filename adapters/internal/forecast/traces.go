@@ -344,36 +344,39 @@ func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 // truth returns how good the answer of a model in a step was that a judge had a verdict on, by how
 // its run ended, and false where nobody reported that.
 func (t *Traces) truth(s *sdk.Trace, model string) (quality float64, isKnown bool) {
-	t.credit.Do(func() {
-		if len(t.Reports) == 0 {
-			return
-		}
-		steps := slices.Concat(t.Steps, t.Shadows)
-		table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
-		if err != nil || table.StepVerdicts == nil {
-			return // no step has a verdict
-		}
-		t.truths = map[stepAnswer]float64{}
-		seen, places := map[[2]int]bool{}, map[string]int{}
-		for q, id := range table.Queries {
-			places[id] = q
-		}
-		for _, s := range steps {
-			q := places[cmp.Or(s.QueryID, s.ID)]
-			for i := range s.Calls {
-				m := table.Index(s.Calls[i].Model)
-				if m < 0 || seen[[2]int{q, m}] {
-					continue // the first answer to a query is the one in the table
-				}
-				seen[[2]int{q, m}] = true
-				if said := table.StepVerdicts[q][m]; said == 0 || said == 1 {
-					t.truths[stepAnswer{s, table.Models[m]}] = table.Quality[q][m]
-				}
-			}
-		}
-	})
+	t.credit.Do(t.readTruths)
 	quality, isKnown = t.truths[stepAnswer{s, model}]
 	return quality, isKnown
+}
+
+// readTruths joins the reports of how runs ended to the answers that a judge had a verdict on.
+func (t *Traces) readTruths() {
+	if len(t.Reports) == 0 {
+		return
+	}
+	steps := slices.Concat(t.Steps, t.Shadows)
+	table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
+	if err != nil || table.StepVerdicts == nil {
+		return // no step has a verdict
+	}
+	t.truths = map[stepAnswer]float64{}
+	seen, places := map[[2]int]bool{}, map[string]int{}
+	for q, id := range table.Queries {
+		places[id] = q
+	}
+	for _, s := range steps {
+		q := places[cmp.Or(s.QueryID, s.ID)]
+		for i := range s.Calls {
+			m := table.Index(s.Calls[i].Model)
+			if m < 0 || seen[[2]int{q, m}] {
+				continue // the first answer to a query is the one in the table
+			}
+			seen[[2]int{q, m}] = true
+			if said := table.StepVerdicts[q][m]; said == 0 || said == 1 {
+				t.truths[stepAnswer{s, table.Models[m]}] = table.Quality[q][m]
+			}
+		}
+	}
 }
 
 // callOutcome is what a model did in a step; it is not Known where the model gave no answer.

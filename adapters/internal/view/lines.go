@@ -151,7 +151,10 @@ func (l *Lines) refresh(ctx context.Context) error {
 			return err
 		}
 		if next, err := os.Open(l.name); err == nil {
-			if err := errors.Join(l.readBetween(ctx, was, now), l.file.Close()); err != nil {
+			if err = l.readBetween(ctx, was, now); err == nil { // else the next look tries again
+				err = l.file.Close()
+			}
+			if err != nil {
 				return errors.Join(err, next.Close())
 			}
 			l.file, l.size, l.line = next, 0, 0

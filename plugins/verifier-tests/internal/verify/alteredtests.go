@@ -35,8 +35,8 @@ func (e *expectations) mustFail() []runner.Test {
 	return all
 }
 
-// altered returns those of the tests that do not expect what they did.
-func (e *expectations) altered(tests []runner.Test) []runner.Test {
+// alteredTests returns those of the tests that do not expect what they did.
+func (e *expectations) alteredTests(tests []runner.Test) []runner.Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
 		return slices.ContainsFunc(e.sources, func(s alter.Source) bool {
 			isOther := !slices.Contains(s.Unaltered, t.Name) && slices.Contains(s.Tests, t.Name) // than those of a computed title

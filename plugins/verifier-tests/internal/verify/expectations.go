@@ -98,7 +98,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
-	if len(e.altered(tests)) == 0 {
+	if len(e.alteredTests(tests)) == 0 {
 		e.seed++
 		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
 			return nil, err
@@ -109,7 +109,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if different != nil || err != nil {
 		return different, err
 	}
-	if failed = e.altered(failed); len(survivors) == 0 {
+	if failed = e.alteredTests(failed); len(survivors) == 0 {
 		var later []runner.Test
 		if survivors, later, different, err = e.drawAgain(ctx, tests); len(survivors) > 0 {
 			failed, e.expected = later, e.returned
@@ -129,7 +129,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return nil, err
 	}
 	if len(survivors) > 0 {
-		if accusation, err := e.accuse(ctx, survivors, len(e.altered(tests))); accusation != nil || err != nil {
+		if accusation, err := e.accuse(ctx, survivors, len(e.alteredTests(tests))); accusation != nil || err != nil {
 			return accusation, err
 		}
 		if mended := slices.IndexFunc(survivors, e.failedBefore); !e.whole && len(failed) == 0 && mended >= 0 && e.j.before != nil {
@@ -164,7 +164,7 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 // answer that writes to the data or goes by it.
 func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
 	survivors, failed, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, e.a)
-	if survivors = e.altered(survivors); err != nil {
+	if survivors = e.alteredTests(survivors); err != nil {
 		return nil, nil, nil, err
 	}
 	if len(e.wrote) > 0 {
@@ -187,7 +187,7 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 		return nil, nil, nil, err
 	}
 	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
-	return e.altered(survivors), failed, nil, err
+	return e.alteredTests(survivors), failed, nil, err
 }
 
 // drawAgain runs one test or two with what the first draw left altered, and the other way
@@ -203,13 +203,13 @@ func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (surv
 		return nil, nil, nil, err
 	}
 	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
-	if survivors = e.altered(survivors); err != nil || len(survivors) > 0 || e.record == "" {
-		return survivors, e.altered(failed), nil, err
+	if survivors = e.alteredTests(survivors); err != nil || len(survivors) > 0 || e.record == "" {
+		return survivors, e.alteredTests(failed), nil, err
 	}
 	if different, err = e.compareReturned(ctx, tests, nil, failed); errors.Is(err, errNotBuilt) {
 		err = nil
 	}
-	return nil, e.altered(failed), different, err
+	return nil, e.alteredTests(failed), different, err
 }
 
 // withoutTables inverts the truths alone of those tests in which there is nothing else to

@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // vendor is an upstream that answers each request with a call of a tool, in its own API,
@@ -446,6 +447,33 @@ func TestStreamedThoughtsOfOllamaComeBack(t *testing.T) {
 	} {
 		if w := post(g, path, body); !strings.Contains(w.Body.String(), "stepfall1") {
 			t.Errorf("%s: nothing is tagged in\n%s", path, w.Body)
+		}
+	}
+}
+
+// A key that comes in pieces of reasoning is in neither of its names.
+func TestStreamedReasoningHasNoSecrets(t *testing.T) {
+	const key = "sk-proj-0123456789abcdef"
+	up := upstream{streamed: sse(`{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","reasoning":"it is sk-proj-01"},"finish_reason":null}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"reasoning":"23456789abcdef."},"finish_reason":null}]}`,
+		`{"id":"c","choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}`, "[DONE]")}
+	llm, err := provider.New(provider.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Stream: middleware.Passthrough, Redact: redact.New(key), Models: []middleware.Candidate{{Model: sdk.Model{Name: "m"}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	w := post(newGateway(t, gateway.Options{Model: m}), chatPath, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	for _, name := range []string{"reasoning", "reasoning_content"} {
+		got := ""
+		for event := range strings.SplitSeq(w.Body.String(), "\n\n") {
+			got += gjson.Get(strings.TrimPrefix(event, "data: "), "choices.0.delta."+name).Str
+		}
+		if got != "it is "+redact.Mark+"." {
+			t.Errorf("%s is %q", name, got)
 		}
 	}
 }

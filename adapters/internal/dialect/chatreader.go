@@ -366,14 +366,14 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	if d.Text != "" || d.Reasoning != "" {
 		s.said = d
 	}
-	if err := s.add(&d); err != nil {
-		return err
-	}
-	if d.Reasoning != "" && c.thoughts == "reasoning" {
-		p := newMembers(middleware.DialectChat, messageMembers, Object{"reasoning": d.Reasoning}.inner())
+	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 { // what it is called, before what it says
+		p := newMembers(middleware.DialectChat, messageMembers, Object{"reasoning": ""}.inner())
 		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
 			return err
 		}
+	}
+	if err := s.add(&d); err != nil {
+		return err
 	}
 	if unknown != nil {
 		if c.unknown == nil {

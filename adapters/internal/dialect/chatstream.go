@@ -21,7 +21,7 @@ type chatStream struct {
 // choiceProgress is what has been written of a choice.
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
-	ownThoughts                           bool   // the reasoning is written under its model's own name too
+	ownThoughts                           bool   // the reasoning is written under its server's name too
 	origin                                string // whose state came before the calls
 	calls                                 []int  // by index: which of those that are written, from 1 on; 0 has not begun
 	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
@@ -96,6 +96,9 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	if d.Reasoning != "" {
 		progress.thought = true
 		s.member(d.Choice, "reasoning_content", d.Reasoning, nil)
+		if progress.ownThoughts {
+			s.member(d.Choice, "reasoning", d.Reasoning, nil)
+		}
 	}
 	if d.Text != "" || len(d.LogProbs) > 0 {
 		progress.text = progress.text || d.Text != ""
@@ -122,9 +125,10 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 
 // raw streams what only this dialect has: members, a custom call, or whose state follows.
 func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
-	if members := membersIn(*p, messageMembers); members != nil {
+	if members := membersIn(*p, messageMembers); gjson.GetBytes(p.Raw, messageMembers+".reasoning").Exists() {
+		progress.ownThoughts = true
+	} else if members != nil {
 		progress.members = true
-		progress.ownThoughts = progress.ownThoughts || gjson.GetBytes(p.Raw, messageMembers+".reasoning").Exists()
 		s.chunk(choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
 	} else if isCustomCall(*p) {
 		s.customCall(choice, p.Raw)

@@ -281,7 +281,7 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 			}
 		}
 		x := ExtraOf(choice)
-		if !isChanged && (x == nil || x.Raw != nil || !c.m.holdSecrets(x)) { // a whole answer came without them
+		if !isChanged && (x == nil || x.Raw != nil || !c.m.extraHasSecrets(x)) { // a whole answer came without them
 			continue
 		}
 		if x != nil {
@@ -299,27 +299,27 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	return resp
 }
 
-// holdSecrets reports whether an answer has secrets in what it has beside its choice's texts.
-func (m *Model) holdSecrets(x *Extra) bool {
+// extraHasSecrets reports whether an answer has secrets in what it has beside its choice's texts.
+func (m *Model) extraHasSecrets(x *Extra) bool {
 	for _, text := range x.texts() {
 		if m.secrets.Known(*text) != *text {
 			return true
 		}
 	}
 	for _, p := range append(slices.Clip(x.Parts), x.Unknown) {
-		if raw, ok := p.(RawPart); ok && m.hasSecrets(raw.Raw) {
+		if raw, ok := p.(RawPart); ok && m.rawHasSecrets(raw.Raw) {
 			return true
 		}
 	}
-	return m.haveSecrets(x.LogProbs)
+	return m.tokensHaveSecrets(x.LogProbs)
 }
 
-// hasSecrets reports whether something in an API's own form holds secrets.
-func (m *Model) hasSecrets(raw json.RawMessage) bool {
+// rawHasSecrets reports whether something in an API's own form holds secrets.
+func (m *Model) rawHasSecrets(raw json.RawMessage) bool {
 	return raw != nil && m.secretsInJSON.Known(string(raw)) != string(raw)
 }
 
-func (m *Model) haveSecrets(tokens []sdk.TokenLogProb) bool {
+func (m *Model) tokensHaveSecrets(tokens []sdk.TokenLogProb) bool {
 	return slices.ContainsFunc(tokens, func(t sdk.TokenLogProb) bool { return m.secrets.Known(t.Token) != t.Token })
 }
 

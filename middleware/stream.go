@@ -187,13 +187,13 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 		}
 	}
 	if raw != nil {
-		if s.call.m.hasSecrets(raw.Raw) {
+		if s.call.m.rawHasSecrets(raw.Raw) {
 			own := *raw
 			own.Raw = json.RawMessage(s.call.m.secretsInJSON.Known(string(raw.Raw)))
 			isChanged, raw = true, &own
 		}
 	}
-	isChanged = isChanged || s.call.m.haveSecrets(d.LogProbs)
+	isChanged = isChanged || s.call.m.tokensHaveSecrets(d.LogProbs)
 	if !isChanged {
 		return d
 	}

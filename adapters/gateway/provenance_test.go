@@ -233,6 +233,57 @@ func TestSearchesGoBackToTheirModelOnly(t *testing.T) {
 	}
 }
 
+// A call that Claude's code made names the block of that code, which another Claude does not get:
+// it gets the call as one of the model's own.
+func TestCallersGoBackToTheirModelOnly(t *testing.T) {
+	const (
+		code   = `{"type":"server_tool_use","id":"srvtoolu_1","name":"code_execution","input":{"code":"look()"}}`
+		call   = `{"type":"tool_use","id":"toolu_1","name":"look","input":{},"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}}`
+		direct = `{"type":"tool_use","id":"toolu_2","name":"look","input":{},"caller":{"type":"direct"}}`
+		answer = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5},"content":[` + code + `,` + call + `,` + direct + `]}`
+		tools  = `"max_tokens":9,"tools":[{"type":"code_execution_20260120","name":"code_execution"},{"name":"look","input_schema":{"type":"object","properties":{}},"allowed_callers":["code_execution_20260120"]}]`
+	)
+	stream := sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":9}}}`,
+		`{"type":"content_block_start","index":0,"content_block":`+code+`}`, `{"type":"content_block_stop","index":0}`, `{"type":"content_block_start","index":1,"content_block":`+call+`}`, `{"type":"content_block_stop","index":1}`,
+		`{"type":"content_block_start","index":2,"content_block":`+direct+`}`, `{"type":"content_block_stop","index":2}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`)
+	first, second := &seen{upstream: upstream{answer, stream}}, &seen{upstream: upstream{answer, stream}}
+	var candidates []middleware.Candidate
+	for name, up := range map[string]*seen{"first": first, "second": second} {
+		llm, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-" + name, BaseURL: "http://" + name, Transport: up})
+		if err != nil {
+			t.Fatal(err)
+		}
+		candidates = append(candidates, middleware.Candidate{Model: sdk.Model{Name: name, Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm})
+	}
+	for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+		m, err := middleware.New(middleware.Config{Stream: stream, Models: candidates})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		g := newGateway(t, gateway.Options{Model: m, Models: named("first", "second")})
+		for _, isStreamed := range []bool{false, true} {
+			w := post(g, messagesPath, fmt.Sprintf(`{"model":"first","stream":%v,%s,"messages":[{"role":"user","content":"hi"}]}`, isStreamed, tools))
+			content := gjson.GetBytes(w.Body.Bytes(), "content").Raw
+			if isStreamed {
+				content = contentOf(w.Body.String())
+			}
+			turn := fmt.Sprintf(`%s,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":%s},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"a"},{"type":"tool_result","tool_use_id":"toolu_2","content":"b"}]}]}`, tools, content)
+			post(g, messagesPath, `{"model":"first",`+turn)
+			if back := gjson.Get(first.body, "messages.1.content"); !reflect.DeepEqual(back.Value(), gjson.Parse(`[`+code+`,`+call+`,`+direct+`]`).Value()) {
+				t.Errorf("%s, streamed %v: the first is sent %s", mode, isStreamed, back.Raw)
+			}
+			w = post(g, messagesPath, `{"model":"second",`+turn)
+			if back, want := gjson.Get(second.body, "messages.1.content"), `[`+strings.Replace(call, `,"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}`, "", 1)+`,`+direct+`]`; !reflect.DeepEqual(back.Value(), gjson.Parse(want).Value()) {
+				t.Errorf("%s, streamed %v: the second is sent %s", mode, isStreamed, back.Raw)
+			}
+			if got := w.Header().Get("X-Stepfall-Not-Sent"); got != "another model's hosted tools" {
+				t.Errorf("%s: not sent %q", mode, got)
+			}
+		}
+	}
+}
+
 // A signature of Gemini's in the last piece of a text leaves that text whole, live and held, and
 // goes back with it.
 func TestSignaturesOfTextsSplitNone(t *testing.T) {

@@ -152,6 +152,7 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 
 // own writes a block that the provider wrote, in place of the reasoning it stands for.
 func (s *sequence) own(p middleware.RawPart) {
+	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
 		if s.members == nil {
 			s.members = map[string][]byte{}
@@ -164,7 +165,6 @@ func (s *sequence) own(p middleware.RawPart) {
 		s.note(blockText)
 		s.note(blockRefusal)
 	}
-	p.Raw = Seal(p.Model, p.Raw)
 	s.held.Reset()
 	if b := s.begun(p.Raw); b != nil {
 		if b.raw = p; b == s.open {

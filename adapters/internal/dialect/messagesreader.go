@@ -310,6 +310,9 @@ func (s *messagesReader) beginCall(b *blockReply) error {
 	if b.unknown != nil {
 		c := s.choice(0)
 		p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(b.unknown, `,"id":`...), id))
+		if sealedPaths(p.Raw) != nil {
+			p.Model = s.Origin
+		}
 		c.parts, c.isSpecial = append(c.parts, p), true
 		if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
 			return err

@@ -110,7 +110,7 @@ func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) [
 
 // isWork reports whether a part is what a tool of its model's vendor was asked or found.
 func isWork(p *middleware.RawPart) bool {
-	return p.Model != "" && strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool")
+	return p.Model != "" && (strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool") || gjson.GetBytes(p.Raw, callerPath).Exists())
 }
 
 func addNew(list []string, words ...string) []string {
@@ -263,6 +263,9 @@ var sealedMembers = map[string][]string{
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
 }
 
+// callerPath is where the members of a call have the block of a model's own code that made it.
+const callerPath = partMembers + ".caller.tool_id"
+
 // sealedPaths returns the paths of what an object holds of sealedMembers. What the vendor's own
 // tools did and found, which is encrypted in part, is of one model with what it cites of that.
 func sealedPaths(object json.RawMessage) []string {
@@ -276,6 +279,8 @@ func sealedPaths(object json.RawMessage) []string {
 		}
 	case strings.HasSuffix(kind, "_tool_result") && kind != "mcp_tool_result":
 		return []string{"tool_use_id"}
+	case gjson.GetBytes(object, callerPath).Exists():
+		return []string{callerPath}
 	}
 	return sealedMembers[kind]
 }

@@ -113,6 +113,9 @@ type Delta struct {
 	// which stands for the Reasoning in this piece and before it. Nil is none. A part
 	// with text, which has citations, comes after its Text.
 	Raw *RawPart
+	// Extra is what was said of the answer as a whole before its first piece, which has it; nil in
+	// others. It must not be modified.
+	Extra *Extra
 }
 
 // ToolDelta is a piece of a tool call. ID and Name come with the first piece.

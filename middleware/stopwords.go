@@ -120,7 +120,7 @@ func (s *streamState) untilStopWord(d *Delta) *Delta {
 	}
 	own := *d
 	own.Text, own.LogProbs = text, nil // which hold the text
-	if own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && own.Tool == nil {
+	if own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && own.Tool == nil && own.Extra == nil {
 		return nil
 	}
 	return &own

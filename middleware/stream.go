@@ -193,15 +193,19 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 			isChanged, raw = true, &own
 		}
 	}
+	extra := d.Extra
+	if extra != nil && s.call.m.extraHasSecrets(extra) {
+		isChanged, extra = true, nil
+	}
 	isChanged = isChanged || s.call.m.tokensHaveSecrets(d.LogProbs)
 	if !isChanged {
 		return d
 	}
-	if text+reasoning+refusal == "" && d.Raw == nil && (tool == nil || tool.ID+tool.Name+tool.Arguments == "") {
+	if text+reasoning+refusal == "" && d.Raw == nil && extra == nil && (tool == nil || tool.ID+tool.Name+tool.Arguments == "") {
 		return nil
 	}
 	own := *d
-	own.Text, own.Reasoning, own.Refusal, own.Tool, own.Raw, own.LogProbs = text, reasoning, refusal, tool, raw, nil // which hold the text
+	own.Text, own.Reasoning, own.Refusal, own.Tool, own.Raw, own.Extra, own.LogProbs = text, reasoning, refusal, tool, raw, extra, nil // which hold the text
 	return &own
 }
 
@@ -276,8 +280,10 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 		if i > 0 && c.params.OnDelta == nil {
 			break
 		}
-		for _, d := range c.pieces(i, choice) {
-			d.From = from
+		for k, d := range c.pieces(i, choice) {
+			if d.From = from; i+k == 0 && c.params.OnDelta != nil && !c.live {
+				d.Extra = ExtraOf(choice)
+			}
 			if err := c.emit(ctx, &d); err != nil {
 				return streamError(err)
 			}

@@ -87,10 +87,15 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	}
 	defer resp.Body.Close()
 	var stopped error // of who receives the stream
-	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}, Emit: func(d *middleware.Delta) error {
+	hasBegun := false
+	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}}
+	reply.Emit = func(d *middleware.Delta) error {
+		if !hasBegun && streams {
+			hasBegun, d.Extra = true, new(reply.Extra)
+		}
 		stopped = emit(d)
 		return stopped
-	}}
+	}
 	err = m.read(resp, m.client.Reader(reply), streams)
 	var out *llms.ContentResponse
 	if err == nil {

@@ -78,7 +78,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 			c.ServiceTier, c.Fingerprint = openAITier(x.ServiceTier), x.Fingerprint
 		}
 	}
-	return withUnknown(c, middleware.DialectChat, o.Choices[0])
+	return withUnknown(c, middleware.DialectChat, middleware.ExtraOf(o.Choices[0]))
 }
 
 func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage {

@@ -14,6 +14,7 @@ type chatStream struct {
 	a        *Request
 	out      *Events
 	head     []byte // of each chunk, up to the index of its choice
+	server   []byte // what chunks say of the model's server
 	tail     []byte
 	progress []choiceProgress // by choice
 }
@@ -81,7 +82,7 @@ func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(
 		} else {
 			buf = append(buf, `,"finish_reason":null}]`...)
 		}
-		return append(append(buf, s.tail...), "\n\n"...)
+		return append(append(append(buf, s.server...), s.tail...), "\n\n"...)
 	})
 }
 
@@ -92,6 +93,9 @@ func (s *chatStream) member(choice int, name, text string, rest func([]byte) []b
 }
 
 func (s *chatStream) Delta(d *middleware.Delta) {
+	if d.Extra != nil {
+		s.server = chatServer(d.Extra)
+	}
 	progress := s.progressOf(d.Choice)
 	if d.Reasoning != "" {
 		progress.thought = true
@@ -173,16 +177,15 @@ func (s *chatStream) customCall(choice int, call json.RawMessage) {
 }
 
 func (s *chatStream) Finish(o *Answer) {
+	s.server = chatServer(middleware.ExtraOf(o.Choices[0]))
 	customs := make([]int, len(o.Choices))
 	for i, choice := range o.Choices {
 		customs[i] = s.finishChoice(i, choice)
 	}
 	usage := s.unknown(o)
-	end := chatEnd(middleware.ExtraOf(o.Choices[0]))
 	for i, choice := range o.Choices {
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, customs[i])...), `"}]`...)
-			buf = append(buf, end...)
 			if i == len(o.Choices)-1 && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
 				buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
@@ -193,7 +196,7 @@ func (s *chatStream) Finish(o *Answer) {
 	s.out.append(func(buf []byte) []byte {
 		if s.a.Usage {
 			head := s.head[:len(s.head)-len(`{"index":`)]
-			buf = append(append(append(buf, head...), `]`...), end...)
+			buf = append(append(append(buf, head...), `]`...), s.server...)
 			buf = append(append(buf, `,"usage":`...), rawJSON(merge(decode(chatUsage.write(o.Usage)), usage))...)
 			buf = append(buf, "}\n\n"...)
 		}
@@ -238,8 +241,8 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 	return len(state.customs)
 }
 
-// chatEnd is what the last chunks say of the model's server.
-func chatEnd(x *middleware.Extra) (buf []byte) {
+// chatServer is what chunks say of the model's server.
+func chatServer(x *middleware.Extra) (buf []byte) {
 	if x == nil {
 		return nil
 	}
@@ -265,6 +268,8 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 		return usage
 	}
 	event := Object{"id": "chatcmpl-" + s.out.ID, "object": "chat.completion.chunk", "created": s.out.Created, "model": s.a.Model}
+	event.text("service_tier", openAITier(x.ServiceTier))
+	event.text("system_fingerprint", x.Fingerprint)
 	var choices []Object
 	for i := range o.Choices {
 		choices = append(choices, Object{"index": i, "delta": Object{}, "finish_reason": nil})

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -138,8 +137,8 @@ func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 
 // withUnknown returns an answer with what the model's own had besides, for a client of the
 // model's API.
-func withUnknown(answer any, d middleware.Dialect, choice *llms.ContentChoice) any {
-	if x := middleware.ExtraOf(choice); x != nil && x.Unknown.Dialect == d && x.Unknown.Raw != nil {
+func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
+	if x != nil && x.Unknown.Dialect == d && x.Unknown.Raw != nil {
 		return merge(decode(answer), decode(x.Unknown.Raw))
 	}
 	return answer

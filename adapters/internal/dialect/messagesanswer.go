@@ -39,7 +39,11 @@ func (messages) Answer(a *Request, o *Answer) any {
 	}
 	m.StopReason, m.StopSequence = messagesStop(o.Choices[0])
 	m.Usage, m.Step = messagesUsage.write(o.Usage), o.Step
-	answer := withUnknown(m, middleware.DialectAnthropic, o.Choices[0])
+	return messageWithUnknown(m, middleware.ExtraOf(o.Choices[0]))
+}
+
+func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
+	answer := withUnknown(m, middleware.DialectAnthropic, x)
 	if members, ok := answer.(map[string]any); ok { // those of the end of a stream stand in it
 		delta := members["delta"]
 		delete(members, "delta")
@@ -128,13 +132,17 @@ type messagesStream struct {
 	a     *Request
 	out   *Events
 	begun bool
-	next  int         // index of the next block that is shown
-	shown map[int]int // by block
+	extra *middleware.Extra // what is known of the answer as it begins
+	next  int               // index of the next block that is shown
+	shown map[int]int       // by block
 	// around is what the model's next event of a type has that is not known here.
 	around map[string]json.RawMessage
 }
 
 func (s *messagesStream) Delta(d *middleware.Delta) {
+	if d.Extra != nil {
+		s.extra = d.Extra
+	}
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectAnthropic {
 		if members := gjson.GetBytes(d.Raw.Raw, eventMembers); members.Exists() {
 			s.around[members.Get("type").Str] = json.RawMessage(members.Raw)
@@ -157,7 +165,7 @@ func (s *messagesStream) head() {
 	s.begun = true
 	m := newMessage(s.out.ID, s.a.Model)
 	m.Usage = messagesUsage.write(sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate: the end has what it was
-	s.event("message_start", Object{"message": m})
+	s.event("message_start", Object{"message": messageWithUnknown(m, s.extra)})
 }
 
 func (s *messagesStream) start(b *block) {
@@ -241,6 +249,8 @@ func (s *messagesStream) stop(b *block) {
 }
 
 func (s *messagesStream) Finish(o *Answer) {
+	x := middleware.ExtraOf(o.Choices[0])
+	s.extra = x
 	s.head()
 	s.whole(o.Choices[0])
 	reason, sequence := messagesStop(o.Choices[0])
@@ -249,7 +259,7 @@ func (s *messagesStream) Finish(o *Answer) {
 		last["stepfall"] = o.Step
 	}
 	last["type"] = "message_delta"
-	s.out.event("message_delta", withUnknown(last, middleware.DialectAnthropic, o.Choices[0]))
+	s.out.event("message_delta", withUnknown(last, middleware.DialectAnthropic, x))
 	s.event("message_stop", Object{})
 }
 

@@ -92,9 +92,6 @@ var knownOfMessage = newKnown("id type role model content stop_reason stop_seque
 // knownOfMessageDelta are those of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
-// knownOfMessageStart are those of the event that begins a stream.
-var knownOfMessageStart = memberSet{middleware.MemberSet{"type": nil, "message": knownOfMessage.MemberSet}}
-
 // knownOfReplyBlock are those of blocks that stand in an answer's own form.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
@@ -112,27 +109,12 @@ func (s *messagesReader) around(event gjson.Result) (hasAny bool, err error) {
 	if !slices.Contains(pieces, event.Get("delta.type").Str) {
 		return false, nil
 	}
-	known, isStart := knownOfEvent, event.Get("type").Str == "message_start"
-	if isStart {
-		known = knownOfMessageStart
-	}
-	rest := known.members(event)
+	rest := knownOfEvent.members(event)
 	if rest == nil {
 		return false, nil
 	}
 	p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
-	if !isStart {
-		return true, s.Emit(&middleware.Delta{Raw: &p})
-	}
-	emit := s.Emit
-	s.Emit = func(d *middleware.Delta) error { // with the first piece: until then another model may answer
-		s.Emit = emit
-		if err := emit(&middleware.Delta{Raw: &p}); err != nil {
-			return err
-		}
-		return emit(d)
-	}
-	return true, nil
+	return true, s.Emit(&middleware.Delta{Raw: &p})
 }
 
 // message reads an answer, whole or as it begins.
@@ -204,7 +186,12 @@ func (s *messagesReader) Event(data []byte) error {
 		return ServerError(data)
 	case "message_delta":
 		return s.messageDelta(e)
-	case "message_start", "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
+	case "message_start":
+		s.addUnknown(middleware.DialectAnthropic, knownOfEvent.unknown(e))
+		err := s.message(rawOf(e.Get("message")))
+		s.isUsageOld = true // what the answer has used is said at its end
+		return err
+	case "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
 	default:
 		return nil // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
@@ -212,12 +199,7 @@ func (s *messagesReader) Event(data []byte) error {
 	if err != nil {
 		return err
 	}
-	switch kind {
-	case "message_start":
-		err := s.message(rawOf(e.Get("message")))
-		s.isUsageOld = true // what the answer has used is said at its end
-		return err
-	case "message_stop":
+	if kind == "message_stop" {
 		s.hasEnded = true
 		return nil
 	}

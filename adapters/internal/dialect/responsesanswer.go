@@ -31,7 +31,7 @@ func (responses) Answer(a *Request, o *Answer) any {
 	s := responsesSequence(a, o.ID, noEvents{})
 	s.isCut = cutReason(o.Choices[0]) != ""
 	s.whole(o.Choices[0])
-	return withUnknown(responsesWhole(a, o, s), middleware.DialectResponses, o.Choices[0])
+	return withUnknown(responsesWhole(a, o, s), middleware.DialectResponses, middleware.ExtraOf(o.Choices[0]))
 }
 
 func responsesSequence(a *Request, id string, to blockWriter) *sequence {
@@ -294,7 +294,7 @@ func (s *responsesStream) Finish(o *Answer) {
 	s.whole(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
 	status, _ := r["status"].(string)
-	s.send("response."+status, Object{"response": withUnknown(r, middleware.DialectResponses, o.Choices[0])})
+	s.send("response."+status, Object{"response": withUnknown(r, middleware.DialectResponses, middleware.ExtraOf(o.Choices[0]))})
 }
 
 func (s *responsesStream) Fail(r *Refusal) {

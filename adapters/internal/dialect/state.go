@@ -94,7 +94,7 @@ func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) [
 				names = addNew(names, "detail")
 			}
 		case middleware.FilePart:
-			if p.Name != "" && d == middleware.DialectGemini {
+			if p.Name != "" && d != middleware.DialectAnthropic && (d == middleware.DialectGemini || p.Data == nil) {
 				names = addNew(names, "filename")
 			}
 		case middleware.RawPart:

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -296,54 +295,6 @@ func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
 	}
 }
 
-// schema1 are the tables of version 1, as it made them.
-const schema1 = `
-CREATE TABLE traces (id TEXT PRIMARY KEY, start_ns INTEGER NOT NULL, session TEXT NOT NULL, run TEXT NOT NULL, tenant TEXT NOT NULL, strategy TEXT NOT NULL,
-	chosen TEXT NOT NULL, stop TEXT NOT NULL, error TEXT NOT NULL, cost_usd REAL NOT NULL, duration_ns INTEGER NOT NULL, calls INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
-CREATE TABLE accounts (name TEXT PRIMARY KEY, spent_nanousd INTEGER NOT NULL DEFAULT 0) STRICT;
-CREATE TABLE reservations (id INTEGER NOT NULL, account TEXT NOT NULL, nanousd INTEGER NOT NULL, lease_ns INTEGER NOT NULL, PRIMARY KEY (id, account)) STRICT;
-INSERT INTO accounts VALUES ('run r', 100), ('tenant "acme"', 300), ('tenant "blue@TODAY"', 500);
-INSERT INTO reservations VALUES (5, 'tenant "acme"', 30, 4000000000000000000);
-INSERT INTO traces SELECT 't' || value, value, '', 'r', 'acme', 'index', 'small', 'not_worth_more', '', 0.5, 1, 0,
-	'{"id":"t' || value || '","start":"2026-11-21T04:00:00Z","run":"r","tenant":"acme","strategy":"index","chosen":"small","cost_usd":0.5}' FROM generate_series;
-PRAGMA user_version = 1;
-`
-
-func TestAFileOfVersion1IsTakenOver(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "old.db")
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	today := strconv.FormatInt(time.Now().Unix()/86400, 10)
-	series := "(WITH RECURSIVE s(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM s WHERE value < 700) SELECT value FROM s)"
-	if _, err := db.Exec(strings.NewReplacer("FROM generate_series", "FROM "+series, "TODAY", today).Replace(schema1)); err != nil {
-		t.Fatal(err)
-	}
-	db.Close()
-	s := open(t, path)
-	list, err := s.Balances(t.Context(), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := fmt.Sprint(list)
-	want := fmt.Sprint([]store.Balance{
-		{Account: store.RunAccount("", "r"), Spent: 100}, {Account: store.RunAccount("acme", "r"), Spent: 100},
-		{Account: store.TenantAccount("acme"), Spent: 300, Reserved: 30}, {Account: store.TenantAccount("blue"), Spent: 500}, {Account: store.TenantAccount("blue@" + today), Spent: 500},
-	})
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	// What the tenant spent today counts today.
-	if err := s.Reserve(t.Context(), 9, []store.Charge{{Account: store.TenantAccount("blue"), Amount: 1, Cap: 500, Period: 24 * time.Hour}}, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Errorf("got %v", err)
-	}
-	total, err := s.Sums(t.Context(), nil, store.Filter{Tenant: "acme"})
-	if err != nil || len(total) != 1 || total[0].Steps != 700 || total[0].CostUSD != 350 {
-		t.Errorf("got %+v, %v", total, err)
-	}
-}
-
 func TestVersionsThatDifferByOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "next.db")
 	s := open(t, path)
@@ -372,28 +323,23 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 	}
 }
 
-// What a file of version 2 holds counts as it did: a stream that ended with its process is
-// given back, a call is not.
-func TestAFileOfVersion2IsTakenOver(t *testing.T) {
+// A file of a program before the first version is refused, and nothing of it is changed.
+func TestAFileBeforeTheFirstVersionIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
-	s := open(t, path)
-	for id, returns := range []bool{false, true} {
-		if err := s.Reserve(t.Context(), int64(id+1), []store.Charge{{Account: fmt.Sprint("a", id), Amount: 8, Cap: 10, Returns: returns}}, -time.Second); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.Close()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec("UPDATE holds SET returns = returns <> 0; DROP INDEX accounts_by_begun; ALTER TABLE accounts2 DROP COLUMN begun_ns; PRAGMA user_version = 2"); err != nil {
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE accounts (name TEXT PRIMARY KEY); PRAGMA user_version = 2"); err != nil {
 		t.Fatal(err)
 	}
-	db.Close()
-	list, err := open(t, path).Balances(t.Context(), "a", 0)
-	if err != nil || len(list) != 2 || list[0].Spent != 8 || list[1].Spent != 0 {
-		t.Errorf("got %v, %v", list, err)
+	if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), "before v0.1.0") {
+		t.Errorf("got %v", err)
+	}
+	var tables int
+	if err := db.QueryRow("SELECT count(*) FROM sqlite_master WHERE type = 'table'").Scan(&tables); err != nil || tables != 1 {
+		t.Errorf("%d tables, %v", tables, err)
 	}
 }
 

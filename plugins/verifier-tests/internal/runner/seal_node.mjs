@@ -1,8 +1,8 @@
 // The reporter of the process that starts the test files, which are processes of
 // their own. See package runner.
 import { createHmac } from "node:crypto";
-import { unlinkSync, writeFileSync } from "node:fs";
-import { relative, resolve } from "node:path";
+import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const key = "@KEY@";
@@ -25,8 +25,16 @@ export default async function* sealed(source) {
     const output = status === "fail" ? String(error?.cause?.stack ?? error?.cause ?? error?.message ?? "") : "";
     tests.push({ Group: file, Name: whole ? "(file)" : data.name, Status: status, Output: output });
   }
+  // What the processes of tests found changed when they ended, and which of them say nothing of it.
+  const watched = new Set(), replaced = new Set(), dir = dirname(report);
+  for (const name of readdirSync(dir).filter((name) => name.startsWith("changed-"))) {
+    const [file, ...changed] = readFileSync(resolve(dir, name), "utf8").trimEnd().split("\n");
+    watched.add(relative(process.cwd(), file));
+    for (const one of changed) replaced.add(one);
+  }
+  for (const file of files) if (!watched.has(file)) replaced.add(`what ends the process of ${file}`);
   const text = JSON.stringify(tests);
-  const more = JSON.stringify({ files: [...files] });
+  const more = JSON.stringify({ files: [...files], replaced: [...replaced].sort() });
   writeFileSync(report, text);
   writeFileSync(report + ".more", more);
   writeFileSync(report + ".seal", createHmac("sha256", key).update(text + "\0" + more).digest("hex"));

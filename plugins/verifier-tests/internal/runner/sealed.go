@@ -21,6 +21,8 @@ var (
 	sealPython string
 	//go:embed seal_node.mjs
 	sealNode string
+	//go:embed watch_node.cjs
+	watchNode string
 )
 
 // sealedRun runs a framework with a module of ours, which seals the report with a key
@@ -30,8 +32,8 @@ var (
 type sealedRun struct {
 	name string
 	env  []string
-	// source is the module, extension that of its file.
-	source, extension string
+	// source is the module, extension that of its file. watch is loaded first where tests run.
+	source, extension, watch string
 	// argv puts the module into the command. module is its name, file its path.
 	argv func(argv []string, module, file, report string) []string
 	// read reads a report of another form than ours.
@@ -52,6 +54,10 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	plan := &Plan{
 		Argv: s.argv(slices.Clip(argv), module, file, report), Env: append([]string{"PYTHONPATH=" + dir}, s.env...),
 		Changes: []jail.Change{{Path: file, Data: []byte(source)}}, Reports: []string{report, report + ".seal", report + ".more"}, key: key,
+	}
+	if s.watch != "" {
+		plan.Changes = append(plan.Changes, jail.Change{Path: watchFile(file), Data: []byte(s.watch)})
+		plan.Guarded = append(plan.Guarded, watchFile(file))
 	}
 	return plan, nil
 }
@@ -168,11 +174,14 @@ func ownReport(arguments []string) []string {
 	})
 }
 
+// watchFile is where what is loaded first lies, beside the module.
+func watchFile(module string) string { return path.Join(path.Dir(module), "watch.cjs") }
+
 func newNode() *sealedRun {
 	return &sealedRun{
-		name: "node --test", source: sealNode, extension: ".mjs",
+		name: "node --test", source: sealNode, extension: ".mjs", watch: watchNode,
 		argv: func(argv []string, _, file, _ string) []string {
-			return slices.Insert(slices.Clone(argv), 1, "--test-reporter=./"+file, "--test-reporter-destination=stdout")
+			return slices.Insert(slices.Clone(argv), 1, "--require=./"+watchFile(file), "--test-reporter=./"+file, "--test-reporter-destination=stdout")
 		},
 	}
 }

@@ -1,0 +1,46 @@
+// Loaded before anything of the work tree in each process of tests: it keeps what tests judge
+// by, and notes when they end what of it was changed. See package runner.
+"use strict";
+const { readFileSync, writeFileSync } = require("node:fs");
+const assert = require("node:assert");
+const { runInNewContext } = require("node:vm");
+
+function watch(file) {
+  process.execArgv = process.execArgv.filter((argument) => !argument.startsWith("--require=./.stepfall-")); // other processes are none of tests
+  const assigned = [...readFileSync(file, "utf8").matchAll(/(?:global(?:This)?\.)?([\w.]+)\s*=[^=]/g)].map((match) => match[1]);
+  const isOfTests = Set.prototype.has.bind(new Set(assigned));
+  const describe = Reflect.getOwnPropertyDescriptor;
+  const places = [];
+  function keep(name, object) {
+    for (const key of Reflect.ownKeys(object)) {
+      const { value, get } = describe(object, key);
+      const full = name + (typeof key === "symbol" ? `[${key.description}]` : `${name && "."}${key}`);
+      if (typeof (value ?? get) === "function") places.push({ object, key, value, get, full });
+    }
+  }
+  for (const name of runInNewContext("Object.getOwnPropertyNames(globalThis)")) {
+    const value = globalThis[name];
+    if (name === "globalThis" || name === "console" || (typeof value !== "function" && typeof value !== "object")) continue;
+    places.push({ object: globalThis, key: name, value, full: name });
+    keep(name, value);
+    if (value.prototype) keep(name + ".prototype", value.prototype);
+  }
+  for (const iterator of [[].values(), "".matchAll(/a/g), new Map().values(), new Set().values(), ""[Symbol.iterator](), (function* () {})(), new Uint8Array()]) {
+    for (let proto = Reflect.getPrototypeOf(iterator); proto !== Object.prototype; proto = Reflect.getPrototypeOf(proto)) keep(`[${iterator[Symbol.toStringTag] ?? "iterator"}]`, proto);
+  }
+  keep("assert", assert);
+  keep("assert.strict", assert.strict);
+  keep("util", require("node:util"));
+  keep("performance", Reflect.getPrototypeOf(performance));
+  process.on("exit", () => {
+    let changed = "";
+    for (let i = 0; i < places.length; i++) {
+      const { object, key, value, get, full } = places[i];
+      const now = describe(object, key);
+      if ((now?.value !== value || now?.get !== get) && !isOfTests(full)) changed += full + "\n";
+    }
+    writeFileSync(`${__dirname}/changed-${process.pid}`, file + "\n" + changed);
+  });
+}
+
+if (process.env.NODE_TEST_CONTEXT && process.argv[1] && require("node:worker_threads").isMainThread) watch(process.argv[1]);

@@ -215,7 +215,7 @@ function alter({ path, text }) {
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
-  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted;
+  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
     outcomes[kind].add(`${edits.length > 0} ${lenient.has(site)}`);
@@ -237,7 +237,7 @@ function alter({ path, text }) {
     }
     noted.add(actual.start);
     const site = `${path}:${compared.length}`;
-    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node) });
+    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node), listed: node.type === "MemberExpression" && node.computed });
     // A test goes on where an altered comparison is noticed, unless that may be caught.
     const isHeld = notes.length > 0 && (request.way === "hold" || (request.way === "expectation" && goesOn && !lenient.has(node)));
     holds ||= isHeld && request.way === "expectation";
@@ -344,18 +344,18 @@ function alter({ path, text }) {
   }
   // drawTruth has something be true that must be, or not, by a coin; it is as likely to be wanted
   // as not.
-  function drawTruth(node) {
+  function drawTruth(node, mustBe = true) {
     const isNot = node.type === "UnaryExpression" && node.operator === "!";
     const contrary = node.type === "BinaryExpression" && { "!==": "===", "!=": "==", "<=": ">", ">=": "<" }[node.operator];
-    const tested = isNot ? source(node.argument) : contrary ? `(${source(node.left)}) ${contrary} (${source(node.right)})` : source(node);
-    const wanted = !isNot && !contrary;
+    const tested = isNot ? relation(node.argument) : relation(node, contrary || node.operator);
+    const wanted = mustBe === (!isNot && !contrary);
     if (!request.record || some(node, (n) => n.type === "YieldExpression")) return put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
     const site = `${path}:t${node.start}`;
     const alters = request.way !== "record" && !isHeads(node);
     const goesOnHere = goesOn && !lenient.has(node);
     truthsNoted.push({ name: site, test: name, values: ["=" + wanted], lenient: lenient.has(node) });
     holds ||= goesOnHere && request.way === "expectation";
-    const drawn = [[node.start, node.end, `${prefix}truth(${JSON.stringify(site)}, ${tested}, ${wanted !== alters}, ${goesOnHere})`]];
+    const drawn = [[node.start, node.end, `${mustBe ? "" : "!"}${prefix}truth(${JSON.stringify(site)}, ${tested}, ${wanted !== alters}, ${goesOnHere})`]];
     if (request.way === "record" || request.way === "hold" || (!alters && request.way !== "reach")) kinds[TRUTH].push(...drawn);
     else if (alters) put(TRUTH, node, drawn);
     if (!alters) outcomes[TRUTH].add(`false ${lenient.has(node)}`);
@@ -375,6 +375,22 @@ function alter({ path, text }) {
     else if (node.callee.object) oneOf(node.callee.object, first, nameOf(node));
     else expected(first, nameOf(node));
     return true;
+  }
+  // watch has it noted whether what must be so whatever is expected is.
+  function watch({ start }, call) {
+    const site = `${path}:a${start}`;
+    tried.push({ name: site, test: name });
+    return `${prefix}${call}(${JSON.stringify(site)}, `;
+  }
+  // relation is a comparison with another operator. Numbers are watched: what is none is neither
+  // less nor more.
+  function relation(node, operator = node.operator) {
+    const isWatched = /^[<>]=?$/.test(operator) && request.record && !/NaN/.test(text);
+    if (node.type !== "BinaryExpression" || (operator === node.operator && !isWatched)) return source(node);
+    const sides = [node.left, node.right];
+    if (isWatched) numbers.push(...sides.filter((side) => side.type !== "Literal"));
+    const [left, right] = sides.map((side) => (numbers.includes(side) ? `${watch(side, "number")}${source(side)})` : `(${source(side)})`));
+    return `${left} ${operator} ${right}`;
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
   function assertion(node) {
@@ -400,32 +416,64 @@ function alter({ path, text }) {
     }
   }
   // condition alters what makes a test fail when it is true.
-  function condition(node) {
-    if (node.type === "BinaryExpression" && /^!==?$/.test(node.operator) && !MACHINE.test(source(node)) && (!request.whole || calls(node.left) || calls(node.right))) oneOf(node.left, node.right);
+  function condition(node, isWithin) {
+    if (MACHINE.test(source(node))) return;
+    if (node.type === "BinaryExpression" && /^!==?$/.test(node.operator)) return (!request.whole || calls(node.left) || calls(node.right)) && oneOf(node.left, node.right);
     if (node.type === "UnaryExpression" && node.operator === "!") truth(node.argument);
+    else if (!isWithin && !request.whole) drawTruth(node, false);
   }
+  const isAssertion = (call) => (call.callee.object ? /^(assert$|t\.assert$|expect\()/.test(source(call.callee.object)) && !RAISES.has(nameOf(call)) : /^(assert|ok|(strict|deep|deepStrict)?[eE]qual)$/.test(nameOf(call)));
   function body(node, title) {
     name = title;
     kinds = [[], [], [], []];
     outcomes = [new Set(), new Set(), new Set(), new Set()];
     truthsNoted = [];
+    [tried, numbers] = [[], []];
     sites.clear();
     scope = node;
     holds = false;
     goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
-    const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && RAISES.has(nameOf(n)));
+    const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
-    walk.full(node, (inner) => {
+    const assertions = [];
+    walk.fullAncestor(node, (inner, _, above) => {
+      const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
       if (inner.type === "CallExpression") assertion(inner);
+      if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
         if (!direct.some((n) => n.type === "ThrowStatement")) walk.full(inner.test, (n) => lenient.add(n));
-        condition(inner.test);
+        condition(inner.test, isWithin);
+        if (isWithin && /^!==?$/.test(inner.test.operator)) assertions.push(inner.test);
       }
     });
-    return kinds.findIndex((edits) => edits.length > 0);
+    const kind = kinds.findIndex((edits) => edits.length > 0);
+    // A failure that the code under test swallows is noted, of assertions that expect what they did.
+    const covers = (one) => kinds[kind].some(([start, end]) => start < end && start <= one.start && one.end <= end);
+    const isOther = (one) => kinds[kind].some(([start, end, to]) => start >= one.start && end <= one.end && !to.startsWith(prefix) && to !== ")");
+    const surround = (one, call) => kinds[kind].push([one.start, one.start, call], [one.end, one.end, ")"]);
+    if (kind < 0 || request.way === "reach" || !request.record) return kind;
+    for (const one of assertions) {
+      if (!lenient.has(one) && !some(one, (n) => /^(Await|Yield)/.test(n.type)) && !isOther(one)) surround(one, one.type === "CallExpression" ? watch(one, "tried") + "() => " : watch(one, "so"));
+    }
+    for (const one of kind === TRUTH ? [] : numbers) if (!covers(one)) surround(one, watch(one, "number"));
+    return kind;
   }
+
+  // titlesOf are the texts that say of a test, or of several, what it is, and nothing else.
+  function titlesOf({ callee, arguments: [title, ...rest] }) {
+    const isTest = [callee.name, callee.property?.name, callee.object?.name].some((name) => /^(test|it|describe|suite)$/.test(name));
+    if (!isTest || !rest.some((a) => /Function/.test(a.type))) return [];
+    const key = title.property?.name ?? title.name;
+    if (!key) return typeof title.value === "string" ? [title] : [];
+    const isUsed = (n) => (n.type === "Identifier" ? n.name === key : n.type === "MemberExpression" && n.property.name === key) && found.some(({ node }) => within(n, node));
+    const isOther = (n) => n.type === "ObjectPattern" && n.properties.some((p) => p.key?.name === key && p.value.name !== key);
+    if (nodes.some((n) => isUsed(n) || isOther(n))) return [];
+    return nodes.filter((n) => n.type === "Property" && n.key.name === key && typeof n.value.value === "string").map((n) => n.value);
+  }
+  const hasTitles = !request.named && !request.whole && !/snapshot/i.test(text);
+  const titles = {};
 
   // The tests; one whose title is computed is any test of its file.
   if (request.whole) found.push({ name: "", node: tree });
@@ -436,10 +484,10 @@ function alter({ path, text }) {
     if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
-  const edits = [], tests = [], truths = [], unaltered = [], data = [];
+  const edits = [], tests = [], truths = [], unaltered = [], data = [], watched = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   for (collects of [true, false]) {
-    for (const list of [edits, tests, truths, unaltered, data]) list.length = 0;
+    for (const list of [edits, tests, truths, unaltered, data, watched]) list.length = 0;
     compared = [];
     noted.clear();
     for (const { name, node } of found) {
@@ -456,6 +504,7 @@ function alter({ path, text }) {
           compared.push(...truthsNoted);
         }
         // outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
+        watched.push(...tried);
         const has = (outcome) => outcomes[kind].has(outcome);
         if (!has("true false") && (has("false false") || !has("true true"))) unaltered.push(name);
         edits.push(...kinds[kind], ...(holds && (kind === LITERAL || kind === TRUTH) ? ending(node) : []));
@@ -469,6 +518,7 @@ function alter({ path, text }) {
     for (const { start, end, type } of comments) if (start > 0 && !text.startsWith("#!", start)) edits.push([start, end, type === "Line" ? "//" : "/**/"]);
     for (const n of nodes) {
       const said = n.type === "CallExpression" && EQUAL.test(nameOf(n)) && n.arguments[2];
+      if (n.type === "CallExpression" && hasTitles) for (const one of titlesOf(n)) edits.push([one.start, one.end, JSON.stringify((titles[one.value] ??= `t${Object.keys(titles).length}`))]);
       if (said && /^(Literal|TemplateLiteral)$/.test(said.type) && !some(said, (i) => i.type === "CallExpression") && typeof said.value !== "number") edits.push([said.start, said.end, '""']);
     }
   }
@@ -541,9 +591,27 @@ function ${prefix}truth(site, v, wanted, goesOn) {
   goesOn &&= ${prefix}end.running > 0;
   if (goesOn && !isSame) ${prefix}end.different++;
   return isSame || goesOn || ${request.way === "hold"};
+}
+function ${prefix}number(site, v) {
+  if (v !== v) ${prefix}saw(site, false);
+  return v;
+}
+function ${prefix}so(site, v) {
+  ${prefix}saw(site, !v);
+  return v;
+}
+function ${prefix}tried(site, f) {
+  let passes = false;
+  try {
+    const result = f();
+    passes = true;
+    return result;
+  } finally {
+    ${prefix}saw(site, passes);
+  }
 }`;
   }
-  return { path, text: out, tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
+  return { path, text: out, tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
 }
 
 const altered = [];

@@ -59,6 +59,11 @@ type Source struct {
 	Data []string `json:"data,omitempty"`
 	// Compared are the comparisons with altered expectations that note what the code returned.
 	Compared []Comparison `json:"compared,omitempty"`
+	// Watched are places that note =false where an assertion within a function of the test fails,
+	// whatever is expected, or a number is none.
+	Watched []Comparison `json:"watched,omitempty"`
+	// Titles are the other names that tests have here, by their own.
+	Titles map[string]string `json:"titles,omitempty"`
 }
 
 // Comparison is a place where a test compares what the code returned with what it expects.
@@ -71,6 +76,8 @@ type Comparison struct {
 	Values []string `json:"values,omitempty"`
 	// Kept says which of Values are expected in this draw, too.
 	Kept []bool `json:"kept,omitempty"`
+	// Listed says that Values are a list that is to be compared to its end.
+	Listed bool `json:"listed,omitempty"`
 	// Lenient says that the comparison may fail in a test that passes.
 	Lenient bool `json:"lenient,omitempty"`
 }
@@ -92,6 +99,8 @@ type Request struct {
 	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for
 	// others) and the value reduced to these as text, or ! where it has none.
 	Record string `json:"record,omitempty"`
+	// Named says that the command chooses tests by their names, which stay as they are.
+	Named bool `json:"named,omitempty"`
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }

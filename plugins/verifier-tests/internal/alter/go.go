@@ -20,7 +20,7 @@ type edit struct {
 
 // apply makes the edits that lie within no other.
 func apply(source string, edits []edit) string {
-	slices.SortFunc(edits, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
+	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var b strings.Builder
 	at := 0
 	for _, e := range edits {
@@ -52,10 +52,15 @@ type goTest struct {
 	tokens  *token.FileSet
 	random  *rand.Rand
 	file    *ast.File
-	// function is the test at hand, edits are those of it by their kind.
-	function *ast.FuncDecl
-	edits    [kinds][]edit
-	said     []edit
+	// function is the test at hand, scope that or a helper that it alone calls; tester is what
+	// its testing.T is called there. edits are those of the test by their kind.
+	function, scope *ast.FuncDecl
+	tester          string
+	edits           [kinds][]edit
+	said            []edit
+	// numbers are edits by which what is compared by < and > is watched.
+	numbers []edit
+	watched []Comparison
 	// isLenient says that the condition at hand may hold in a test that passes.
 	isLenient bool
 	// expected has the values that the tests expect, by their kind. isPart says that what is
@@ -83,7 +88,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	for _, function := range functions {
 		g.alter(function)
 	}
-	g.collects, g.compared = false, nil
+	g.collects, g.compared, g.watched = false, nil, nil
 	var edits, said []edit
 	for _, function := range functions {
 		best := g.alter(function)
@@ -98,14 +103,14 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 			edits = append(edits, g.edits[best]...)
 		}
 		if best == byLiteral {
-			said = append(said, g.said...)
+			edits, said = append(edits, g.numbers...), append(said, g.said...)
 		}
 	}
 	size := 0
 	for _, values := range g.expected {
 		size += len(slices.Compact(slices.Sorted(slices.Values(values))))
 	}
-	altered.Borrows, altered.Count, altered.Compared = size > 1, len(edits), g.compared
+	altered.Borrows, altered.Count, altered.Compared, altered.Watched = size > 1, len(edits), g.compared, g.watched
 	altered.Text = g.withRecords(apply(g.source, append(edits, said...)))
 	return altered
 }
@@ -123,9 +128,14 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.edits, g.said, g.outcomes = function, [kinds][]edit{}, nil, map[[2]bool]bool{}
+	g.function, g.scope, g.edits, g.said, g.numbers, g.outcomes = function, function, [kinds][]edit{}, nil, nil, map[[2]bool]bool{}
 	if isTest(function) {
-		g.test()
+		for _, scope := range append([]*ast.FuncDecl{function}, g.helpers(function)...) {
+			g.scope, g.tester = scope, testerName(scope)
+			g.test()
+		}
+		g.scope = function
+		g.expectNames()
 	} else if g.request.Way == Expectation {
 		g.example()
 	}
@@ -172,35 +182,38 @@ func (g *goTest) insert(k kind, at token.Pos, text string) {
 }
 
 func (g *goTest) test() {
-	f := g.function
-	name := f.Type.Params.List[0].Names[0].Name
+	body := g.scope.Body
 	if g.request.Way == End {
-		if name != "_" {
-			g.insert(byLiteral, f.Body.Lbrace+1, "defer "+name+".Fail();")
+		if g.tester != "_" && g.scope == g.function {
+			g.insert(byLiteral, body.Lbrace+1, "defer "+g.tester+".Fail();")
 		}
 		return
 	}
-	ast.Inspect(f.Body, func(node ast.Node) bool {
+	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.IfStmt:
 			if reportsFailure(n.Body) {
 				g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
-				g.condition(n.Cond, name)
+				g.condition(n.Cond)
 				g.isLenient = false
 				g.silence(n.Body)
 			}
 		case *ast.ExprStmt:
 			if call, ok := n.X.(*ast.CallExpr); ok {
-				g.assertion(call, name)
+				g.rename(call)
+				g.assertion(call)
 			}
 		}
 		return true
 	})
+}
+
+// expectNames alters what fields of expected values are given, where the assertions lie elsewhere.
+func (g *goTest) expectNames() {
 	if slices.ContainsFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }) || g.request.Way != Expectation {
 		return
 	}
-	// The assertions lie elsewhere.
-	ast.Inspect(f.Body, func(node ast.Node) bool {
+	ast.Inspect(g.function.Body, func(node ast.Node) bool {
 		if n, ok := node.(*ast.KeyValueExpr); ok {
 			if key, ok := n.Key.(*ast.Ident); ok && expectedName.MatchString(key.Name) {
 				g.expect(n.Value)
@@ -282,20 +295,26 @@ func calledName(c *ast.CallExpr) string {
 
 // condition alters the condition under which a test fails: what is compared with, or else
 // its truth.
-func (g *goTest) condition(condition ast.Expr, test string) {
+func (g *goTest) condition(condition ast.Expr) {
 	switch c := condition.(type) {
 	case *ast.ParenExpr:
-		g.condition(c.X, test)
+		g.condition(c.X)
 		return
 	case *ast.BinaryExpr:
 		if c.Op == token.LOR {
-			g.condition(c.X, test)
-			g.condition(c.Y, test)
+			g.condition(c.X)
+			g.condition(c.Y)
 			return
 		}
 		if c.Op == token.NEQ && g.isComparison(condition, c.Y, c.X) {
 			return
 		}
+		watched := g.watchNumbers(c)
+		if g.request.Way == Record {
+			g.put(byTruth, condition, watched)
+		}
+		g.addAlteration(byTruth, condition, func() { g.put(byTruth, condition, "!("+watched+")") })
+		return
 	case *ast.UnaryExpr:
 		call, ok := c.X.(*ast.CallExpr)
 		switch {
@@ -324,8 +343,8 @@ func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	case Expectation:
 		alter()
 		// The test fails, and goes on as if the condition did not hold.
-		if test := g.function.Type.Params.List[0].Names[0].Name; k == byLiteral && g.request.Record != "" && !g.isLenient && test != "_" {
-			g.insert(k, condition.End(), " && func() bool { "+test+".Fail(); return false }()")
+		if k == byLiteral && g.request.Record != "" && !g.isLenient && g.tester != "_" {
+			g.insert(k, condition.End(), " && func() bool { "+g.tester+".Fail(); return false }()")
 		}
 	}
 }
@@ -385,7 +404,8 @@ func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
 }
 
 // assertion alters what a call of an assertion expects.
-func (g *goTest) assertion(c *ast.CallExpr, test string) {
+func (g *goTest) assertion(c *ast.CallExpr) {
+	test := g.tester
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
 	if len(c.Args) < 2 || isMethod && g.text(selected.X) == test {

@@ -20,6 +20,7 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 		return ""
 	}
 	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.known(expected)}
+	_, c.Listed = expected.(*ast.IndexExpr)
 	g.compared = append(g.compared, c)
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
 	g.put(byLiteral, actual, saw)
@@ -139,7 +140,7 @@ func plainComposite(v *ast.CompositeLit) (string, bool) {
 
 // withRecords adds to a source what its comparisons call.
 func (g *goTest) withRecords(source string) string {
-	if g.request.Record == "" || !strings.Contains(source, g.prefix+"saw(") {
+	if g.request.Record == "" || !strings.Contains(source, g.prefix) {
 		return source
 	}
 	end := g.offset(g.file.Name.End())
@@ -163,6 +164,11 @@ func @saw[T any](site string, v T) T {
 	if !isPlain { mark = "?" }
 	if len(text) > limit { text = text[:limit] }
 	@fmt.Fprintf(@file, "%s\t%s%s\n", site, mark, text)
+	return v
+}
+
+func @number[T any](site string, v T) T {
+	if n := @reflect.ValueOf(v); n.CanFloat() && n.Float() != n.Float() { @saw(site, false) }
 	return v
 }
 

@@ -228,6 +228,11 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 		if row, ok := v.X.(*ast.Ident); ok {
 			return g.fields(row.Name, v.Sel.Name)
 		}
+	case *ast.IndexExpr:
+		if list, ok := v.X.(*ast.Ident); ok && g.uses(list.Name) == 1 {
+			rows, _ := g.rows(list)
+			return rows
+		}
 	case *ast.CallExpr:
 		if makerName.MatchString(calledName(v)) && len(v.Args) == 1 {
 			return g.values(v.Args[0]) // string(want)
@@ -240,7 +245,7 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 // given its value.
 func (g *goTest) uses(name string) int {
 	count := 0
-	ast.Inspect(g.function.Body, func(node ast.Node) bool {
+	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.CallExpr:
 			return !slices.Contains(failing, calledName(n)) && calledName(n) != "Logf"
@@ -266,9 +271,12 @@ func (g *goTest) uses(name string) int {
 
 // bound are the expressions that give a name its value, in the test or else in its file.
 func (g *goTest) bound(name string) []ast.Expr {
-	for _, scope := range []ast.Node{g.function.Body, g.file} {
+	for _, scope := range []ast.Node{g.scope.Body, g.file} {
 		var found []ast.Expr
 		isGiven := false
+		if scope == g.file {
+			found, isGiven = g.arguments(name, g.values)
+		}
 		ast.Inspect(scope, func(node ast.Node) bool {
 			switch n := node.(type) {
 			case *ast.FuncDecl:
@@ -305,9 +313,11 @@ func (g *goTest) rows(e ast.Expr) (rows []ast.Expr, fields []string) {
 	if name, ok := e.(*ast.Ident); ok {
 		for _, source := range g.bound(name.Name) {
 			if _, isTable := source.(*ast.CompositeLit); isTable {
-				return g.rows(source)
+				more, names := g.rows(source)
+				rows, fields = append(rows, more...), names
 			}
 		}
+		return rows, fields
 	}
 	table, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -353,8 +363,16 @@ func (g *goTest) fieldNames(row ast.Expr) (names []string) {
 
 // fields are the values that a field has in the rows that a name is given.
 func (g *goTest) fields(row, field string) []ast.Expr {
+	if found, isGiven := g.arguments(row, func(e ast.Expr) []ast.Expr {
+		if name, ok := e.(*ast.Ident); ok {
+			return g.fields(name.Name, field)
+		}
+		return nil
+	}); isGiven {
+		return found
+	}
 	var found []ast.Expr
-	ast.Inspect(g.function.Body, func(node ast.Node) bool {
+	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
 		loop, ok := node.(*ast.RangeStmt)
 		if !ok || loop.Value == nil || g.text(loop.Value) != row {
 			return true

@@ -25,7 +25,7 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	for _, file := range e.files {
 		language := alter.Language(file)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Record: e.recordIn(language), Names: e.functions(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Record: e.recordIn(language), Named: slices.ContainsFunc(e.v.config.Command, choosing.MatchString), Names: e.functions(language)}
 		}
 		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}
@@ -43,6 +43,9 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	}
 	return altered, nil
 }
+
+// choosing matches an option that chooses tests by their names.
+var choosing = regexp.MustCompile(`^--?(test[.-])?(run|skip|name-pattern|skip-pattern)\b`)
 
 // olderGo matches modules of a language without type parameters.
 var olderGo = regexp.MustCompile(`(?m)^go 1\.(\d|1[0-7])\b`)

@@ -132,7 +132,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		if accusation, err := e.accuse(ctx, survivors, len(e.alteredTests(tests))); accusation != nil || err != nil {
 			return accusation, err
 		}
-		if mended := slices.IndexFunc(survivors, e.failedBefore); !e.whole && len(failed) == 0 && mended >= 0 && e.j.before != nil {
+		if mended := slices.IndexFunc(survivors, e.failedBefore); !e.whole && mended >= 0 && e.j.before != nil {
 			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 		}
 	}
@@ -234,6 +234,11 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	if len(failed) == 0 {
 		return e.withReason(verdict, "no altered expectation was reached")
 	}
+	for _, c := range e.comparisons(failed) {
+		if c.Listed && !c.Lenient && e.isCutShort(c) {
+			return e.j.verdict(sdk.Inconclusive, "a list of what a test expects is not compared to its end: "+c.Test)
+		}
+	}
 	values := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
 	if len(values) == 0 {
 		doubt(verdict, unnotedDoubt)
@@ -272,9 +277,12 @@ func (e *expectations) isConfirmed(test runner.Test) bool {
 // isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected
 // values are known: one that is not held ends a test, so that those after it are not reached.
 func (e *expectations) isConfirmedWhole(test runner.Test) bool {
-	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
-		return max(len(e.expected[c.Name]), len(e.held[c.Name])) < len(c.Values)
-	})
+	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), e.isCutShort)
+}
+
+// isCutShort reports whether no run came to all that is expected at a comparison.
+func (e *expectations) isCutShort(c alter.Comparison) bool {
+	return max(len(e.expected[c.Name]), len(e.held[c.Name])) < len(c.Values)
 }
 
 func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict {

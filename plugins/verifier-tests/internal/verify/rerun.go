@@ -98,6 +98,12 @@ func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.
 	if status, found := report.Status(test.ID()); found {
 		return status
 	}
+	for _, source := range e.sources {
+		test := runner.Test{Group: test.Group, Name: source.Titles[test.Name]}
+		if status, found := report.Status(test.ID()); found && test.Name != "" && test.Group == source.Path {
+			return status
+		}
+	}
 	group := func(tests []runner.Test) []runner.Test {
 		return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return t.Group != test.Group })
 	}

@@ -379,7 +379,7 @@ function alter({ path, text }) {
   // watch has it noted whether what must be so whatever is expected is.
   function watch({ start }, call) {
     const site = `${path}:a${start}`;
-    tried.push({ name: site, test: name });
+    tried.push({ name: site, test: name, values: call === "number" ? [] : ["=true"] });
     return `${prefix}${call}(${JSON.stringify(site)}, `;
   }
   // relation is a comparison with another operator. Numbers are watched: what is none is neither

@@ -60,7 +60,7 @@ type Source struct {
 	// Compared are the comparisons with altered expectations that note what the code returned.
 	Compared []Comparison `json:"compared,omitempty"`
 	// Watched are places that note =false where an assertion within a function of the test fails,
-	// whatever is expected, or a number is none.
+	// whatever is expected, and =true where it does not, or =false where a number is none.
 	Watched []Comparison `json:"watched,omitempty"`
 	// Titles are the other names that tests have here, by their own.
 	Titles map[string]string `json:"titles,omitempty"`

@@ -1,7 +1,7 @@
 // The reporter of the process that starts the test files, which are processes of
 // their own. See package runner.
 import { createHmac } from "node:crypto";
-import { readdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, realpathSync, unlinkSync, writeFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -29,10 +29,14 @@ export default async function* sealed(source) {
   const watched = new Set(), replaced = new Set(), dir = dirname(report);
   for (const name of readdirSync(dir).filter((name) => name.startsWith("changed-"))) {
     const [file, ...changed] = readFileSync(resolve(dir, name), "utf8").trimEnd().split("\n");
-    watched.add(relative(process.cwd(), file));
+    watched.add(file);
     for (const one of changed) replaced.add(one);
   }
-  for (const file of files) if (!watched.has(file)) replaced.add(`what ends the process of ${file}`);
+  const isRun = (file) => /(^|\/)test\/|(^|\/)test-|[-_.]?test\.\w+$/.test(file) || process.argv.some((argument) => resolve(argument) === resolve(file));
+  const isApart = !process.execArgv.some((argument) => /isolation=none/.test(argument));
+  for (const file of isApart ? files : []) {
+    if (isRun(file) && !watched.has(realpathSync(file))) replaced.add(`what ends the process of ${file}`);
+  }
   const text = JSON.stringify(tests);
   const more = JSON.stringify({ files: [...files], replaced: [...replaced].sort() });
   writeFileSync(report, text);

@@ -1,21 +1,26 @@
 // Loaded before anything of the work tree in each process of tests: it keeps what tests judge
 // by, and notes when they end what of it was changed. See package runner.
 "use strict";
-const { readFileSync, writeFileSync } = require("node:fs");
+const { readFileSync, realpathSync, writeFileSync } = require("node:fs");
 const assert = require("node:assert");
 const { runInNewContext } = require("node:vm");
 
 function watch(file) {
   process.execArgv = process.execArgv.filter((argument) => !argument.startsWith("--require=./.stepfall-")); // other processes are none of tests
-  const assigned = [...readFileSync(file, "utf8").matchAll(/(?:global(?:This)?\.)?([\w.]+)\s*=[^=]/g)].map((match) => match[1]);
-  const isOfTests = Set.prototype.has.bind(new Set(assigned));
+  // What the tests replace themselves, and do not put back.
+  const text = readFileSync(file, "utf8");
+  const isOfTests = Set.prototype.has.bind(new Set([
+    ...text.matchAll(/(?:global(?:This)?\.)?([\w.]+)\s*=[^=]/g),
+    ...text.matchAll(/([\w.]+,\s*["'`]\w+)["'`]/g),
+    ...text.matchAll(/(?:\bmock\.timers|FakeTimers)/g),
+  ].map(([, name]) => name?.replace(/,\s*["'`]/, ".").replace(/^global(This)?\./, "") ?? "Date")));
   const describe = Reflect.getOwnPropertyDescriptor;
   const places = [];
   function keep(name, object) {
     for (const key of Reflect.ownKeys(object)) {
       const { value, get } = describe(object, key);
       const full = name + (typeof key === "symbol" ? `[${key.description}]` : `${name && "."}${key}`);
-      if (typeof (value ?? get) === "function") places.push({ object, key, value, get, full });
+      if (typeof (value ?? get) === "function" && key !== "prepareStackTrace") places.push({ object, key, value, get, full });
     }
   }
   for (const name of runInNewContext("Object.getOwnPropertyNames(globalThis)")) {
@@ -39,7 +44,7 @@ function watch(file) {
       const now = describe(object, key);
       if ((now?.value !== value || now?.get !== get) && !isOfTests(full)) changed += full + "\n";
     }
-    writeFileSync(`${__dirname}/changed-${process.pid}`, file + "\n" + changed);
+    writeFileSync(`${__dirname}/changed-${process.pid}`, realpathSync(file) + "\n" + changed);
   });
 }
 

@@ -132,11 +132,25 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		if accusation, err := e.accuse(ctx, survivors, len(e.alteredTests(tests))); accusation != nil || err != nil {
 			return accusation, err
 		}
-		if mended := slices.IndexFunc(survivors, e.failedBefore); !e.whole && mended >= 0 && e.j.before != nil {
+		if mended := slices.IndexFunc(survivors, func(t runner.Test) bool {
+			return e.failedBefore(t) && (len(failed) == 0 || e.comesToNone(t))
+		}); !e.whole && mended >= 0 && e.j.before != nil {
 			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 		}
 	}
 	return e.weigh(without(tests, survivors), failed, verdict), nil
+}
+
+// comesToNone reports whether a test was seen to come to none of its assertions that note
+// whether it does.
+func (e *expectations) comesToNone(test runner.Test) bool {
+	sites := e.comparisons([]runner.Test{test})
+	for _, source := range e.sources {
+		sites = append(sites, slices.DeleteFunc(slices.Clone(source.Watched), func(c alter.Comparison) bool {
+			return len(c.Values) == 0 || !e.isNamed(test, source.Path, []string{c.Test})
+		})...)
+	}
+	return len(sites) > 0 && !isReached(sites, e.expected)
 }
 
 // runCompared is runAltered with a look at what the code returned, but where tests cannot be

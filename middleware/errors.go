@@ -124,7 +124,7 @@ func statusSaid(text string) int {
 		status int
 	}{
 		{"overloaded", http.StatusServiceUnavailable}, {"unavailable", http.StatusServiceUnavailable},
-		{"rate_limit", http.StatusTooManyRequests}, {"resource_exhausted", http.StatusTooManyRequests},
+		{"rate_limit", http.StatusTooManyRequests}, {"insufficient_quota", http.StatusTooManyRequests}, {"context_length", http.StatusBadRequest}, {"resource_exhausted", http.StatusTooManyRequests},
 		{"authentication", http.StatusUnauthorized}, {"permission", http.StatusForbidden},
 		{"not_found", http.StatusNotFound}, {"invalid", http.StatusBadRequest},
 	} {

@@ -86,10 +86,15 @@ func TestResponsesSayWhatWasCut(t *testing.T) {
 
 // Strict clients know few codes of a response that failed.
 func TestResponsesFailByCodesOfTheAPI(t *testing.T) {
-	of, types := askResponses(t, `{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"hi, this is a longer text"}`,
-		`{"type":"error","code":"server_error","message":"broken"}`)
-	if code := of["response.failed"].Get("response.error.code").Str; code != "server_error" {
-		t.Errorf("the code is %q; %s", code, types)
+	for said, want := range map[string]string{
+		"server_error": "server_error", "rate_limit_exceeded": "rate_limit_exceeded", "insufficient_quota": "insufficient_quota", "context_length_exceeded": "context_length_exceeded",
+		"invalid_prompt": "invalid_prompt", "invalid_image_format": "invalid_prompt", // Codex tries again after codes that it does not know
+	} {
+		of, types := askResponses(t, `{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"hi, this is a longer text"}`,
+			`{"type":"response.failed","response":{"id":"r","object":"response","status":"failed","model":"m","output":[],"error":{"code":"`+said+`","message":"broken"}}}`)
+		if code := of["response.failed"].Get("response.error.code").Str; code != want {
+			t.Errorf("%s: the code is %q; %s", said, code, types)
+		}
 	}
 }
 

@@ -300,14 +300,22 @@ func (s *responsesStream) Finish(o *Answer) {
 func (s *responsesStream) Fail(r *Refusal) {
 	s.head()
 	failed := newResponse(s.a, s.out.ID, s.out.Created)
-	code := r.Code
-	if r.Status >= http.StatusInternalServerError { // of the codes of a response there are no others
-		code = "server_error"
-	}
-	failed["status"], failed["error"] = "failed", Object{"code": code, "message": r.Message}
+	failed["status"], failed["error"] = "failed", Object{"code": failCode(r), "message": r.Message}
 	s.send("response.failed", Object{"response": failed})
 	e := openAIError(r)
 	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})
+}
+
+// failCode is the code of a response that failed, of which the API has few. Codex tries again after
+// those that it does not know.
+func failCode(r *Refusal) string {
+	switch {
+	case r.Code == "context_length_exceeded", r.Code == "insufficient_quota", r.Code == "rate_limit_exceeded":
+		return r.Code
+	case r.Status >= http.StatusInternalServerError && !r.Final:
+		return "server_error"
+	}
+	return "invalid_prompt"
 }
 
 func (responses) Error(r *Refusal, id string) any { return chat{}.Error(r, id) }

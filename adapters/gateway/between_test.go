@@ -167,6 +167,23 @@ func TestClaudeAnswersClientsOfOthers(t *testing.T) {
 	}
 }
 
+// A turn that Claude pauses is not over: clients of other APIs, which have no word for that, are told
+// that it is not whole.
+func TestPausedTurnsAreNotWhole(t *testing.T) {
+	answer := strings.Replace(exampleAPIs["Messages"].answer, `"stop_reason":"tool_use","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hi"},
+			{"type":"tool_use","id":"t1","name":"look","input":{}},`, `"stop_reason":"pause_turn","content":[{"type":"text","text":"hi"},`, 1)
+	for path, want := range map[string]string{chatPath: `"finish_reason":"length"`, responsesPath: `"status":"incomplete"`, messagesPath: `"stop_reason":"pause_turn"`} {
+		api := exampleAPIs["Messages"]
+		api.path = path
+		for _, streamed := range []string{"false", "true"} {
+			_, w := askExampleBy(t, api, strings.Replace(asked[path], "%v", streamed, 1), upstream{whole: answer}, middleware.Buffer)
+			if !strings.Contains(w.body, want) {
+				t.Errorf("%s, streamed %s: %s", path, streamed, w.body)
+			}
+		}
+	}
+}
+
 // Anthropic's tool runner goes on without threads where it is told so in its own words,
 // and what a vendor says of too long a request keeps its meaning.
 func TestErrorsKeepTheirMeaning(t *testing.T) {

@@ -346,7 +346,7 @@ func stopKindOf(choice *llms.ContentChoice) stopKind {
 		return stopLength // which says that it is not whole
 	}
 	switch choice.StopReason {
-	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded":
+	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded", "pause_turn", "compaction":
 		return stopLength
 	case "content_filter", "refusal", "SAFETY", "FinishReasonSafety", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII":
 		return stopFilter

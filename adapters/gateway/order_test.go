@@ -78,3 +78,53 @@ func TestReasoningStaysInOrder(t *testing.T) {
 		t.Errorf("chat: %s", got)
 	}
 }
+
+// What a model of chat completions thinks stands before its text in a live stream, once, and comes back
+// to it.
+func TestReasoningOfChatStaysInOrder(t *testing.T) {
+	chunk := func(delta string) string {
+		return `{"id":"a","object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `}]}`
+	}
+	end := `{"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`
+	const call = `"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"look","arguments":"{\"a\":"}`
+	rest := chunk(`{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}`)
+	for name, c := range map[string]struct{ streamed, order, path, want string }{
+		"in turn": {sse(chunk(`{"reasoning_content":"A"}`), chunk(`{"reasoning_content":"B"}`), chunk(`{"content":"hi"}`), chunk(`{`+call+`}]}`), rest, end, "[DONE]"), "thought text call", "reasoning_content", "AB"},
+		"at once": {sse(chunk(`{"content":"hi","reasoning_content":"AB",`+call+`}]}`), rest, end, "[DONE]"), "thought text call", "reasoning_content", "AB"},
+		"signed":  {sse(chunk(`{`+call+`,"extra_content":{"google":{"thought_signature":"S"}}}]}`), rest, end, "[DONE]"), "thought call", "tool_calls.0.extra_content.google.thought_signature", "S"},
+	} {
+		for path, request := range map[string]string{
+			messagesPath:  `"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[{"name":"look","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"hi"}`,
+			responsesPath: `"include":["reasoning.encrypted_content"],"tools":[{"type":"function","name":"look","parameters":{"type":"object"}}],"input":[{"role":"user","content":"hi"}`,
+		} {
+			api := exampleAPIs["chat"]
+			api.path = path
+			up, w := askExampleBy(t, api, `{"model":"m","stream":true,`+request+`]}`, upstream{streamed: c.streamed}, middleware.Passthrough)
+			var kinds []string
+			var content string
+			if path == messagesPath {
+				content = contentOf(w.body)
+			}
+			for line := range strings.Lines(w.body) {
+				if event := gjson.Parse(strings.TrimPrefix(line, "data: ")); event.Get("type").Str == "response.completed" {
+					content = event.Get("response.output").Raw
+				}
+			}
+			for _, one := range gjson.Parse(content).Array() {
+				kinds = append(kinds, map[string]string{"thinking": "thought", "redacted_thinking": "thought", "reasoning": "thought", "text": "text", "message": "text", "tool_use": "call", "function_call": "call"}[one.Get("type").Str])
+			}
+			if got := strings.Join(kinds, " "); got != c.order {
+				t.Errorf("%s, %s: %s in %s", name, path, got, w.body)
+				continue
+			}
+			next := `,{"role":"assistant","content":` + content + `},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"a"}]}`
+			if path == responsesPath {
+				next = "," + content[1:len(content)-1] + `,{"type":"function_call_output","call_id":"t1","output":"a"}`
+			}
+			up, w = askExampleBy(t, api, `{"model":"m",`+request+next+`]}`, upstream{whole: api.answer}, middleware.Passthrough)
+			if back := gjson.Get(up.body, "messages.1."+c.path).Str; back != c.want {
+				t.Errorf("%s, %s: the model is sent %s; status %d: %s", name, path, up.body, w.code, w.body)
+			}
+		}
+	}
+}

@@ -343,10 +343,10 @@ func contentOf(stream string) string {
 		case "content_block_start":
 			block, _ := e.Get("content_block").Value().(map[string]any)
 			blocks = append(blocks, block)
-		case "content_block_deltatext_delta":
-			block := blocks[e.Get("index").Int()]
-			text, _ := block["text"].(string)
-			block["text"] = text + e.Get("delta.text").Str
+		case "content_block_deltatext_delta", "content_block_deltathinking_delta", "content_block_deltasignature_delta":
+			block, member := blocks[e.Get("index").Int()], strings.TrimSuffix(e.Get("delta.type").Str, "_delta")
+			text, _ := block[member].(string)
+			block[member] = text + e.Get("delta."+member).Str
 		case "content_block_deltacitations_delta":
 			block := blocks[e.Get("index").Int()]
 			list, _ := block["citations"].([]any)

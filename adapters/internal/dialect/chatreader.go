@@ -36,103 +36,6 @@ func chatTokens(v gjson.Result) []sdk.TokenLogProb {
 	return logProbsOf(list)
 }
 
-// chatReply is a choice as it grows, with what only chat completions have.
-type chatReply struct {
-	*replyChoice
-
-	index               int
-	moved               map[int]int // where the call of an index is, if not there
-	details             []json.RawMessage
-	extras              []callExtra
-	hasState, stateSent bool   // the message has members that its model wants back
-	thoughts            string // the member in which it thinks
-	unknown             Object // members of the message
-}
-
-// callExtra is what a call has besides, for its model alone.
-type callExtra struct {
-	ID    string          `json:"id"`
-	Extra json.RawMessage `json:"extra_content"`
-}
-
-// position returns the index among calls of the one that a piece belongs to. The servers
-// that call themselves compatible leave the index out, or give the same to several calls,
-// or another id to each piece of one.
-func (c *chatReply) position(index gjson.Result, id, name string) int {
-	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
-	if index.Type != gjson.Number {
-		switch {
-		case known >= 0:
-			return known
-		case id == "" && len(c.calls) > 0:
-			return len(c.calls) - 1
-		}
-		return len(c.calls)
-	}
-	at := int(index.Num)
-	if to, ok := c.moved[at]; ok {
-		at = to
-	}
-	if at < 0 || at >= len(c.calls) || id == "" || name == "" || c.calls[at].ID == "" || c.calls[at].ID == id {
-		return at
-	}
-	if known < 0 { // a call of its own, with the index of another
-		known = len(c.calls)
-	}
-	if c.moved == nil {
-		c.moved = map[int]int{}
-	}
-	c.moved[int(index.Num)] = known
-	return known
-}
-
-// detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
-// one index and type are one.
-func (c *chatReply) detail(raw json.RawMessage) {
-	c.hasState = true
-	n := len(c.details) - 1
-	now := gjson.ParseBytes(raw)
-	if index := now.Get("index"); n < 0 || !index.Exists() || gjson.GetBytes(c.details[n], "index").Raw != index.Raw || gjson.GetBytes(c.details[n], "type").Str != now.Get("type").Str {
-		c.details = append(c.details, raw)
-		return
-	}
-	all := map[string]json.RawMessage{}
-	_ = json.Unmarshal(c.details[n], &all) // it has been read before
-	now.ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "text", "summary", "data":
-			all[name.Str] = rawJSON(gjson.GetBytes(c.details[n], name.Str).Str + v.Str)
-		default:
-			if v.Type != gjson.Null {
-				all[name.Str] = json.RawMessage(v.Raw)
-			}
-		}
-		return true
-	})
-	c.details[n] = rawJSON(all)
-}
-
-// state is what the message has for its own model, of which nothing more comes.
-func (c *chatReply) state(origin string) *middleware.RawPart {
-	if !c.hasState {
-		return nil
-	}
-	members := map[string]any{}
-	if c.reasoning.Len() > 0 {
-		members[c.thoughts] = c.reasoning.String()
-	}
-	if c.details != nil {
-		members["reasoning_details"] = c.details
-	}
-	if c.extras != nil {
-		members["tool_calls"] = c.extras
-	}
-	if len(members) == 0 {
-		return nil
-	}
-	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: rawJSON(members)}
-}
-
 type chatReader struct {
 	*Reply
 
@@ -343,7 +246,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			d.Refusal = v.Str
 		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
 			if thought := chatText(v); thought != "" {
-				d.Reasoning, c.thoughts, c.hasState = thought, name.Str, true
+				d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name.Str, true, true
 			}
 		case "reasoning_details": // OpenRouter
 			eachOf(v, func(_, one gjson.Result) bool {
@@ -372,7 +275,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			return err
 		}
 	}
-	if err := s.add(&d); err != nil {
+	if err := s.say(c, d); err != nil {
 		return err
 	}
 	if unknown != nil {
@@ -393,6 +296,30 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	return err
 }
 
+// say takes in what was said, and gives the state on between what was thought and the text.
+func (s *chatReader) say(c *chatReply, d middleware.Delta) error {
+	if d.Text == "" || !c.isStateNew || c.content.Len() > 0 {
+		return s.add(&d)
+	}
+	if err := s.add(&middleware.Delta{Choice: d.Choice, Reasoning: d.Reasoning}); err != nil {
+		return err
+	}
+	if err := s.sendState(c); err != nil {
+		return err
+	}
+	d.Reasoning = ""
+	return s.add(&d)
+}
+
+// sendState gives on the state of a message, before that which came after it.
+func (s *chatReader) sendState(c *chatReply) error {
+	if !c.isStateNew {
+		return nil
+	}
+	c.isStateNew = false
+	return s.Emit(&middleware.Delta{Choice: c.index, Raw: c.state(s.Origin)})
+}
+
 // eachOf calls do for what a list holds: null, which servers send for none, is no list of one.
 func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
 	if list.IsArray() {
@@ -407,16 +334,19 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 	if at < 0 || at >= maxChoices {
 		return nil
 	}
+	isNew := at >= len(c.calls)
 	for len(c.calls) <= at {
 		c.calls = append(c.calls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{}})
 	}
-	if c.hasState && !c.stateSent { // what the call belongs to comes before it
-		c.stateSent = true
-		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: c.state(s.Origin)}); err != nil {
+	call := &c.calls[at]
+	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
+		c.hasState, c.isStateNew, c.extras = true, true, append(c.extras, callExtra{cmp.Or(call.ID, id), json.RawMessage(extra.Raw)})
+	}
+	if isNew {
+		if err := s.sendState(c); err != nil {
 			return err
 		}
 	}
-	call := &c.calls[at]
 	s.isUsageOld = true
 	piece := middleware.ToolDelta{Index: at, Arguments: arguments}
 	if call.ID == "" {
@@ -430,9 +360,6 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 	}
 	if call.Type == "custom" {
 		return nil // it comes whole at its end
-	}
-	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
-		c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, json.RawMessage(extra.Raw)})
 	}
 	return s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})
 }

@@ -5,14 +5,15 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// paramFields are the members of an API's requests that stand for one field of
-// [middleware.Params] each: they are read and written by it.
+// paramFields are the members of an API's requests, or paths of them, that stand for one field
+// of [middleware.Params] each: they are read and written by it.
 type paramFields []paramField
 
 type paramField struct {
@@ -42,12 +43,25 @@ func (list paramFields) pointer(p *middleware.Params, i int) any {
 	return reflect.ValueOf(p).Elem().Field(list[i].index).Addr().Interface()
 }
 
-// read sets the field that a member stands for, and reports whether there is one.
-func (list paramFields) read(p *middleware.Params, member string, f field) bool {
-	i := slices.IndexFunc(list, func(f paramField) bool { return f.member == member })
-	if i < 0 {
-		return false
+// read sets the fields that a member, or one within it, stands for, and reports whether there are
+// such.
+func (list paramFields) read(p *middleware.Params, member string, f field) (isKnown bool) {
+	for i := range list {
+		name, path, isNested := strings.Cut(list[i].member, ".")
+		if name != member {
+			continue
+		}
+		isKnown = true
+		if !isNested {
+			list.set(p, i, f)
+		} else if inner := f.get(path); inner.exists() {
+			list.set(p, i, inner)
+		}
 	}
+	return isKnown
+}
+
+func (list paramFields) set(p *middleware.Params, i int, f field) {
 	switch to := list.pointer(p, i).(type) {
 	case **float64:
 		*to = f.number()
@@ -74,33 +88,29 @@ func (list paramFields) read(p *middleware.Params, member string, f field) bool 
 		})
 		*to = weights
 	}
-	return true
+}
+
+// known returns the paths of members, for [newKnown].
+func (list paramFields) known() string {
+	var b strings.Builder
+	for _, f := range list {
+		if strings.Contains(f.member, ".") {
+			b.WriteString(" " + f.member)
+		}
+	}
+	return b.String()
 }
 
 // write sets the members of the fields that are set.
 func (list paramFields) write(b Object, p *middleware.Params) {
 	for i := range list {
-		switch from := list.pointer(p, i).(type) {
-		case **float64:
-			setValue(b, list[i].member, *from)
-		case **int:
-			setValue(b, list[i].member, *from)
-		case **bool:
-			setValue(b, list[i].member, *from)
-		case *string:
-			b.text(list[i].member, *from)
-		case *json.RawMessage:
-			if len(*from) > 0 {
-				b[list[i].member] = *from
-			}
-		case *map[string]string:
-			if len(*from) > 0 {
-				b[list[i].member] = *from
-			}
-		case *map[string]float64:
-			if len(*from) > 0 {
-				b[list[i].member] = *from
-			}
+		v := reflect.ValueOf(p).Elem().Field(list[i].index)
+		switch {
+		case v.IsZero(), v.Kind() != reflect.Pointer && v.Len() == 0:
+		case v.Kind() == reflect.Pointer:
+			b.setPath(list[i].member, v.Elem().Interface())
+		default:
+			b.setPath(list[i].member, v.Interface())
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-var messagesFields = newParamFields("max_tokens", "MaxTokens", "temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "service_tier", "ServiceTier")
+var messagesFields = newParamFields("max_tokens", "MaxTokens", "temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "service_tier", "ServiceTier",
+	"metadata.user_id", "User", "thinking.budget_tokens", "ReasoningTokens", "output_config.effort", "ReasoningEffort")
 
 func (messages) Dialect() middleware.Dialect { return middleware.DialectAnthropic }
 
@@ -26,23 +27,15 @@ func (messages) Write(c *Call) (Object, error) {
 	if len(o.StopWords) > 0 {
 		b["stop_sequences"] = o.StopWords
 	}
-	if p.User != "" {
-		b["metadata"] = Object{"user_id": p.User}
-	}
 	if p.ReasoningTokens != nil {
-		b["thinking"] = Object{"type": "enabled", "budget_tokens": *p.ReasoningTokens}
+		b.setPath("thinking.type", "enabled")
 	}
-	config := Object{}
 	if p.ReasoningEffort == "none" {
 		b["thinking"] = Object{"type": "disabled"}
-	} else {
-		config.text("effort", p.ReasoningEffort)
+		b.Remove("output_config")
 	}
 	if p.Schema != nil {
-		config["format"] = Object{"type": "json_schema", "schema": p.Schema.Schema}
-	}
-	if len(config) > 0 {
-		b["output_config"] = config
+		b.setPath("output_config.format", Object{"type": "json_schema", "schema": p.Schema.Schema})
 	}
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
 		return functionObject(f, "input_schema", Object{"type": "object"})
@@ -70,7 +63,7 @@ func (messages) Write(c *Call) (Object, error) {
 	if err := writeTurns(b, c.Messages); err != nil {
 		return nil, err
 	}
-	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "User", "ReasoningTokens", "ReasoningEffort", "Schema", "ParallelToolCalls")...)
+	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "Schema", "ParallelToolCalls")...)
 	if o.JSONMode && p.Schema == nil {
 		c.NotSent = append(c.NotSent, "JSONMode")
 	}

@@ -51,8 +51,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 
 // What has another form, of parameters, tools, messages and their blocks.
 var (
-	knownOfMessages = newKnown("metadata.user_id output_config.effort output_config.format.type output_config.format.schema tool_choice.type tool_choice.name " +
-		"tool_choice.disable_parallel_tool_use")
+	knownOfMessages     = newKnown("output_config.format.type output_config.format.schema tool_choice.type tool_choice.name tool_choice.disable_parallel_tool_use" + messagesFields.known())
 	knownOfMessagesTool = newKnown("type name description input_schema strict")
 	knownOfTurn         = newKnown("role content")
 	knownOfBlocks       = newKnown("type text citations title context content id name input tool_use_id is_error cache_control.type cache_control.ttl " +
@@ -70,10 +69,6 @@ func (a *Request) messagesParam(name string, f field) {
 		if words := f.words(); len(words) > 0 {
 			a.add(llms.WithStopWords(words))
 		}
-	case "metadata":
-		if id := f.get("user_id"); id.exists() {
-			p.User = id.text()
-		}
 	case "tools":
 		a.readTools(middleware.DialectAnthropic, f, knownOfMessagesTool, a.messagesTool)
 	case "tool_choice":
@@ -86,7 +81,10 @@ func (a *Request) messagesParam(name string, f field) {
 		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // the official clients then do
 		*f.fault = r
 	case "output_config":
-		a.outputConfig(f)
+		messagesFields.read(p, name, f)
+		if format := f.get("format"); format.exists() {
+			a.outputFormat(format)
+		}
 	default:
 		if !messagesFields.read(p, name, f) {
 			extra(p, middleware.DialectAnthropic, name, f)
@@ -109,15 +107,6 @@ func (a *Request) betas(h http.Header) {
 		return
 	}
 	extra(&a.Params, middleware.DialectAnthropic, "anthropic_beta", field{value: gjson.ParseBytes(rawJSON(names))})
-}
-
-func (a *Request) outputConfig(f field) {
-	if effort := f.get("effort"); effort.exists() {
-		a.Params.ReasoningEffort = effort.text()
-	}
-	if format := f.get("format"); format.exists() {
-		a.outputFormat(format)
-	}
 }
 
 func (a *Request) outputFormat(f field) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-var responsesFields = append(newParamFields("max_output_tokens", "MaxTokens"), commonFields...)
+var responsesFields = append(newParamFields("max_output_tokens", "MaxTokens", "reasoning.effort", "ReasoningEffort", "reasoning.summary", "ReasoningSummary", "text.verbosity", "Verbosity"), commonFields...)
 
 func (responses) Dialect() middleware.Dialect { return middleware.DialectResponses }
 
@@ -27,12 +27,6 @@ func (responses) Write(c *Call) (Object, error) {
 	responsesFields.write(b, p)
 	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
 		b["store"] = false // unlike this API, the client's keeps no answers that it is not told to keep
-	}
-	reasoning := Object{}
-	reasoning.text("effort", p.ReasoningEffort)
-	reasoning.text("summary", p.ReasoningSummary)
-	if len(reasoning) > 0 {
-		b["reasoning"] = reasoning
 	}
 	var include []string
 	if p.Dialect == middleware.DialectResponses {
@@ -49,18 +43,13 @@ func (responses) Write(c *Call) (Object, error) {
 	} else if !slices.Contains(include, includeLogProbs) {
 		include = append(include, includeLogProbs)
 	}
-	text := Object{}
-	text.text("verbosity", p.Verbosity)
 	switch s := p.Schema; {
 	case s != nil:
 		format := schemaObject(s)
 		format["type"] = "json_schema"
-		text["format"] = format
+		b.setPath("text.format", format)
 	case isJSON(o):
-		text["format"] = Object{"type": "json_object"}
-	}
-	if len(text) > 0 {
-		b["text"] = text
+		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
 		// Without strict the API takes it for true, and changes the schema.
@@ -77,7 +66,7 @@ func (responses) Write(c *Call) (Object, error) {
 	if c.Stream {
 		b["stream"] = true
 	}
-	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "ReasoningEffort", "ReasoningSummary", "LogProbs", "Verbosity", "Schema")...)
+	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "LogProbs", "Schema")...)
 	if len(o.StopWords) > 0 {
 		c.NotSent = append(c.NotSent, "StopWords")
 	}

@@ -52,8 +52,7 @@ func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 
 // What has another form, of parameters, tools, items and their parts.
 var (
-	knownOfResponses = newKnown("reasoning.effort reasoning.summary text.verbosity text.format.type text.format.name text.format.description text.format.schema text.format.strict " +
-		"tool_choice.type tool_choice.name")
+	knownOfResponses     = newKnown("text.format.type text.format.name text.format.description text.format.schema text.format.strict tool_choice.type tool_choice.name" + responsesFields.known())
 	knownOfResponsesTool = newKnown("type name description parameters strict")
 	knownOfItem          = newKnown("type id status role content call_id name arguments output")
 )
@@ -81,18 +80,9 @@ func (a *Request) responsesParam(name string, f field) {
 	case "tool_choice":
 		a.choice(middleware.DialectResponses, f, "name")
 	case "text":
-		if v := f.get("verbosity"); v.exists() {
-			p.Verbosity = v.text()
-		}
+		responsesFields.read(p, name, f)
 		if format := f.get("format"); format.exists() {
 			a.format(format, format)
-		}
-	case "reasoning":
-		if e := f.get("effort"); e.exists() {
-			p.ReasoningEffort = e.text()
-		}
-		if s := f.get("summary"); s.exists() {
-			p.ReasoningSummary = s.text()
 		}
 	case "include":
 		for _, word := range f.words() {

@@ -1,8 +1,10 @@
 package gateway_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -262,7 +264,26 @@ func TestMembersOfTheFirstEvent(t *testing.T) {
 	}
 }
 
-// What a model of another API is not told is named.
+// refusesTemperature answers as OpenAI does for models that reason.
+type refusesTemperature struct{ http.RoundTripper }
+
+func (r refusesTemperature) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	if !bytes.Contains(body, []byte("temperature")) {
+		return r.RoundTripper.RoundTrip(request)
+	}
+	resp, err := canned{"application/json", `{"error":{"code":"unsupported_parameter","param":"temperature","message":"Unsupported parameter: 'temperature'"}}`}.RoundTrip(request)
+	if err == nil {
+		resp.StatusCode = http.StatusBadRequest
+	}
+	return resp, err
+}
+
+// What a model of another API is not told is named, in the words of the client.
 func TestUnknownMembersAreNamed(t *testing.T) {
 	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
 	gemini := func(up http.RoundTripper) (llms.Model, error) {
@@ -270,6 +291,9 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 	}
 	opus := func(up http.RoundTripper) (llms.Model, error) { // which takes no conversation that ends with an answer
 		return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-opus-4-6", BaseURL: "http://upstream", Transport: up})
+	}
+	unable := func(up http.RoundTripper) (llms.Model, error) { // which refuses a parameter, and is asked again
+		return chat.open(refusesTemperature{up})
 	}
 	for want, api := range map[string]exampleAPI{
 		"context_management, tools.cache_control": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
@@ -292,6 +316,11 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 		"filename ": {path: chatPath, open: chat.open, answer: chat.answer, request: `{"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_id":"file-1"}}]}]}`}, // OpenAI's own
 		"content of another API": {path: responsesPath, open: opus, answer: claude.answer, // and the conversation ends with what the user said
 			request: `{"input":[{"role":"user","content":"hi"},{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":[]}]}`},
+		"seed":                {path: chatPath, open: claude.open, answer: claude.answer, request: `{"seed":1,"messages":[{"role":"user","content":"hi"}]}`},
+		"temperature above 1": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"temperature":1.5,"messages":[{"role":"user","content":"hi"}]}`},
+		"top_k, thinking.budget_tokens, stop_sequences": {path: messagesPath, open: exampleAPIs["Responses"].open, answer: exampleAPIs["Responses"].answer,
+			request: `{"max_tokens":2000,"top_k":3,"stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"hi"}]}`},
+		"temperature": {path: responsesPath, open: unable, answer: chat.answer, request: `{"input":"hi","temperature":0.5}`},
 		"name, detail": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","name":"ann","content":[{"type":"image_url","image_url":{"url":"https://x/y.png","detail":"low"}},
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {

@@ -99,7 +99,7 @@ func TestReasoningOfChatStaysInOrder(t *testing.T) {
 		} {
 			api := exampleAPIs["chat"]
 			api.path = path
-			up, w := askExampleBy(t, api, `{"model":"m","stream":true,`+request+`]}`, upstream{streamed: c.streamed}, middleware.Passthrough)
+			_, w := askExampleBy(t, api, `{"model":"m","stream":true,`+request+`]}`, upstream{streamed: c.streamed}, middleware.Passthrough)
 			var kinds []string
 			var content string
 			if path == messagesPath {
@@ -121,7 +121,7 @@ func TestReasoningOfChatStaysInOrder(t *testing.T) {
 			if path == responsesPath {
 				next = "," + content[1:len(content)-1] + `,{"type":"function_call_output","call_id":"t1","output":"a"}`
 			}
-			up, w = askExampleBy(t, api, `{"model":"m",`+request+next+`]}`, upstream{whole: api.answer}, middleware.Passthrough)
+			up, w := askExampleBy(t, api, `{"model":"m",`+request+next+`]}`, upstream{whole: api.answer}, middleware.Passthrough)
 			if back := gjson.Get(up.body, "messages.1."+c.path).Str; back != c.want {
 				t.Errorf("%s, %s: the model is sent %s; status %d: %s", name, path, up.body, w.code, w.body)
 			}

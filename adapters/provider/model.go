@@ -126,7 +126,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 		header = header.Clone()
 		header.Set("Anthropic-Beta", strings.Join(c.Betas, ","))
 	}
-	c.NotSent = append(c.NotSent, m.unsupported.take(body)...)
+	c.NotSent = append(c.NotSent, dialect.NameNotSent(m.Dialect(), m.unsupported.take(body))...)
 	for range 4 {
 		if resp, err = m.post(ctx, x, address, header, body); err == nil {
 			return resp, nil
@@ -136,7 +136,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 		if !again {
 			break
 		}
-		c.NotSent = append(c.NotSent, dropped...)
+		c.NotSent = append(c.NotSent, dialect.NameNotSent(m.Dialect(), dropped)...)
 	}
 	return nil, err
 }

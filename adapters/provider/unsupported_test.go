@@ -157,7 +157,7 @@ func TestUnsupportedParametersHavePaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if notSent := middleware.ExtraOf(resp.Choices[0]).NotSent; len(server.bodies) != want || server.bodies[want-1]["text"] != nil || !slices.Equal(notSent, []string{"text.verbosity"}) {
+		if notSent := middleware.ExtraOf(resp.Choices[0]).NotSent; len(server.bodies) != want || server.bodies[want-1]["text"] != nil || !slices.Equal(notSent, []string{"Verbosity"}) {
 			t.Errorf("asked with %v, not sent %q", server.bodies, notSent)
 		}
 	}

@@ -72,11 +72,8 @@ func (chat) Write(c *Call) (Object, error) {
 			delete(b, name)
 		}
 	}
-	for _, name := range b.keepOnly(c.Limits.Members) {
-		if name != "stream_options" { // nobody asked for it
-			c.NotSent = append(c.NotSent, name)
-		}
-	}
+	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // nobody asked for it
+	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
 	return b, nil
 }
 

@@ -21,6 +21,8 @@ type paramField struct {
 	index  int // of the field
 }
 
+func (f *paramField) name() string { return reflect.TypeFor[middleware.Params]().Field(f.index).Name }
+
 // newParamFields returns the fields of pairs of a member and the name of its field.
 func newParamFields(pairs ...string) (list paramFields) {
 	for pair := range slices.Chunk(pairs, 2) {
@@ -113,6 +115,64 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 			b.setPath(list[i].member, v.Interface())
 		}
 	}
+}
+
+// apiFields are the members of requests of the APIs that clients speak, or that learn what a server
+// does not support.
+func apiFields(d middleware.Dialect) paramFields {
+	switch d {
+	case middleware.DialectChat:
+		return samplerFields
+	case middleware.DialectResponses:
+		return responsesFields
+	case middleware.DialectAnthropic:
+		return messagesFields
+	}
+	return nil
+}
+
+// otherMembers are the members of requests for what is no single field of [middleware.Params].
+var otherMembers = map[middleware.Dialect]map[string]string{
+	middleware.DialectChat:      {"MaxTokens": "max_completion_tokens", "Schema": "response_format", "JSONMode": "response_format", "StopWords": "stop", "ToolChoice": "tool_choice", "Thinking": "reasoning_effort"},
+	middleware.DialectResponses: {"Schema": "text.format", "JSONMode": "text.format", "LogProbs": "include", "ToolChoice": "tool_choice", "Thinking": "reasoning.effort"},
+	middleware.DialectAnthropic: {"Schema": "output_config.format", "StopWords": "stop_sequences", "ParallelToolCalls": "tool_choice.disable_parallel_tool_use", "ToolChoice": "tool_choice", "Thinking": "thinking"},
+}
+
+// SpellNotSent returns names of what was not sent as a client of an API wrote it.
+func SpellNotSent(d middleware.Dialect, names []string) (spelled []string) {
+	for _, name := range names {
+		word, more, _ := strings.Cut(name, " ")
+		member := otherMembers[d][word]
+		for _, f := range apiFields(d) {
+			if f.name() == word {
+				member = f.member
+			}
+		}
+		if member != "" {
+			name = strings.TrimSpace(member + " " + more)
+		}
+		spelled = addNew(spelled, name)
+	}
+	return spelled
+}
+
+// NameNotSent returns the names of members of an API's requests that were not sent: of the fields of
+// [middleware.Params] that they stand for, where there are such.
+func NameNotSent(d middleware.Dialect, members []string) (names []string) {
+	for _, name := range members {
+		for field, member := range otherMembers[d] {
+			if member == name && field != "Thinking" && field != "JSONMode" {
+				name = field
+			}
+		}
+		for _, f := range apiFields(d) {
+			if f.member == name {
+				name = f.name()
+			}
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
 // foreign names what a field holds for another API: the request's members, or the types of

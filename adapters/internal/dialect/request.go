@@ -15,6 +15,8 @@ import (
 // API is one API, from the side of its server. What it does not do is the server's: who
 // asks, which model, when text appears, what it cost, what is refused.
 type API interface {
+	// Dialect is the API's name.
+	Dialect() middleware.Dialect
 	// Read decodes a request, with its header. It keeps nothing of body, which [Parse]
 	// has read.
 	Read(body gjson.Result, h http.Header) (*Request, *Refusal)

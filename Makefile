@@ -54,9 +54,8 @@ proof: build ## Measure every method on every table that ../shared/data has, and
 # REAL=1 asks real models, by the keys of the environment; TASKS=10 tries so many of each agent.
 .PHONY: agents
 agents: build ## Run three agents with tools by every documented road: what is saved, and what goes wrong
-	@go build -o $(BIN)/measure-agents ./adapters/internal/agents/measure
 	@PATH="$(BIN):$$PATH" STEPFALL_PLUGIN_PATH=$(BIN)/plugins $(if $(REAL),,OPENAI_API_KEY=scripted ANTHROPIC_API_KEY=scripted MISTRAL_API_KEY=scripted) \
-	  $(BIN)/measure-agents $(if $(REAL),-real) -tasks $(or $(TASKS),120) $(if $(REAL)$(TASKS),,-out docs/results/agents-bench.md)
+	  go test ./adapters/internal/agents -run 'MeasureRoads$$' -count=1 -v -timeout 6h -args -measure $(if $(REAL),-real) -tasks $(or $(TASKS),120) $(if $(REAL)$(TASKS),,-out $(CURDIR)/docs/results/agents-bench.md)
 
 .PHONY: swe-bench
 swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared

@@ -14,6 +14,11 @@ import (
 
 func TestMain(m *testing.M) {
 	jail.Main()
+	for _, key := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "MISTRAL_API_KEY"} {
+		if os.Getenv(key) == "" {
+			os.Setenv(key, "scripted")
+		}
+	}
 	os.Exit(m.Run())
 }
 

@@ -142,9 +142,6 @@ func planned(t *testing.T, policy string, steps []*sdk.Trace) *forecast.Forecast
 // What `plan` says of two cheap models before a large one, from steps that were recorded in any
 // of the documented ways, covers what then happens.
 func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
-	t.Setenv("OPENAI_API_KEY", "scripted")
-	t.Setenv("ANTHROPIC_API_KEY", "scripted")
-	t.Setenv("MISTRAL_API_KEY", "scripted")
 	seeds, n := 2, 30
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		seeds, n = 6, 60 // of 20, each way covers 18 to 20
@@ -183,6 +180,7 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			covered, z, width := 0, 0.0, 0.0
 			for seed := range seeds {
 				s := newStage(OrderDesk(n), n, seed, []float64{-0.4, 0, 0.4}[seed%3])
@@ -217,10 +215,10 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 // program names its runs, and also where another process may doubt other tools. Without doubts it
 // is what was paid.
 func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
-	t.Setenv("OPENAI_API_KEY", "scripted")
-	t.Setenv("ANTHROPIC_API_KEY", "scripted")
-	t.Setenv("MISTRAL_API_KEY", "scripted")
-	const draws, n = 24, 40
+	draws, n := 12, 40
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		draws = 24
+	}
 	paid := func(steps []*sdk.Trace) (usd float64) {
 		for _, s := range steps {
 			usd += s.CostUSD / float64(len(steps))
@@ -232,6 +230,7 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 		"doubting":  strings.Replace(agreeing, "plugin = \"agreement\"", "plugin = \"agreement\"\n  doubt_up_to = 0.55", 1) + hard,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			covered, ratio := 0, 0.0
 			for seed := range draws {
 				s := newStage(OrderDesk(2*n), 2*n, seed, 0)
@@ -249,7 +248,7 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 				if low, high := forecast.Further(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
 					covered++
 				}
-				ratio += usd / f.CostUSD / draws
+				ratio += usd / f.CostUSD / float64(draws)
 			}
 			t.Logf("%d of %d covered; further runs cost %.2f times what was foretold", covered, draws, ratio)
 			if covered < draws*9/10 || math.Abs(ratio-1) > 0.1 {
@@ -263,35 +262,40 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 // 2 points of always asking the large model, whoever errs where: the draws differ in where models err,
 // and in how often, each in each kind of step.
 func TestFirstPolicyOnOtherDraws(t *testing.T) {
-	t.Setenv("OPENAI_API_KEY", "scripted")
-	t.Setenv("ANTHROPIC_API_KEY", "scripted")
-	t.Setenv("MISTRAL_API_KEY", "scripted")
-	draws := 4
+	draws, n := 4, 60
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
-		draws = 20 // of a hundred: -1.3 points at 54 %, and without the match block -2.6
+		draws, n = 20, 120 // of a hundred: -1.3 points at 54 %, and without the match block -2.6
 	}
 	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}
+	var mu sync.Mutex
 	var usd, right [len(texts)]float64
-	for seed := range draws {
-		rng := rand.New(rand.NewPCG(uint64(seed+10), 7))
-		for _, a := range b.Agents {
-			s := newStage(a, 120, seed+10, 0)
-			for m := range s.cast.models {
-				shift := 0.6*rng.Float64() - 0.3
-				for k := range s.cast.models[m].Skill {
-					s.cast.models[m].Skill[k] += shift + 0.3*rng.Float64() - 0.15
+	t.Run("draws", func(t *testing.T) {
+		for seed := range draws {
+			rng := rand.New(rand.NewPCG(uint64(seed+10), 7))
+			for _, a := range b.Agents {
+				s := newStage(a, n, seed+10, 0)
+				for m := range s.cast.models {
+					shift := 0.6*rng.Float64() - 0.3
+					for k := range s.cast.models[m].Skill {
+						s.cast.models[m].Skill[k] += shift + 0.3*rng.Float64() - 0.15
+					}
 				}
-			}
-			for i, text := range texts {
-				steps, share := s.play(t, text, "draw")
-				right[i] += 100 * share / float64(draws*len(b.Agents))
-				for _, step := range steps {
-					usd[i] += step.CostUSD
-				}
+				t.Run(a.Name, func(t *testing.T) {
+					t.Parallel()
+					for i, text := range texts {
+						steps, share := s.play(t, text, "draw")
+						mu.Lock()
+						right[i] += 100 * share / float64(draws*len(b.Agents))
+						for _, step := range steps {
+							usd[i] += step.CostUSD
+						}
+						mu.Unlock()
+					}
+				})
 			}
 		}
-	}
+	})
 	points, cost := right[2]-right[0], usd[2]/usd[0]
 	t.Logf("large %.1f %% right; the pair %+.1f points at %.0f %% of the cost; with the large model for hard runs %+.1f at %.0f %%",
 		right[0], right[1]-right[0], 100*usd[1]/usd[0], points, 100*cost)

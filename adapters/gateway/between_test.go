@@ -184,6 +184,36 @@ func TestPausedTurnsAreNotWhole(t *testing.T) {
 	}
 }
 
+// An answer that its server did not finish, or that was cut, is told as such to clients of all APIs, with
+// no argument of a call that nobody gave.
+func TestUnfinishedAnswersAreNotWhole(t *testing.T) {
+	chat := func(finish, message string) string {
+		return `{"id":"a","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"` + finish + `","message":{"role":"assistant",` + message + `}}],"usage":{"prompt_tokens":3,"completion_tokens":4}}`
+	}
+	const call = `"content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"a\": \"Z"}}]`
+	type answer struct{ api, whole string }
+	broken := map[string]string{chatPath: `"finish_reason":"length"`, responsesPath: `"status":"incomplete"`, messagesPath: `"stop_reason":"max_tokens"`}
+	for a, want := range map[answer]map[string]string{
+		{"chat", chat("error", `"content":"hi"`)}:                        broken,
+		{"chat", chat("insufficient_system_resource", `"content":"hi"`)}: broken,
+		{"chat", chat("abort", `"content":"hi"`)}:                        broken,
+		{"chat", chat("length", call)}:                                   {chatPath: `"finish_reason":"length"`, responsesPath: `"arguments":"{\"a\": \"Z"`, messagesPath: `"input":{}`},
+		{"Messages", `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"no"},"content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"output_tokens":4}}`}: {
+			chatPath: `"finish_reason":"content_filter"`, responsesPath: `"status":"incomplete"`, messagesPath: `"stop_reason":"refusal"`},
+	} {
+		for path, want := range want {
+			api := exampleAPIs[a.api]
+			api.path = path
+			for _, streamed := range []string{"false", "true"} {
+				_, w := askExampleBy(t, api, strings.Replace(asked[path], "%v", streamed, 1), upstream{whole: a.whole}, middleware.Buffer)
+				if !strings.Contains(w.body, want) || strings.Contains(w.body, "__arg1") {
+					t.Errorf("%s, streamed %s: want %s in %s", path, streamed, want, w.body)
+				}
+			}
+		}
+	}
+}
+
 // Anthropic's tool runner goes on without threads where it is told so in its own words,
 // and what a vendor says of too long a request keeps its meaning.
 func TestErrorsKeepTheirMeaning(t *testing.T) {

@@ -31,6 +31,7 @@ func newMessage(id, model string) messagesAnswer {
 func (messages) Answer(a *Request, o *Answer) any {
 	m := newMessage(o.ID, o.Model)
 	s := messagesSequence(a, noEvents{})
+	s.isCut = stopKindOf(o.Choices[0]) == stopLength
 	s.whole(o.Choices[0])
 	for _, b := range s.blocks {
 		if raw := messagesBlock(a, b, true); raw != nil {
@@ -113,7 +114,9 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	case blockTool:
 		input := json.RawMessage("{}")
 		if whole {
-			input = argumentsObject(text)
+			if input = argumentsObject(text); b.isCut && !json.Valid([]byte(text)) {
+				input = json.RawMessage("{}")
+			}
 		}
 		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": input}
 	case blockRaw:

@@ -84,7 +84,7 @@ func cutReason(choice *llms.ContentChoice) string {
 	switch kind := stopKindOf(choice); {
 	case kind == stopLength:
 		return "max_output_tokens"
-	case kind == stopFilter && (x == nil || x.Refusal == ""):
+	case kind == stopFilter && (x == nil || x.Refusal == "" || choice.Content != "" && choice.Content != x.Refusal):
 		return "content_filter"
 	}
 	return ""

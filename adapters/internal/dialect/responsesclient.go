@@ -283,7 +283,7 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 			p.Text += c.Text + c.Refusal
 		}
 	}
-	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") { // the client's to make, as one of a function is
+	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") && !it.isBilled(raw) { // the client's to make, as one of a function is
 		p.Instead = itemCall(gjson.ParseBytes(raw))
 	}
 	return p

@@ -90,6 +90,27 @@ func TestScreenshotsElsewhere(t *testing.T) {
 	}
 }
 
+// What OpenAI ran in a container of its own, with what came of it, is no call that another model's
+// client has still to make.
+func TestHostedShellsElsewhere(t *testing.T) {
+	reply := dialect.Reply{Emit: func(*middleware.Delta) error { return nil }}
+	if err := dialect.Clients[middleware.DialectResponses].Reader(&reply).Whole([]byte(`{"id":"r","status":"completed","output":[{"type":"shell_call","id":"sh_1","call_id":"c1","environment":{"type":"container_reference"},"action":{"commands":["ls"]}},
+		{"type":"shell_call_output","id":"sho_1","call_id":"c1","output":[{"stdout":"a.txt"}]},{"type":"shell_call","id":"sh_2","call_id":"c2","environment":{"type":"local"},"action":{"commands":["pwd"]}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := reply.Response()
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi"), {Role: llms.ChatMessageTypeAI, Parts: middleware.ExtraOf(answer.Choices[0]).Parts}}
+	if body := writeFor(t, middleware.DialectAnthropic, messages); strings.Contains(body, `"c1"`) || !strings.Contains(body, `"c2"`) {
+		t.Errorf("%s is sent", body)
+	}
+	if body := writeFor(t, middleware.DialectResponses, messages); strings.Count(body, `"c1"`) != 2 || !strings.Contains(body, `"c2"`) {
+		t.Errorf("%s is sent", body)
+	}
+}
+
 func readResponses(t *testing.T, items string) *dialect.Request {
 	t.Helper()
 	body, refusal := dialect.Parse([]byte(`{"input":[` + items + `]}`))

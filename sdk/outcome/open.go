@@ -30,34 +30,24 @@ type Options struct {
 // Open reads the outcomes in the named files as one table; see the package comment
 // for the formats.
 func Open(path string, o Options) (*Table, error) {
-	b := newBuilder()
-	b.leftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
-	read := func() error { return b.file(path, b.read) }
-	if strings.Contains(path, "*") {
-		read = func() error { return b.readEach(path) }
-	}
-	if err := read(); err != nil {
-		return nil, err
-	}
-	if o.Prompts != "" {
-		if err := b.file(o.Prompts, b.readPrompts); err != nil {
-			return nil, err
+	return o.table(path, func(b *builder) error {
+		if strings.Contains(path, "*") {
+			return b.readEach(path)
 		}
-	}
-	t, err := b.table(path)
-	if err != nil {
-		return nil, err
-	}
-	t.Verified = o.Verified && len(t.Verdicts) == 0 // verdicts beside it make the quality the truth
-	return t, nil
+		return b.file(path, b.read)
+	})
 }
 
 // Read is [Open] for a stream; name stands for it in errors. Options.Prompts is a
 // file all the same.
 func Read(r io.Reader, name string, o Options) (*Table, error) {
+	return o.table(name, func(b *builder) error { return b.stream(r, name, b.read) })
+}
+
+func (o *Options) table(name string, read func(*builder) error) (*Table, error) {
 	b := newBuilder()
 	b.leftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
-	if err := b.stream(r, name, b.read); err != nil {
+	if err := read(b); err != nil {
 		return nil, err
 	}
 	if o.Prompts != "" {

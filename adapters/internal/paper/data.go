@@ -95,29 +95,20 @@ func open(ctx context.Context, path string, o outcome.Options) (*Data, error) {
 	}
 	d := &Data{Name: filepath.Base(path), Hash: fmt.Sprintf("%x", sha256.Sum256(raw))}
 	if d.Name == "bfcl_calls.csv.gz" {
-		if path, err = withAnswers(raw); err != nil {
+		if raw, err = withAnswers(raw); err != nil {
 			return nil, err
 		}
-		defer os.Remove(path)
 	}
-	d.Table, err = outcome.Open(path, o)
+	d.Table, err = outcome.Read(bytes.NewReader(raw), path, o)
 	return d, err
 }
 
-// withAnswers writes recorded calls as a table whose answers are the calls.
-func withAnswers(raw []byte) (path string, err error) {
+// withAnswers returns recorded calls as a table whose answers are the calls.
+func withAnswers(raw []byte) ([]byte, error) {
 	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	text, err := io.ReadAll(unzipped)
-	if err != nil {
-		return "", err
-	}
-	file, err := os.CreateTemp("", "calls-*.csv")
-	if err != nil {
-		return "", err
-	}
-	_, err = file.Write(bytes.Replace(text, []byte(",call,"), []byte(",answer,"), 1))
-	return file.Name(), errors.Join(err, file.Close())
+	return bytes.Replace(text, []byte(",call,"), []byte(",answer,"), 1), err
 }

@@ -111,7 +111,7 @@ type Delta struct {
 	LogProbs []sdk.TokenLogProb
 	// Raw is a part in the API's own form, whole: reasoning with its signature, say,
 	// which stands for the Reasoning in this piece and before it. Nil is none. A part
-	// with text, which has citations, comes after its Text.
+	// with text, which has citations, comes with its Text or after it.
 	Raw *RawPart
 	// Extra is what was said of the answer as a whole before its first piece, which has it; nil in
 	// others. It must not be modified.

@@ -323,11 +323,15 @@ func (w *Delta) pieces(parts []llms.ContentPart, calls []llms.ToolCall) (list []
 		_, isCall := p.(llms.ToolCall)
 		switch text := textOf(p); {
 		case text != "" && inTurn:
-			add(Delta{Text: text, Reasoning: w.Reasoning})
-			w.Text, w.Reasoning = strings.TrimPrefix(w.Text, text), ""
-			if isRaw { // citations
-				add(Delta{Raw: &raw})
+			if w.Reasoning != "" {
+				add(Delta{Reasoning: w.Reasoning})
 			}
+			d := Delta{Text: text}
+			if isRaw { // citations
+				d.Raw = &raw
+			}
+			add(d)
+			w.Text, w.Reasoning = strings.TrimPrefix(w.Text, text), ""
 		case text == "" && isRaw:
 			add(Delta{Reasoning: w.Reasoning, Raw: &raw})
 			w.Reasoning = ""

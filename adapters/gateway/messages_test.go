@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -28,6 +29,27 @@ func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":5}`) ||
 			!strings.Contains(w.body, `"output_tokens_details":{"thinking_tokens":1}`) || !strings.Contains(w.body, `"server_tool_use":{"web_fetch_requests":0,"web_search_requests":0}`) {
 			t.Errorf("stream %s: %s", stream, w.body)
+		}
+	}
+}
+
+// A cited text is a block of its own in streams, without the texts around it.
+func TestStreamedTextsKeepTheirBlocks(t *testing.T) {
+	const cited = `{"type":"text","text":"two","citations":[{"type":"char_location","cited_text":"c","document_index":0}]}`
+	whole := `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"one"},` + cited + `,{"type":"text","text":"three"}],"usage":{"input_tokens":3,"output_tokens":4}}`
+	block := func(index, start, text, citation string) string {
+		events := []string{`{"type":"content_block_start","index":` + index + `,"content_block":` + start + `}`, `{"type":"content_block_delta","index":` + index + `,"delta":{"type":"text_delta","text":"` + text + `"}}`}
+		if citation != "" {
+			events = append(events, `{"type":"content_block_delta","index":`+index+`,"delta":{"type":"citations_delta","citation":`+citation+`}}`)
+		}
+		return sse(append(events, `{"type":"content_block_stop","index":`+index+`}`)...)
+	}
+	streamed := sse(exampleAPIs["Messages"].events[0]) + block("0", `{"type":"text","text":""}`, "one", "") + block("1", `{"type":"text","text":"","citations":[]}`, "two", `{"type":"char_location","cited_text":"c","document_index":0}`) +
+		block("2", `{"type":"text","text":""}`, "three", "") + sse(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`)
+	for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+		_, w := askExampleBy(t, exampleAPIs["Messages"], strings.Replace(asked[messagesPath], "%v", "true", 1), upstream{whole: whole, streamed: streamed}, stream)
+		if got, want := gjson.Parse(contentOf(w.body)), gjson.Get(whole, "content"); !reflect.DeepEqual(got.Value(), want.Value()) {
+			t.Errorf("%s: the blocks are %s", mode, got.Raw)
 		}
 	}
 }

@@ -72,12 +72,16 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
 		return // these dialects have one
 	}
+	isOwn := d.Raw != nil && d.Raw.Dialect == s.dialect
 	switch {
-	case d.Raw != nil && d.Raw.Dialect == s.dialect && d.Raw.Text != "" && s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal):
-		s.open.raw = *d.Raw // its text has been written
-		s.open.raw.Raw = Seal(d.Raw.Model, d.Raw.Raw)
+	case isOwn && d.Raw.Text != "" && d.Text != "": // a whole text
 		s.close()
-	case d.Raw != nil && d.Raw.Dialect == s.dialect:
+		s.write(blockText, d.Text, d)
+		s.endText(d.Raw)
+		return
+	case isOwn && d.Raw.Text != "" && s.isTextOpen():
+		s.endText(d.Raw)
+	case isOwn:
 		s.own(*d.Raw)
 	case d.Reasoning != "" && s.holdThoughts:
 		s.held.WriteString(d.Reasoning)
@@ -96,6 +100,17 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Tool != nil {
 		s.call(d.Tool, d)
 	}
+}
+
+func (s *sequence) isTextOpen() bool {
+	return s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal)
+}
+
+// endText ends the text that has been written by the provider's own form of it.
+func (s *sequence) endText(p *middleware.RawPart) {
+	s.open.raw = *p
+	s.open.raw.Raw = Seal(p.Model, p.Raw)
+	s.close()
 }
 
 func (s *sequence) note(k blockKind) {
@@ -154,6 +169,9 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 func (s *sequence) own(p middleware.RawPart) {
 	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
+		if s.isTextOpen() { // they begin another block
+			s.close()
+		}
 		if s.members == nil {
 			s.members = map[string][]byte{}
 		}

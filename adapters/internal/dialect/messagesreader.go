@@ -273,7 +273,7 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	case "tool_use":
 		return s.beginCall(b)
 	case "text", "thinking":
-		if b.unknown != nil {
+		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // no members, too, begin a block
 			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
 			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
 				return err

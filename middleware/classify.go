@@ -35,7 +35,7 @@ func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
 	out := &step.CallError{Err: typed}
 	typed.Code, out.Retry = codeOf(err)
-	out.Refused = typed.Code == llms.ErrCodeInvalidRequest || typed.Code == llms.ErrCodeNotImplemented
+	out.Refused = typed.Code == llms.ErrCodeInvalidRequest || typed.Code == llms.ErrCodeNotImplemented || typed.Code == llms.ErrCodeTokenLimit
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		out.After = p.RetryAfter
 	}

@@ -53,7 +53,7 @@ func NewProviderError(provider string, status int, header http.Header, body []by
 		text := strings.ToLower(e.Type + " " + e.Name + " " + e.Message)
 		said := status
 		if status < 400 {
-			said = statusSaid(text)
+			said = e.statusSaid(text)
 		}
 		e.Code, e.Retry = statusCode(said, text)
 	}
@@ -85,6 +85,7 @@ func (e *ProviderError) read(body []byte) {
 	said := struct {
 		Type, Code, Param, Status json.RawMessage
 		Message                   json.RawMessage
+		Metadata                  struct{ Raw json.RawMessage } // what OpenRouter's own upstream said
 		Details                   []struct {
 			RetryDelay string `json:"retryDelay"`
 		}
@@ -98,6 +99,9 @@ func (e *ProviderError) read(body []byte) {
 		e.Name = s // Google's word; its code is the HTTP status again
 	}
 	e.Message = cmp.Or(e.Message, jsonText(outer.Detail))
+	if raw := jsonText(said.Metadata.Raw); raw != "" {
+		e.Message += ": " + firstLine(raw)
+	}
 	for _, d := range said.Details {
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && e.RetryAfter == 0 {
 			e.RetryAfter = wait
@@ -117,8 +121,12 @@ func jsonText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// statusSaid is the HTTP status that an error within an answer would have had.
-func statusSaid(text string) int {
+// statusSaid is the HTTP status that an error within an answer would have had, which some servers give
+// as its code; https://openrouter.ai/docs/api-reference/errors
+func (e *ProviderError) statusSaid(text string) int {
+	if code, err := strconv.Atoi(e.Name); err == nil && code >= 400 && code < 600 {
+		return code
+	}
 	for _, one := range []struct {
 		sign   string
 		status int

@@ -58,6 +58,10 @@ func TestProviderErrorsAreRead(t *testing.T) {
 			middleware.ProviderError{Status: 400, Code: llms.ErrCodeInvalidRequest, Message: "Bad.", Err: reset}, "p: status 400: Bad."},
 		"an error in a stream": {200, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`, nil,
 			middleware.ProviderError{Status: 200, Code: llms.ErrCodeProviderUnavailable, Type: "overloaded_error", Message: "Overloaded", Retry: true}, "p: status 200 overloaded_error: Overloaded"},
+		"a status in an answer": {200, `{"error":{"code":400,"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"message\":\"no such tool\"}}","provider_name":"X"}}}`, nil,
+			middleware.ProviderError{Status: 200, Code: llms.ErrCodeInvalidRequest, Name: "400", Message: `Provider returned error: {"error":{"message":"no such tool"}}`}, `p: status 200 400: Provider returned error: {"error":{"message":"no such tool"}}`},
+		"a context in a stream": {200, `{"error":{"code":"context_length_exceeded","message":"Too long."}}`, nil,
+			middleware.ProviderError{Status: 200, Code: llms.ErrCodeTokenLimit, Name: "context_length_exceeded", Message: "Too long."}, "p: status 200 context_length_exceeded: Too long."},
 		"200 and a reset": {200, "", reset,
 			middleware.ProviderError{Status: 200, Code: llms.ErrCodeProviderUnavailable, Retry: true, Err: reset}, "p: status 200: connection reset by peer"},
 	} {

@@ -476,6 +476,34 @@ func TestUnfinishedAnswersEscalate(t *testing.T) {
 	}
 }
 
+// A model that refuses the request leaves no rejected draft in its place, in whatever form it says so.
+func TestRefusedEscalationsAreErrors(t *testing.T) {
+	small, err := provider.New(provider.Options{Model: "m", BaseURL: "http://small/v1", Transport: canned{"application/json", `{"id":"c","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{\"at\":5}"}}]}}]}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]int{
+		`{"error":{"code":400,"message":"Provider returned error","metadata":{"raw":"bad schema"}}}`:         http.StatusBadGateway,
+		`{"error":{"code":"context_length_exceeded","message":"This model's maximum context length is 9."}}`: http.StatusBadGateway,
+		`{"error":{"code":503,"message":"Provider returned error"}}`:                                         http.StatusOK, // the draft is the best there is
+	} {
+		large, err := provider.New(provider.Options{Model: "m", BaseURL: "http://large/v1", Transport: canned{"application/json", said}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		able := sdk.Capabilities{Tools: true}
+		m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "small", Capabilities: able}, LLM: small}, {Model: sdk.Model{Name: "large", Price: sdk.Price{Input: 1}, Capabilities: able}, LLM: large}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		w := post(newGateway(t, gateway.Options{Model: m}), chatPath, `{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{"at":{"type":"string"}},"required":["at"]}}}]}`)
+		if w.Code != want {
+			t.Errorf("%s: status %d: %s", said, w.Code, w.Body)
+		}
+	}
+}
+
 // What an Ollama model thought before a call is tagged in a live stream, too, so that it
 // comes back to it.
 func TestStreamedThoughtsOfOllamaComeBack(t *testing.T) {

@@ -98,6 +98,16 @@ func TestResponsesFailByCodesOfTheAPI(t *testing.T) {
 	}
 }
 
+// An error of Mistral's in the middle of a stream keeps its words.
+func TestErrorsInStreamsAreRead(t *testing.T) {
+	for _, said := range []string{`{"object":"error","message":"no room left","type":"internal_error","param":null,"code":"3505"}`, `{"error":{"message":"no room left","code":502}}`} {
+		_, w := askExampleBy(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "true", 1), upstream{streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is quite high"}}]}`, said)}, middleware.Passthrough)
+		if !strings.Contains(w.body, "no room left") {
+			t.Errorf("%s: %s", said, w.body)
+		}
+	}
+}
+
 // A stream that has its mark, and neither a reason nor a bill, was broken behind a proxy.
 func TestMarkAloneEndsNoAnswer(t *testing.T) {
 	_, w := askExample(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "false", 1), upstream{whole: "{}", streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is"}}]}`, "[DONE]")})

@@ -165,6 +165,10 @@ func (s *chatReader) Event(data []byte) (err error) {
 			if v.Type != gjson.Null {
 				err = ServerError(data)
 			}
+		case "object": // Mistral's
+			if v.Str == "error" {
+				err = ServerError(data)
+			}
 		case "id":
 			h.ID = cmp.Or(v.Str, h.ID)
 		case "model":

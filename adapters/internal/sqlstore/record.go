@@ -171,6 +171,29 @@ func modelList(models []string) string {
 	return "\n" + strings.Join(models, "\n") + "\n"
 }
 
+// StepOf returns the line of a list that is about a trace: all but the number and the key under
+// which it is recorded.
+func StepOf(t *sdk.Trace) store.Step {
+	s := store.Step{
+		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant),
+		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
+		Error: text(t.Error), Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
+		Duration: time.Duration(count(t.Duration)), Overhead: time.Duration(count(t.Overhead)),
+		InputTokens: int(input(&t.Usage)), OutputTokens: int(output(&t.Usage)),
+	}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		model := name(c.Model)
+		if !slices.Contains(s.Asked, model) {
+			s.Asked = append(s.Asked, model)
+		}
+		if model == s.Chosen && c.Error == "" && c.Verdict != nil {
+			s.Outcome = c.Verdict.Outcome.String()
+		}
+	}
+	return s
+}
+
 // rowOf fails where a trace cannot be written, whatever the engine.
 func rowOf(e store.Entry) (*row, error) {
 	t, key, body := e.Trace, e.Key, e.JSON
@@ -183,13 +206,8 @@ func rowOf(e store.Entry) (*row, error) {
 			return nil, err
 		}
 	}
-	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: store.Step{
-		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant), Key: name(key),
-		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
-		Error: text(t.Error), Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
-		Duration: time.Duration(count(t.Duration)), Overhead: time.Duration(count(t.Overhead)),
-		InputTokens: int(input(&t.Usage)), OutputTokens: int(output(&t.Usage)),
-	}}
+	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t)}
+	r.Key = name(key)
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		model := name(c.Model)
@@ -197,7 +215,6 @@ func rowOf(e store.Entry) (*row, error) {
 		if at < 0 {
 			at = len(r.calls)
 			r.calls = append(r.calls, callSum{model: model})
-			r.Asked = append(r.Asked, model)
 		}
 		s := &r.calls[at]
 		s.calls++
@@ -212,9 +229,6 @@ func rowOf(e store.Entry) (*row, error) {
 				s.rejected++
 			default:
 				s.inconclusive++
-			}
-			if model == r.Chosen && c.Error == "" {
-				r.Outcome = c.Verdict.Outcome.String()
 			}
 		}
 		s.in += input(&c.Usage)

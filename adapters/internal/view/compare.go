@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -125,7 +126,7 @@ func (v *viewer) pairSteps(ctx context.Context, a, b string) ([]pair, error) {
 }
 
 func sideOf(t *sdk.Trace) side {
-	l := lineOf(t)
+	l := sqlstore.StepOf(t)
 	s := side{Asked: l.Asked, Chosen: l.Chosen, Outcome: l.Outcome, CostUSD: l.CostUSD, Quality: math.NaN()}
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {

@@ -285,27 +285,6 @@ func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	return l.Temporary.Runs(ctx, f)
 }
 
-// lineOf returns the line of a list that is about the trace.
-func lineOf(t *sdk.Trace) store.Step {
-	s := store.Step{
-		ID: t.ID, Start: t.Start, Policy: t.Policy, Mode: t.Mode, Strategy: t.Strategy, Tenant: t.Tenant,
-		Run: t.Run, Session: t.Session, Query: t.QueryID, Chosen: t.Chosen, Stop: t.Stop, Error: t.Error,
-		Prompt: begin(t.Prompt, 400), Calls: len(t.Calls), CostUSD: t.CostUSD, Duration: t.Duration, Overhead: t.Overhead,
-		InputTokens:  t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens,
-		OutputTokens: t.Usage.OutputTokens + t.Usage.ReasoningTokens,
-	}
-	for i := range t.Calls {
-		c := &t.Calls[i]
-		if !slices.Contains(s.Asked, c.Model) {
-			s.Asked = append(s.Asked, c.Model)
-		}
-		if c.Model == t.Chosen && c.Error == "" && c.Verdict != nil {
-			s.Outcome = c.Verdict.Outcome.String()
-		}
-	}
-	return s
-}
-
 // begin returns the first n bytes of a text, cut between characters.
 func begin(text string, n int) string {
 	if len(text) <= n {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -104,7 +105,7 @@ func (v *viewer) makeRun(ctx context.Context, name, tenant string) (*runPage, er
 	p.Until, p.Cut = line.whole, line.cut
 	x := line.place
 	for i, t := range traces {
-		l := lane{Step: lineOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
+		l := lane{Step: sqlstore.StepOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
 		l.W = max(x(t.Start.Add(t.Duration))-l.X, 2)
 		at := t.Start
 		for k := range t.Calls {
@@ -219,7 +220,7 @@ func stepText(s *store.Step) string {
 // neighbours finds the steps before and after one, among those that the filter
 // selects, by time.
 func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (before, after *store.Step, err error) {
-	own := lineOf(t)
+	own := sqlstore.StepOf(t)
 	f.Limit, f.Before, f.Until = 2, &own, t.Start.Add(1)
 	list, err := v.o.Traces.Steps(ctx, f)
 	if err != nil {

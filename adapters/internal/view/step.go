@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -118,7 +119,7 @@ func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
 	}
 	// Traces that other tools wrote were not cleaned when they were made.
 	step.Redact(func(_ context.Context, clean *sdk.Trace) { t = clean }, nil)(ctx, t)
-	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Line: lineOf(t), Prompt: textOf(t.Prompt)}
+	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Line: sqlstore.StepOf(t), Prompt: textOf(t.Prompt)}
 	p.Order = candidates([]*sdk.Trace{t})
 	p.Headline = headlineOf(t)
 	for i := range t.Calls {

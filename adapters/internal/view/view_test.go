@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/sqlite"
@@ -205,7 +206,7 @@ func TestLinesAddUp(t *testing.T) {
 	}
 	escalated := 0
 	for _, tr := range traces {
-		if len(lineOf(tr).Asked) > 1 {
+		if len(sqlstore.StepOf(tr).Asked) > 1 {
 			escalated++
 		}
 	}

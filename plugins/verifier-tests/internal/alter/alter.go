@@ -64,6 +64,19 @@ type Source struct {
 	Watched []Comparison `json:"watched,omitempty"`
 	// Titles are the other names that tests have here, by their own.
 	Titles map[string]string `json:"titles,omitempty"`
+	// Questions are what is compared in tests, to be asked where none of them is. Of Answerable
+	// tests nothing else is compared.
+	Questions  []Question `json:"questions,omitempty"`
+	Answerable []string   `json:"answerable,omitempty"`
+}
+
+// Question is a program with the calls by which a test comes to what it compares, and the
+// note of what is expected there.
+type Question struct {
+	File    string `json:"file"`
+	Test    string `json:"test"`
+	Program string `json:"program"`
+	Value   string `json:"value"`
 }
 
 // Comparison is a place where a test compares what the code returned with what it expects.
@@ -108,23 +121,32 @@ type Request struct {
 // Program alters the sources of a language.
 type Program struct {
 	// Name is that of the file that Text is put into, Arguments those of the language's
-	// interpreter before it.
-	Name, Text string
-	Arguments  []string
+	// interpreter before it, and Env its environment.
+	Name, Text     string
+	Arguments, Env []string
 }
 
 var (
 	//go:embed alter.py
 	python string
+	//go:embed questions.py
+	questions string
+	//go:embed ask.py
+	asks string
+	//go:embed note.py
+	pythonNotes string
 	//go:embed alter.cjs
 	node string
 )
 
 // Languages are the programs of languages that are not altered in this process.
 var Languages = map[string]Program{
-	"python": {Name: "alter.py", Text: python, Arguments: []string{"-I", "-S"}},
+	"python": {Name: "alter.py", Text: pythonNotes + python + questions + "\n\nmain(*sys.argv[1:])\n", Arguments: []string{"-I", "-S"}},
 	"node":   {Name: "alter.cjs", Text: node, Arguments: []string{"--expose-internals"}},
 }
+
+// Asker is the program that answers questions about code, see ask.py.
+var Asker = Program{Name: "ask.py", Text: pythonNotes + asks, Env: []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}}
 
 // Language returns the language in which a file is altered, or "".
 func Language(file string) string {

@@ -1,10 +1,12 @@
 # Alters what tests in Python expect, by the syntax tree. See package alter.
 import ast
+import builtins
 import io
 import json
 import random
 import re
 import sys
+import textwrap
 import tokenize
 
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
@@ -41,34 +43,6 @@ STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$
 # The kinds of alterations, the best first: a test is altered by one kind only, since one
 # that fails by a worse kind would hide that it does not fail by a better one.
 LITERAL, DATA, VALUE, TRUTH = range(4)
-
-# What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
-# class is another, ? where it is none of theirs. A value that has no text is like no other.
-PLAIN = '''
-def @plain(v, marks):
-    base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
-    if type(v) not in (base, bool): marks.add("~" if base else "?")
-    if base is None: return type(v).__name__ + @text(v)
-    if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
-    if base in (int, str, bytes, type(None)): return base.__repr__(v)
-    if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
-    parts = [@plain(x, marks) for x in base.__iter__(v)]
-    return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
-def @text(v):
-    """How a value is written whose class is the language's, or pytest's, and no builtin type."""
-    import datetime, decimal, fractions, sys
-    known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
-    approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
-    return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
-def @note(v, limit=1 << 16):
-    marks = set()
-    try: text = @plain(v, marks)
-    except (RecursionError, ValueError): return "!"
-    return max(marks, default="=", key="~?".find) + text[:limit].encode("unicode_escape").decode()
-'''
-note = {}
-exec(PLAIN.replace("@", ""), note)
-note = note["note"]
 
 RECORDS = '''
 import os as @os
@@ -144,6 +118,10 @@ def has_call(node):
     return any(isinstance(n, ast.Call) for n in ast.walk(node))
 
 
+def is_subtest(node):
+    return isinstance(node, ast.With) and all(isinstance(i.context_expr, ast.Call) and called(i.context_expr) == "subTest" for i in node.items)
+
+
 def makes(node):
     """Whether a call makes a value of its arguments."""
     return bool(MAKER.match(called(node))) and not has_call(node.func)
@@ -196,6 +174,7 @@ class Alteration:
         """Notes an alteration: what is to be put, or in its place a failure at the site."""
         edits = [e for e in edits if e[2].encode() != self.source[e[0]:e[1]]]
         self.outcomes[kind].add((bool(edits), site in self.caught))
+        self.is_open = self.is_open or site not in self.asked
         if self.way == "reach":
             edits, records = [(*self.span(site), self.prefix + "fail()")] if edits else (), ()
         elif self.way == "record" or self.way == "hold" and len(records) < 3:
@@ -212,12 +191,20 @@ class Alteration:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
         self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient})
+        self.ask(node, actual, self.text(actual), notes)
         holds = notes and (self.way == "hold" or self.way == "expectation" and node not in self.caught)
         self.holds = self.holds or bool(holds) and self.way == "expectation"
         saw = lambda site: "%s%s(%r, " % (self.prefix, "hold" if holds else "saw", site)
         start, end = self.span(node)
         records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
         return records[:1] if self.way == "hold" and not notes else records
+
+    def ask(self, site, place, text, values):
+        """Has what is compared there asked outside of the tests, too."""
+        if self.way == "expectation" and site not in self.lenient and 0 < len(values) <= MAX_ROWS:
+            programs = questions(self, place, text, site, len(values))
+            self.questions += [{"file": self.path, "test": self.name, "program": p, "value": values[i % len(values)]} for i, p in enumerate(programs)]
+            self.asked |= {site} if programs else set()
 
     def replaced(self, node, text):
         return (*self.span(node), text)
@@ -248,7 +235,7 @@ class Alteration:
                 elif isinstance(node, (ast.For, ast.comprehension)) and any(getattr(n, "id", "") == name for n in ast.walk(node.target)):
                     found += self.members(node.target, name, self.items(node.iter))
             for decorator in getattr(scope, "decorator_list", []):
-                if isinstance(decorator, ast.Call) and called(decorator) == "parametrize" and len(decorator.args) > 1:
+                if isinstance(decorator, ast.Call) and called(decorator) == "parametrize" and len(decorator.args) > 1 and name in parameter_names(decorator):
                     found += self.parameters(decorator, name)
             if scope is not self.tree and name in [a.arg for a in scope.args.args]:
                 found += self.fixture(name)
@@ -463,6 +450,7 @@ class Alteration:
     def truth(self, node):
         """Alters an expression that must be true."""
         if isinstance(node, ast.BoolOp):
+            self.lenient |= set(ast.walk(node)) if isinstance(node.op, ast.Or) else set()
             for inner in node.values:
                 self.truth(inner)
         elif self.compares(node):
@@ -489,7 +477,9 @@ class Alteration:
             return self.put(TRUTH, node, *put("(%s) is not bool(%s)" % (wanted, text)))
         alters = self.way != "record" and not self.is_heads(node)
         goes_on = node not in self.caught and node not in self.lenient
+        self.ask(node, node, "bool(%s)" % text, [note(wanted)])
         self.noted.append({"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient})
+        self.is_open = self.is_open or node not in self.asked
         self.holds = self.holds or goes_on and self.way == "expectation"
         drawn = put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted != alters, goes_on))
         if self.way in ("record", "hold") or not alters:
@@ -555,9 +545,11 @@ class Alteration:
         self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
         # outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
         self.outcomes, self.noted = [set(), set(), set(), set()], []
+        # asked are the sites that have questions; a test is_open that has others.
+        self.asked, self.is_open = set(), False
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
-        self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) for n in ast.walk(g)}
+        self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not is_subtest(g) for n in ast.walk(g)}
         if self.is_expected_to_fail(node):
             self.lenient = set(ast.walk(node))
         # caught are those at which a test goes on, or is not run to its end when it returns.
@@ -619,6 +611,8 @@ class Alteration:
             if kind == TRUTH:
                 self.truths.append(name)
                 self.compared += self.noted
+            if not self.is_open and not self.calls_after(node):
+                self.answerable.append(name)
             self.edits += self.kinds[kind]
             if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH):
                 self.silence(node)
@@ -627,6 +621,11 @@ class Alteration:
             if (True, False) not in self.outcomes[kind] and ((False, False) in self.outcomes[kind] or (True, True) not in self.outcomes[kind]):
                 self.unaltered.append(name)
         self.tests.append(name)
+
+    def calls_after(self, node):
+        """Whether a test makes calls that are in none of its questions, which may compare, too."""
+        last = max((n.end_lineno for n in self.asked), default=0)
+        return any(isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) and n.lineno > last and not is_assertion(n) for n in ast.walk(node))
 
     def end(self, node):
         """Has a test fail at its end, where it has met something else than is expected or in any case."""
@@ -653,6 +652,7 @@ class Alteration:
     def make(self):
         for self.collects in (True, False):
             self.edits, self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], [], []
+            self.questions, self.answerable = [], []
             self.functions(self.tree)
         if not self.whole:
             for tests in (self.tests, self.truths, self.unaltered, self.left):
@@ -699,9 +699,7 @@ def main(request_file, report):
             continue
         if count or alteration.left:
             borrows = sum(map(len, alteration.pool.values())) > 1 or bool(alteration.truths)
-            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "unaltered": alteration.unaltered, "data": alteration.left, "count": count, "compared": alteration.compared})
+            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "unaltered": alteration.unaltered, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
     with open(report, "w") as f:
         json.dump(altered, f)
 
-
-main(*sys.argv[1:])

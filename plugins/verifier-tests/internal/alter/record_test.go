@@ -51,3 +51,68 @@ func TestRecordedStructs(t *testing.T) {
 		t.Errorf("%q, want %q", values, want)
 	}
 }
+
+// A question has what a test does before it compares, and neither what is expected nor what
+// other tests hold. Where something else has a say, nothing is asked.
+func TestQuestions(t *testing.T) {
+	const source = `import unittest
+import pytest
+from stack import Stack, add
+
+ROWS = [("a", 1), ("b", 2)]
+shared = Stack()
+
+@pytest.fixture
+def two():
+    s = Stack()
+    s.push(2)
+    return s
+
+@pytest.mark.parametrize("text, want", ROWS)
+def test_rows(text, want):
+    assert add(text) == want
+
+def test_two(two):
+    two.push(3)
+    assert two.pop() == 33
+    got = two.pop()
+    assert got == 44
+
+def test_shared():
+    assert shared.pop() == 5
+
+def test_patched(monkeypatch):
+    monkeypatch.setattr("stack.add", len)
+    assert add("x") == 6
+
+class T(unittest.TestCase):
+    def setUp(self):
+        self.s = Stack(limit=7)
+
+    def test_size(self):
+        for n, want in [(8, 80), (9, 90)]:
+            with self.subTest(n):
+                self.assertEqual(add(n), want)
+        self.assertTrue(self.s.empty())
+`
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "test_a.py", Text: source}}})
+	var asked []string
+	for _, q := range altered[0].Questions {
+		asked = append(asked, q.Test+": "+strings.ReplaceAll(q.Program, "\n", "; ")+" "+q.Value)
+	}
+	const imports, two, class = "from stack import Stack, add; ", "s = Stack(); s.push(2); two = (s); two.push(3); ", "import types; self = cls = types.SimpleNamespace(); "
+	want := []string{
+		"test_rows: " + imports + `text = ("a"); _answer = (add(text)) =1`, "test_rows: " + imports + `text = ("b"); _answer = (add(text)) =2`,
+		"test_two: " + imports + two + "_answer = (two.pop()) =33", "test_two: " + imports + two + "two.pop(); got = two.pop(); _answer = (got) =44",
+		"T.test_size: " + imports + class + "n = (8); _answer = (add(n)) =80", "T.test_size: " + imports + class + "n = (9); _answer = (add(n)) =90",
+		"T.test_size: " + imports + class + "self.s = Stack(limit=7); _answer = (bool(self.s.empty())) =1",
+	}
+	slices.Sort(asked)
+	slices.Sort(want)
+	if got, want := strings.Join(asked, "\n"), strings.Join(want, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if want := []string{"test_rows", "test_two", "T.test_size"}; !slices.Equal(altered[0].Answerable, want) {
+		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
+	}
+}

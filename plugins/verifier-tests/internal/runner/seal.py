@@ -61,7 +61,8 @@ class Seal:
         """Seals the report and what was seen."""
         if not os.path.exists(self.report):
             return
-        more = json.dumps({"files": sorted(self.files), "places": self.places, "replaced": self.replaced()}).encode()
+        path = [os.path.relpath(p, self.root) for p in map(os.path.realpath, sys.path) if (p + os.sep).startswith(self.root)]
+        more = json.dumps({"files": sorted(self.files), "places": self.places, "replaced": self.replaced(), "path": path}).encode()
         with open(self.report, "rb") as f:
             self.mac.update(f.read() + b"\0" + more)
         with open(self.report + ".more", "wb") as f:

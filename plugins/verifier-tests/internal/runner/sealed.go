@@ -81,8 +81,8 @@ type loadedFiles struct {
 	Files []string
 	// Places are the files of the tests' code.
 	Places map[string]string
-	// Replaced are names in the standard library, see [Report.Replaced].
-	Replaced []string
+	// Replaced and Path are those of [Report].
+	Replaced, Path []string
 }
 
 func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
@@ -112,7 +112,7 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	default:
 		report = readSealed(data)
 	}
-	report.Files, report.Places, report.Replaced = saw.Files, saw.Places, saw.Replaced
+	report.Files, report.Places, report.Replaced, report.Path = saw.Files, saw.Places, saw.Replaced, saw.Path
 	if report.Broken != "" {
 		report.Broken += "\n" + lastOutput(result)
 		return report

@@ -88,27 +88,31 @@ func (e *expectations) ask(ctx context.Context, language string, request *alter.
 	if interpreter == "" {
 		return nil, nil
 	}
+	var altered []alter.Source
+	return altered, e.runProgram(ctx, interpreter, alter.Languages[language], request, nil, &altered)
+}
+
+// runProgram runs a program of ours where tests run, with further changes, and reads its answer to a request,
+// where it gives one.
+func (e *expectations) runProgram(ctx context.Context, interpreter string, program alter.Program, request any, changes []jail.Change, answer any) error {
 	data, err := json.Marshal(request)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	program, dir := alter.Languages[language], fmt.Sprintf(".stepfall-%x", rand.Uint64())
-	report := dir + "/altered"
+	dir := fmt.Sprintf(".stepfall-%x", rand.Uint64())
+	report := dir + "/answer"
 	spec := &jail.Spec{
 		Dir: e.a.tree.Dir, Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}),
-		Changes: []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}},
-		Env:     jail.ToolEnv(), Reports: []string{report}, Require: e.v.config.Require,
-		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.a.tree.installedFolders(), e.v.config.ReadOnly),
+		Changes: slices.Concat(changes, []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}}),
+		Env:     slices.Concat(jail.ToolEnv(), e.v.programs().env, program.Env, e.v.config.Env), Reports: []string{report}, Require: e.v.config.Require,
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.v.programs().paths, e.a.tree.installedFolders(), e.v.config.ReadOnly),
+		Limits:   jail.Limits{Wall: e.v.config.Timeout, Memory: e.v.config.MemoryBytes, Disk: e.v.config.DiskBytes, Processes: e.v.config.Processes, Output: e.v.config.OutputBytes},
 	}
 	result, err := e.a.tree.walls.Run(ctx, spec)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_ = json.Unmarshal(result.Reports[report], answer) // or it was stopped
 	}
-	var altered []alter.Source
-	if json.Unmarshal(result.Reports[report], &altered) != nil {
-		return nil, nil
-	}
-	return altered, nil
+	return err
 }
 
 var interpreters = map[string]*regexp.Regexp{"python": regexp.MustCompile(`^(python|pypy)[\d.]*$`), "node": regexp.MustCompile(`^node$`)}

@@ -55,6 +55,10 @@ type expectations struct {
 	// unknown are the comparisons which pass with what is not known to be expected: a value of
 	// a class that compares by its own method, or one that is expected under some condition.
 	unknown []alter.Comparison
+	// answered are the tests of which the code answers all right outside of them, and differing are
+	// those that it answers otherwise there: see askOutside.
+	answered  []runner.Test
+	differing []alter.Question
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool
 }
@@ -98,13 +102,31 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
+	e.copies = e.copiesOfTests()
+	if err := e.askOutside(ctx, tests); err != nil {
+		return nil, err
+	}
+	rest := without(tests, e.answered)
+	if len(rest) == 0 {
+		verdict.Evidence += fmt.Sprintf("\n%d of %d tests are answered right where no test runs", len(tests), len(tests))
+		doubt(verdict, unalteredDoubt*math.Pow(0.25, float64(len(tests))))
+		return verdict, nil
+	}
+	verdict, err = e.tryAltered(ctx, rest, verdict)
+	if err == nil && verdict.Outcome == sdk.Passed && len(e.differing) > 0 {
+		return e.j.verdict(sdk.Inconclusive, "the code returns something else where none of its tests runs: "+e.differing[0].Test), nil
+	}
+	return verdict, err
+}
+
+// tryAltered runs tests with altered expectations, see tryExpectations.
+func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
 	if len(e.alteredTests(tests)) == 0 {
 		e.seed++
-		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
+		if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err != nil {
 			return nil, err
 		}
 	}
-	e.copies = e.copiesOfTests()
 	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if different != nil || err != nil {
 		return different, err

@@ -238,7 +238,7 @@ func TestLinkedDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 		verdict := judge(t, open(t, verify.Config{Command: []string{".venv/bin/python", "-m", "unittest"}}), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b\n"))
-		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 || verdict.Way != "tests in process" || verdict.Altered != 1 || verdict.Noticed != 1 {
+		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 || verdict.Way != "tests in process" || !strings.Contains(verdict.Evidence, "1 of 1 tests are answered right") {
 			t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 		}
 	})

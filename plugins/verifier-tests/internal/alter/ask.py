@@ -1,0 +1,72 @@
+# Answers questions about code where none of its tests is: see questions.py. A group of questions has a process
+# of its own, which sees no other group.
+import json
+import os
+import select
+import sys
+
+PATIENCE = 10
+
+
+def answer(question):
+    space = {"__name__": "question", "__file__": os.path.abspath(question["file"]), "__package__": os.path.dirname(question["file"]).replace("/", ".")}
+    try:
+        exec(compile(question["program"], "<question>", "exec"), space)
+        return note(space["_answer"])
+    except BaseException as e:
+        return "raised " + ascii(e)[:1000]
+
+
+def read(fd, patience=None):
+    data = b""
+    while not data.endswith(b"\n"):
+        more = os.read(fd, 1 << 16 if patience else 1) if not patience or select.select([fd], [], [], patience)[0] else b""
+        if not more:
+            return ""
+        data += more
+    return data.decode()
+
+
+def serve(questions, answers, write=os.write, leave=os._exit):
+    """Starts a process for each group, which reads it itself."""
+    while True:
+        child = os.fork()
+        if child == 0:
+            try:
+                group = json.loads(read(questions) or leave(1))
+                write(answers, (json.dumps([answer(q) for q in group]) + "\n").encode())
+            finally:
+                leave(0)
+        if os.waitpid(child, 0)[1]:
+            leave(0)
+
+
+def main(request, report):
+    (questions, to), (back, answers), (start, go) = os.pipe(), os.pipe(), os.pipe()
+    server = os.fork()
+    if server == 0:
+        os.close(to), os.close(go)
+        path, imports = json.loads(read(start))
+        sys.path[:0] = [os.path.abspath(p) for p in path]
+        for line in imports:
+            try:
+                exec(line, {"__name__": "question"})
+            except BaseException:
+                pass
+        serve(questions, answers)
+    os.close(answers)
+    with open(request) as f:
+        asked = json.load(f)
+    os.unlink(request), os.unlink(__file__)
+    imports = {line for group in asked["groups"] for q in group for line in q["program"].split("\n") if line.startswith(("import ", "from ")) and line.count("(") == line.count(")")}
+    os.write(go, (json.dumps([asked["path"], sorted(imports)]) + "\n").encode())
+    found = []
+    for group in asked["groups"]:
+        os.write(to, (json.dumps(group) + "\n").encode())
+        found.append(json.loads(read(back, PATIENCE) or "[]"))
+    with open(report, "w") as f:
+        json.dump(found, f)
+    os.kill(server, 9)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,27 @@
+# What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
+# class is another, ? where it is none of theirs. A value that has no text is like no other.
+PLAIN = '''
+def @plain(v, marks):
+    base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
+    if type(v) not in (base, bool): marks.add("~" if base else "?")
+    if base is None: return type(v).__name__ + @text(v)
+    if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
+    if base in (int, str, bytes, type(None)): return base.__repr__(v)
+    if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
+    parts = [@plain(x, marks) for x in base.__iter__(v)]
+    return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @text(v):
+    """How a value is written whose class is the language's, or pytest's, and no builtin type."""
+    import datetime, decimal, fractions, sys
+    known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
+    approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
+    return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
+def @note(v, limit=1 << 16):
+    marks = set()
+    try: text = @plain(v, marks)
+    except (RecursionError, ValueError): return "!"
+    return max(marks, default="=", key="~?".find) + text[:limit].encode("unicode_escape").decode()
+'''
+note = {}
+exec(PLAIN.replace("@", ""), note)
+note = note["note"]

@@ -1,0 +1,247 @@
+# Asks code outside of its tests: a question is a program with the statements of a test that lead
+# to what it compares, and neither what is expected there nor what other tests hold.
+
+FRAMEWORK = re.compile(r"_?(pytest|unittest|mock|nose|hypothesis|doctest|conftest|testtools|ddt|parameterized|freezegun|time_machine)\b")
+# What is called that makes the same for all tests.
+CONSTANT = re.compile(r"(bytes|compile|date|datetime|Decimal|dict|Fraction|frozenset|len|list|Path|range|set|sorted|timedelta|tuple)$")
+MAX_ROWS = 50
+
+
+class Unknown(Exception):
+    """What a question needs is not known without a run of the tests."""
+
+
+def names(node):
+    """The names that code takes from around it; an attribute of the test's class is one."""
+    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in ("self", "cls"):
+        return {"self." + node.attr} if isinstance(node.ctx, ast.Load) else set()
+    found = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else set()
+    for inner in ast.iter_child_nodes(node):
+        found |= names(inner)
+    if isinstance(node, (ast.Lambda, ast.FunctionDef)):
+        found -= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        found -= stored(node)
+    return found
+
+
+def stored(node):
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def targets(statement):
+    return getattr(statement, "targets", None) or [getattr(statement, "target", ast.Constant(0))]
+
+
+def defined(statement):
+    """The names that a statement gives a value."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return {(a.asname or a.name).split(".")[0] for a in statement.names}
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+        return set()
+    own = {"self." + n.attr for t in targets(statement) for n in ast.walk(t) if isinstance(n, ast.Attribute) and getattr(n.value, "id", "") in ("self", "cls")}
+    return {n.id for t in targets(statement) for n in ast.walk(t) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} | own
+
+
+def is_assertion(node):
+    """Whether a statement or call only looks at what the code does."""
+    if isinstance(node, ast.If):
+        return not node.orelse and all(isinstance(s, ast.Raise) or called(getattr(s, "value", ast.Call(ast.Name(""), [], []))) in ("exit", "fail", "_exit") for s in node.body)
+    node = getattr(node, "value", node) if isinstance(node, ast.Expr) else node
+    return isinstance(node, ast.Assert) or isinstance(node, ast.Call) and called(node) in EQUAL | set(TRUTHS) | RAISES | {"assertTrue"}
+
+
+def around(owner, target):
+    """The blocks around a node, the outermost first: their statements, the place among them, and what they belong to."""
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        block = getattr(owner, name, [])
+        for at, statement in enumerate(block if isinstance(block, list) else []):
+            if target in ast.walk(statement):
+                return [(block, at, owner if name == "body" else None)] + (around(statement, target) if target is not statement else [])
+    return []
+
+
+def questions(alteration, place, text, expected, count):
+    """The questions for what is compared at a place, one for each of so many expected values or, where one is expected in many rows, for each row."""
+    try:
+        return [Question(alteration, place, text, expected, row, count).program() for row in range(count)]
+    except Unknown as e:
+        rows = e.args[0] if e.args and count == 1 else 0
+    try:
+        return [Question(alteration, place, text, expected, row, rows).program() for row in range(min(rows, MAX_ROWS))]
+    except Unknown:
+        return []
+
+
+class Question:
+    """The program that gives what is compared in one row of several."""
+
+    def __init__(self, alteration, place, text, expected, row, rows):
+        self.of, self.expected, self.row, self.rows = alteration, getattr(expected, "id", ""), row, rows
+        self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
+        if any(isinstance(n, (ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
+            raise Unknown
+        blocks = around(alteration.tree, place)
+        self.look(blocks[-1][0][blocks[-1][1]], place)
+        for block, at, owner in reversed(blocks):
+            for statement in reversed(block[:at] if alteration.whole or not isinstance(owner, (ast.Module, ast.ClassDef)) else []):
+                self.step(statement)
+            self.enter(owner)
+        for statement in reversed([] if alteration.whole else alteration.tree.body):
+            self.outer(statement)
+        if self.need - set(dir(builtins)) - {"__file__"}:
+            raise Unknown
+
+    def program(self):
+        return "\n".join(reversed(self.lines))
+
+    def keep(self, statement):
+        start, end = self.of.span(statement)
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            start = self.of.starts[min([statement.lineno] + [d.lineno for d in statement.decorator_list]) - 1]
+        self.lines.append(textwrap.dedent(self.of.source[start:end].decode()))
+        self.need |= names(statement)
+
+    def give(self, name, value):
+        self.need.discard(name)
+        self.need |= names(value)
+        self.lines.append(name + " = (" + self.of.text(value) + ")")
+
+    def step(self, statement):
+        """Takes over a statement before the comparison, where it may have a say in it."""
+        if is_assertion(statement):
+            self.look(statement.test if isinstance(statement, (ast.If, ast.Assert)) else statement)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            self.assign(statement)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
+            self.define(statement)
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            if HELPER.match(called(statement.value)):
+                raise Unknown
+            if not re.match("print|subTest|debug|info|log$", called(statement.value)):
+                self.keep(statement)
+        elif isinstance(statement, (ast.For, ast.With)):
+            within = [s for s in ast.walk(statement) if isinstance(s, ast.stmt) and s is not statement]
+            if (stored(statement) | self.touched(statement)) & self.need or not all(is_assertion(s) or isinstance(s, ast.With) for s in within):
+                raise Unknown
+        elif not isinstance(statement, (ast.Pass, ast.Expr)):
+            raise Unknown
+
+    def assign(self, statement):
+        given = defined(statement)
+        calls = any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(statement))
+        changes = any(isinstance(n, (ast.Attribute, ast.Subscript)) and getattr(n.value, "id", "") not in ("self", "cls") for t in targets(statement) for n in ast.walk(t))
+        if given & self.need or calls or changes:
+            if not isinstance(statement, ast.AugAssign):
+                self.need -= given
+            self.keep(statement)
+
+    def define(self, statement):
+        given = defined(statement)
+        if given & self.need:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name):
+                raise Unknown
+            self.need -= given
+            self.keep(statement)
+
+    def look(self, node, place=None):
+        """Makes the calls of another comparison, or of this one before the place, where they may change what the test has made."""
+        for call in ast.iter_child_nodes(node):
+            is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
+            if is_before and isinstance(call, ast.Call) and not is_assertion(call) and names(call) & self.local():
+                self.keep(call)
+            else:
+                self.look(call, place)
+
+    def local(self):
+        """The names that are the test's own."""
+        parameters = {a.arg for a in getattr(getattr(self.of.function, "args", None), "args", [])}
+        return parameters.union(*(defined(s) for s in ast.walk(self.of.function) if s is not self.of.function and isinstance(s, ast.stmt)))
+
+    def touched(self, block):
+        """What a block may change each time that it runs."""
+        return {n for c in ast.walk(block) if isinstance(c, ast.Call) for n in names(c) & self.local()} - stored(block)
+
+    def enter(self, owner):
+        """Gives what a block has from what it lies in."""
+        if isinstance(owner, ast.For):
+            if self.touched(owner) & self.need:
+                raise Unknown
+            self.bind(owner.target, self.of.items(owner.iter))
+        elif isinstance(owner, ast.FunctionDef):
+            self.call(owner)
+        elif isinstance(owner, ast.ClassDef):
+            self.make(owner)
+        elif not isinstance(owner, ast.Module) and not is_subtest(owner):
+            raise Unknown
+
+    def bind(self, target, values):
+        """Gives the names of a target what they are in this row, which must be that of what is expected."""
+        given = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+        for name in sorted(given & self.need):
+            rows = self.of.members(target, name, values)
+            if len(rows) != self.rows or not hasattr(rows[self.row], "lineno") or self.rows > 1 and self.expected and self.expected not in given:
+                raise Unknown(len(rows))
+            self.give(name, rows[self.row])
+
+    def call(self, function):
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and called(decorator) == "parametrize" and len(decorator.args) > 1:
+                given = [ast.Name(n, ast.Store()) for n in parameter_names(decorator)]
+                rows = [ast.Tuple(v.args) if isinstance(v, ast.Call) and called(v) == "param" else v for v in self.of.items(decorator.args[1])]
+                self.bind(ast.Tuple(given) if len(given) > 1 else given[0], rows)
+            elif "mark." not in self.of.text(decorator):
+                raise Unknown
+        for argument in function.args.args:
+            if argument.arg in self.need:
+                self.fixture(argument.arg)
+
+    def fixture(self, name):
+        fixtures = [n for n in self.of.tree.body if isinstance(n, ast.FunctionDef) and n.name == name and any("fixture" in self.of.text(d) for d in n.decorator_list)]
+        values = self.of.fixture(name)
+        last = getattr(fixtures[0].body[-1], "value", None) if len(fixtures) == 1 else None
+        if len(values) != 1 or values[0] not in (last, getattr(last, "value", None)):
+            raise Unknown
+        self.give(name, values[0])
+        for statement in reversed(fixtures[0].body[:-1]):
+            self.step(statement)
+        for argument in fixtures[0].args.args:
+            if argument.arg in self.need:
+                self.fixture(argument.arg)
+
+    def make(self, owner):
+        """Makes what a class of tests has before each of them."""
+        if any(self.of.text(b).split(".")[-1] not in ("TestCase", "object") for b in owner.bases) or any("mark." not in self.of.text(d) for d in owner.decorator_list):
+            raise Unknown
+        for method in [f for f in owner.body if isinstance(f, ast.FunctionDef)]:
+            if method.name in ("setUpClass", "setup_class"):
+                raise Unknown
+            for statement in reversed(method.body if method.name in ("setUp", "setup_method") else []):
+                self.step(statement)
+        for statement in reversed(owner.body):
+            name = "self." + getattr(targets(statement)[0], "id", "")
+            if isinstance(statement, ast.Assign) and name in self.need:
+                self.share(statement)
+                self.give(name, statement.value)
+        if any(n.startswith("self") for n in self.need):
+            raise Unknown
+        self.lines.append("import types; self = cls = types.SimpleNamespace()")
+
+    def outer(self, statement):
+        """Takes over what a module has before its tests."""
+        if isinstance(statement, ast.FunctionDef) and (statement.name.startswith(("setUpModule", "setup_")) or any("autouse" in self.of.text(d) for d in statement.decorator_list)):
+            raise Unknown
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            self.keep(statement)
+        elif isinstance(statement, ast.Assign) and defined(statement) & self.need:
+            self.share(statement)
+            self.assign(statement)
+        else:
+            self.define(statement)
+
+    def share(self, statement):
+        """Refuses what several tests may change one after the other."""
+        if any(isinstance(n, ast.Call) and not CONSTANT.match(called(n)) for n in ast.walk(statement)):
+            raise Unknown

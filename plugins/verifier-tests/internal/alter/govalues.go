@@ -60,11 +60,15 @@ func (g *goTest) changes(values []ast.Expr) bool {
 	})
 }
 
-// isHeads is a coin for a place; the next seed has it the other way round.
 func (g *goTest) isHeads(value ast.Expr) bool {
-	place := uint64(crc32.ChecksumIEEE([]byte(g.path)))<<32 + uint64(g.offset(value.Pos()))    //nolint:gosec // no offset is negative
-	const room = 8                                                                             // bits in which further draws differ
-	return rand.New(rand.NewPCG(g.request.Seed>>room, place)).IntN(2) == int(g.request.Seed%2) //nolint:gosec // a bit
+	return g.request.isHeads(g.path, g.offset(value.Pos()))
+}
+
+// isHeads is a coin for a place; the next seed has it the other way round.
+func (r *Request) isHeads(file string, place int) bool {
+	at := uint64(crc32.ChecksumIEEE([]byte(file)))<<32 + uint64(place)      //nolint:gosec // no offset is negative
+	const room = 8                                                          // bits in which further draws differ
+	return rand.New(rand.NewPCG(r.Seed>>room, at)).IntN(2) == int(r.Seed%2) //nolint:gosec // a bit
 }
 
 // sortOf says which expected values can stand for each other: literals of a kind and a

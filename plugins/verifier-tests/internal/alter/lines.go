@@ -17,6 +17,7 @@ type lineLanguage struct {
 	// truth inverts what must be true or false.
 	truth func(line string) string
 	fail  string
+	notes *lineNotes
 }
 
 // lines are the languages by the endings of their files.
@@ -26,22 +27,27 @@ var lines = map[string]*lineLanguage{
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?assert\w*!\s*\(`),
 		truth:     func(line string) string { return rustTruth.ReplaceAllString(line, "${1}!(${2})${3}") },
 		fail:      "::std::panic::panic_any(0);",
+		notes:     rustNotes,
 	},
 	".java": {
 		test: regexp.MustCompile(`@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b`), function: regexp.MustCompile(`\b(?:void|[A-Z]\w*)\s+(\w+)\s*\([^;]*$`),
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?:\w+\.)*(?:assert\w*|expect)\s*\(`),
 		truth:     javaTruths.Replace,
 		fail:      "if (1 > 0) throw new java.lang.AssertionError();",
+		notes:     javaNotes,
 	},
-	".c": cPrograms, ".cc": cPrograms, ".cpp": cPrograms,
+	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
 
 // cPrograms are one test each.
-var cPrograms = &lineLanguage{
-	test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
-	assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?i:assert|check|expect|require)\w*\s*\(`),
-	truth:     func(line string) string { return line },
-	fail:      "__builtin_trap();",
+func cPrograms(notes *lineNotes) *lineLanguage {
+	return &lineLanguage{
+		test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
+		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?i:assert|check|expect|require)\w*\s*\(`),
+		truth:     func(line string) string { return line },
+		fail:      "__builtin_trap();",
+		notes:     notes,
+	}
 }
 
 var (
@@ -53,55 +59,150 @@ var (
 	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?\b`)
 )
 
+// lineAlteration alters the assertions of a file. Only what follows the first test is looked at.
+type lineAlteration struct {
+	language *lineLanguage
+	request  *Request
+	random   *rand.Rand
+	source   *Source
+	prefix   string
+	// name is the test at hand, within an assertion that goes on from the line before. One that
+	// is to panic is left as it is.
+	name                                    string
+	inTests, begins, within, panics, leaves bool
+	// noted are the tests with comparisons that note, of which others are left as they are;
+	// collects says that these are looked for, and pool has what they expect. changed expect
+	// something else in this draw, values have more to compare than truths.
+	noted, changed, values map[string]bool
+	pool                   []string
+	collects               bool
+	counts                 map[string]int
+}
+
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
-// Only what follows the first test is looked at.
 func lineSource(file Source, request *Request, random *rand.Rand) Source {
-	language, altered, way := lines[path.Ext(file.Path)], Source{Path: file.Path}, request.Way
-	var out strings.Builder
-	name, inTests, begins, within := "", false, false, false
-	count := 0
-	for line := range strings.Lines(file.Text) {
-		inTests = inTests || language.test.MatchString(line)
-		begins = begins || language.test.MatchString(line)
-		if function := language.function.FindStringSubmatch(line); inTests && function != nil {
-			name, count, within = function[1], 0, false
-			if way == End && begins && strings.Contains(line, "{") {
-				brace := strings.Index(line, "{") + 1
-				line = line[:brace] + language.fail + line[brace:]
-				altered.count(name, &count)
-			}
-			begins = false
-		}
-		starts := inTests && language.assertion.MatchString(line)
-		if within = way != End && (starts || within); within {
-			changed := line
-			if way == Reach && starts {
-				at := language.assertion.FindStringIndex(line)[1]
-				at = strings.LastIndexAny(line[:at], " \t{") + 1
-				changed = line[:at] + language.fail + line[at:]
-			} else if way == Expectation {
-				changed = otherLine(line, random)
-				if changed == line {
-					changed = strings.TrimSuffix(language.truth(strings.TrimSuffix(line, "\n")), "\n") + line[len(strings.TrimSuffix(line, "\n")):]
-				}
-			}
-			if changed != line {
-				altered.count(name, &count)
-			}
-			within, line = !strings.Contains(line, ";"), changed
-		}
-		out.WriteString(line)
+	altered := Source{Path: file.Path}
+	a := &lineAlteration{language: lines[path.Ext(file.Path)], request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", noted: map[string]bool{}, changed: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
+	if a.language.notes != nil && request.Record != "" {
+		a.collects = true
+		a.pass(file.Text)
 	}
-	altered.Text = out.String()
+	a.collects = false
+	altered.Text = a.pass(file.Text)
+	for test := range a.noted {
+		if slices.Contains(altered.Tests, test) && !a.values[test] {
+			altered.Truths = append(altered.Truths, test)
+		}
+		if slices.Contains(altered.Tests, test) && !a.changed[test] && request.Way == Expectation {
+			altered.Unaltered = append(altered.Unaltered, test)
+		}
+	}
 	return altered
 }
 
+// pass goes through the lines once.
+func (a *lineAlteration) pass(text string) string {
+	var out strings.Builder
+	a.name, a.inTests, a.begins, a.within, a.leaves = "", false, false, false, false
+	helpers := a.helpersAt(text)
+	for at := 0; at < len(text); {
+		line := text[at:]
+		if end := strings.IndexByte(line, '\n'); end >= 0 {
+			line = line[:end+1]
+		}
+		out.WriteString(a.line(line, at))
+		if at += len(line); at == helpers {
+			out.WriteString(a.helpers())
+		}
+	}
+	return out.String()
+}
+
+// helpersAt is where what comparisons call is put, or -1.
+func (a *lineAlteration) helpersAt(text string) int {
+	at, found := 0, -1
+	if a.collects || len(a.noted) == 0 || a.language.notes.after == nil {
+		return found
+	}
+	for line := range strings.Lines(text) {
+		if at += len(line); a.language.notes.after.MatchString(line) && (found < 0 || a.language.notes == cNotes) {
+			found = at
+		}
+	}
+	return found
+}
+
+func (a *lineAlteration) helpers() string {
+	return strings.NewReplacer("@record", strconv.Quote(a.request.Record), "@", a.prefix).Replace(a.language.notes.helpers)
+}
+
+func (a *lineAlteration) line(line string, at int) string {
+	a.inTests = a.inTests || a.language.test.MatchString(line)
+	a.begins = a.begins || a.language.test.MatchString(line)
+	a.panics = a.panics || strings.Contains(line, "#[should_panic")
+	if function := a.language.function.FindStringSubmatch(line); a.inTests && function != nil {
+		line = a.functionLine(line, function[1])
+	}
+	starts := a.inTests && !a.leaves && a.language.assertion.MatchString(line)
+	if a.within = a.request.Way != End && (starts || a.within); !a.within {
+		return line
+	}
+	a.within = !strings.Contains(line, ";")
+	if a.language.notes != nil && a.request.Record != "" {
+		if c, ok := a.language.notes.find(line); ok && a.collects {
+			a.noted[a.name], a.pool = true, append(a.pool, c.note)
+		} else if ok && a.request.Way != Reach {
+			a.source.count(a.name, a.counts)
+			return a.noteLine(line, &c, at)
+		} else if !ok && a.noted[a.name] && a.request.Way != Reach {
+			return line
+		}
+	}
+	changed := a.otherLine(line, starts)
+	if changed != line && !a.collects {
+		a.source.count(a.name, a.counts)
+	}
+	return changed
+}
+
+// functionLine is the first line of a function, which fails at once where tests are to.
+func (a *lineAlteration) functionLine(line, name string) string {
+	begins, brace := a.begins, strings.Index(line, "{")+1
+	a.name, a.leaves, a.within, a.begins, a.panics = name, a.panics, false, false, false
+	switch {
+	case !begins || brace == 0 || a.collects:
+	case a.request.Way == End:
+		a.source.count(name, a.counts)
+		return line[:brace] + a.language.fail + line[brace:]
+	case a.noted[name] && a.language.notes.after == nil && a.request.Way != Reach:
+		return line[:brace] + " " + a.helpers() + line[brace:]
+	}
+	return line
+}
+
+// otherLine is a line of an assertion that notes nothing.
+func (a *lineAlteration) otherLine(line string, starts bool) string {
+	switch {
+	case a.request.Way == Reach && starts:
+		at := a.language.assertion.FindStringIndex(line)[1]
+		at = strings.LastIndexAny(line[:at], " \t{") + 1
+		return line[:at] + a.language.fail + line[at:]
+	case a.request.Way == Expectation:
+		if changed := otherLine(line, a.random); changed != line {
+			return changed
+		}
+		plain := strings.TrimSuffix(line, "\n")
+		return a.language.truth(plain) + line[len(plain):]
+	}
+	return line
+}
+
 // count counts an alteration of a test.
-func (s *Source) count(name string, count *int) {
-	if *count == 0 {
+func (s *Source) count(name string, counts map[string]int) {
+	if counts[name] == 0 {
 		s.Tests = append(s.Tests, name)
 	}
-	*count++
+	counts[name]++
 	s.Count++
 }
 

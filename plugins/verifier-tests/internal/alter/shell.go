@@ -1,12 +1,35 @@
 package alter
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
+
+// shellAlteration alters a script.
+type shellAlteration struct {
+	request *Request
+	random  *rand.Rand
+	source  *Source
+	text    string
+	prefix  string
+	// results are the variables with the output of commands, expected the words that they are
+	// compared with.
+	results  map[string]bool
+	expected []string
+	// roles are the operators by which comparisons must come out as equal, where that is not =.
+	roles map[syntax.Node]string
+	edits []edit
+	// hasNotes says that something is noted, beside which nothing else is altered.
+	isAltered, hasNotes bool
+}
+
+const failScript = "exit 1;"
 
 // shellSource alters what a script compares with: by test, [ and [[, and by grep.
 func shellSource(file Source, request *Request, random *rand.Rand) Source {
@@ -15,48 +38,180 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	if err != nil || len(script.Stmts) == 0 {
 		return altered
 	}
-	const fail = "exit 1;"
-	results := map[string]bool{} // of commands
+	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: word(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}}
 	syntax.Walk(script, func(node syntax.Node) bool {
-		if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, results) {
-			results[a.Name.Value] = true
+		if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, s.results) {
+			s.results[a.Name.Value] = true
+		}
+		s.setRoles(node)
+		return true
+	})
+	begin := int(script.Stmts[0].Pos().Offset())
+	if request.Way == End {
+		s.edits = []edit{{begin, begin, failScript}}
+	} else {
+		s.walk(script)
+		words := s.expected
+		s.hasNotes = len(altered.Compared) > 0
+		s.expected, s.edits, altered.Compared = slices.Compact(slices.Sorted(slices.Values(words))), nil, nil
+		s.isAltered, altered.Borrows = false, len(s.expected) > 1
+		s.walk(script)
+	}
+	if len(s.edits) > 0 {
+		if len(altered.Compared) > 0 {
+			s.edits = append([]edit{{begin, begin, strings.NewReplacer("@record", request.Record, "@", s.prefix).Replace(shellHelper)}}, s.edits...)
+		}
+		if altered.Tests = []string{""}; !s.isAltered && request.Way == Expectation {
+			altered.Unaltered = altered.Tests
+		}
+		altered.Count, altered.Text = len(s.edits), apply(file.Text, s.edits)
+	}
+	return altered
+}
+
+// shellHelper is the function by which comparisons note what they are given, in the file of that
+// name above where they run.
+const shellHelper = `@saw() { @file=@record; while [ ! -e "$@file" ] && [ ${#@file} -lt 99 ]; do @file=../$@file; done; ` +
+	`printf '%s\t=%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ')" 2>/dev/null >>"$@file" || :; printf %s "${3-$2}"; }; `
+
+func (s *shellAlteration) walk(script *syntax.File) {
+	syntax.Walk(script, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.CallExpr:
+			s.alter(n, comparedWords(n.Args))
+		case *syntax.BinaryTest:
+			left, isWord := n.X.(*syntax.Word)
+			if right, ok := n.Y.(*syntax.Word); ok && isWord {
+				s.alter(n, []*syntax.Word{left, right})
+			}
 		}
 		return true
 	})
-	var edits []edit
-	insert := func(at syntax.Pos) { edits = append(edits, edit{int(at.Offset()), int(at.Offset()), fail}) }
-	alter := func(site syntax.Node, words ...*syntax.Word) {
-		if !slices.ContainsFunc(words, func(w *syntax.Word) bool { return len(words) == 1 || holdsResult(w, results) }) {
-			return // it asks for an argument, or for the system
+}
+
+// notRole is that of a comparison of which it is not known that it must come out as equal.
+const notRole = "not"
+
+// setRoles says by which operator what is asked within a node must come out as equal, where it
+// is no statement of its own: by !=, where the test ends when it is not.
+func (s *shellAlteration) setRoles(node syntax.Node) {
+	role := func(statement *syntax.Stmt, operator string, isEnd bool) {
+		if !isEnd || statement.Negated {
+			operator = notRole
 		}
-		for _, word := range words {
-			if text := otherOperand(file.Text[word.Pos().Offset():word.End().Offset()], len(words) == 1, random); text != "" && request.Way == Reach {
-				insert(site.Pos())
-			} else if text != "" {
-				edits = append(edits, edit{int(word.Pos().Offset()), int(word.End().Offset()), text})
+		s.roles[statement.Cmd] = operator
+	}
+	switch n := node.(type) {
+	case *syntax.Stmt:
+		if n.Negated {
+			s.roles[n.Cmd] = notRole
+		}
+	case *syntax.BinaryCmd:
+		operator := map[bool]string{true: "=", false: "!="}[n.Op == syntax.OrStmt]
+		role(n.X, operator, endsTest(n.Y))
+		role(n.Y, notRole, false)
+	case *syntax.IfClause:
+		for _, condition := range n.Cond {
+			role(condition, "!=", len(n.Then) > 0 && slices.ContainsFunc(n.Then, endsTest))
+		}
+	case *syntax.WhileClause:
+		for _, condition := range n.Cond {
+			role(condition, notRole, false)
+		}
+	case *syntax.TestClause:
+		s.roles[n.X] = cmp.Or(s.roles[n], "=")
+	case *syntax.BinaryTest:
+		s.roles[n.X], s.roles[n.Y] = notRole, notRole
+	}
+}
+
+// endsTest reports whether a test fails in a statement.
+func endsTest(statement *syntax.Stmt) (found bool) {
+	syntax.Walk(statement, func(node syntax.Node) bool {
+		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			found = found || slices.Contains([]string{"exit", "return", "fail", "die", "false"}, call.Args[0].Lit())
+		}
+		return !found
+	})
+	return found
+}
+
+// mustBeEqual reports whether a comparison must come out as equal.
+func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
+	operator := ""
+	switch n := site.(type) {
+	case *syntax.CallExpr:
+		for _, word := range n.Args {
+			if slices.Contains(comparing, word.Lit()) {
+				operator = word.Lit()
 			}
 		}
+	case *syntax.BinaryTest:
+		operator = n.Op.String()
 	}
-	if request.Way == End {
-		insert(script.Stmts[0].Pos())
-	} else {
-		syntax.Walk(script, func(node syntax.Node) bool {
-			switch n := node.(type) {
-			case *syntax.CallExpr:
-				alter(n, comparedWords(n.Args)...)
-			case *syntax.BinaryTest:
-				left, isWord := n.X.(*syntax.Word)
-				if right, ok := n.Y.(*syntax.Word); ok && isWord {
-					alter(n, left, right)
-				}
-			}
-			return true
-		})
+	isDifference := operator == "!=" || operator == "-ne"
+	return cmp.Or(s.roles[site], "=") == map[bool]string{true: "!=", false: "="}[isDifference]
+}
+
+// comparing are the operators by which test compares.
+var comparing = []string{"=", "==", "!=", "-eq", "-ne"}
+
+func (s *shellAlteration) word(w *syntax.Word) string {
+	return s.text[w.Pos().Offset():w.End().Offset()]
+}
+
+func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
+	if !slices.ContainsFunc(words, func(w *syntax.Word) bool { return len(words) == 1 || holdsResult(w, s.results) }) {
+		return // it asks for an argument, or for the system
 	}
-	if len(edits) > 0 {
-		altered.Tests, altered.Count, altered.Text = []string{""}, len(edits), apply(file.Text, edits)
+	for i, word := range words {
+		from, to := int(word.Pos().Offset()), int(word.End().Offset())
+		text := otherOperand(s.word(word), len(words) == 1, s.random)
+		isNoted := text != "" && len(words) == 2 && s.request.Record != "" && s.mustBeEqual(site) && holdsResult(words[1-i], s.results)
+		switch {
+		case text == "":
+		case s.request.Way == Reach:
+			at := int(site.Pos().Offset())
+			s.edits = append(s.edits, edit{at, at, failScript})
+		case isNoted:
+			s.note(word, words[1-i])
+		case s.request.Way == Expectation && !s.hasNotes:
+			s.edits, s.isAltered = append(s.edits, edit{from, to, text}), true
+		}
 	}
-	return altered
+}
+
+// note has it noted what a literal word is compared with, which becomes another, or stays by a
+// coin where it could be another's.
+func (s *shellAlteration) note(expected, actual *syntax.Word) {
+	text := s.word(expected)
+	plain, place := strings.Trim(text, `"'`), int(expected.Pos().Offset())
+	s.expected = append(s.expected, plain)
+	n, err := strconv.ParseInt(plain, 10, 64)
+	others := slices.DeleteFunc(slices.Clone(s.expected), func(other string) bool {
+		_, otherErr := strconv.Atoi(other)
+		return other == plain || (otherErr == nil) != (err == nil)
+	})
+	c := Comparison{Name: fmt.Sprintf("%s:%d", s.source.Path, place), Values: []string{"=" + plain}}
+	s.source.Compared = append(s.source.Compared, c)
+	other := plain
+	if s.request.Way != Record && (len(others) == 0 || !s.request.isHeads(s.source.Path, place)) {
+		switch {
+		case len(others) > 0 && s.random.IntN(2) == 0:
+			other = others[s.random.IntN(len(others))]
+		case err == nil:
+			other = strconv.FormatInt(farInt(n, s.random), 10)
+		default:
+			other = farText(plain, s.random)
+		}
+		s.isAltered = true
+	}
+	saw := fmt.Sprintf(`%ssaw "%s" %s`, s.prefix, c.Name, s.word(actual))
+	if s.request.Way == Hold {
+		saw += ` "` + other + `"`
+	}
+	s.edits = append(s.edits, edit{place, int(expected.End().Offset()), `"` + other + `"`},
+		edit{int(actual.Pos().Offset()), int(actual.End().Offset()), `"$(` + saw + `)"`})
 }
 
 // holdsResult reports whether a word has the output of a command in it.
@@ -87,7 +242,7 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 		}
 	case "test", "[":
 		for i, word := range words {
-			if slices.Contains([]string{"=", "==", "!=", "-eq", "-ne"}, word.Lit()) && i > 1 && i+1 < len(words) {
+			if slices.Contains(comparing, word.Lit()) && i > 1 && i+1 < len(words) {
 				return []*syntax.Word{words[i-1], words[i+1]}
 			}
 		}

@@ -242,6 +242,7 @@ func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (surv
 	if survivors = e.alteredTests(survivors); err != nil || len(survivors) > 0 || e.record == "" {
 		return survivors, e.alteredTests(failed), nil, err
 	}
+	e.expected, e.held = e.returned, nil
 	if different, err = e.compareReturned(ctx, tests, nil, failed); errors.Is(err, errNotBuilt) {
 		err = nil
 	}

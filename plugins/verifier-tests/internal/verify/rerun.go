@@ -58,7 +58,9 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	with.open = true // what reads its tests is to read the altered ones
 	with.changes = slices.Concat(a.changes, e.copies, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
-	with.record = e.record
+	if with.record = e.record; e.record != "" {
+		with.changes = append(with.changes, jail.Change{Path: e.record})
+	}
 	with.only = &runner.Part{}
 	for _, test := range tests {
 		with.only.Groups = append(with.only.Groups, test.Group)

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,6 +83,9 @@ const maxRecord = 16 << 20
 // built, or the command has them read by a linter first. It says, too, that they note more
 // than is kept.
 var errNotBuilt = errors.New("the tests are not built with notes")
+
+// notCompiled matches what compilers say.
+var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATION ERROR|Compilation failed`)
 
 // compareReturned looks at what the code returned where expectations were altered. A right
 // answer returns there what was expected before they were, so that the verdict is nil
@@ -208,7 +212,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	switch {
 	case err != nil:
 		return nil, err
-	case e.isFull, len(e.returned) == 0 && (e.whole || strings.Contains(e.broken, "build failed]")):
+	case e.isFull, len(e.returned) == 0 && (e.whole || notCompiled.MatchString(e.broken)):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -237,7 +238,10 @@ func TestCapsHoldAtTheEdgeOfTheBelievable(t *testing.T) {
 		"a search": {say, []llms.CallOption{middleware.WithParams(middleware.Params{Dialect: middleware.DialectAnthropic, RawTools: []json.RawMessage{[]byte(`{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}`)}})}},
 		"priority": {say, []llms.CallOption{middleware.WithParams(middleware.Params{ServiceTier: "priority"})}},
 	}
-	for _, dialect := range []string{"openai", "openai responses", "anthropic", "gemini", "ollama"} {
+	// All of them are thousands of calls: a sample asks each prompt in one of the two ways, whole or
+	// streamed, which alternate with the dialect.
+	all := os.Getenv("STEPFALL_ATTACKS") == "all"
+	for d, dialect := range []string{"openai", "openai responses", "anthropic", "gemini", "ollama"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			u := &usurer{report: "5"}
@@ -270,6 +274,9 @@ retry { max_attempts = 1 }
 			believed := map[string]int{}
 			for name, prompt := range prompts {
 				for _, stream := range []bool{false, true} {
+					if !all && stream != ((d+len(name))%2 == 0) {
+						continue
+					}
 					for _, more := range []string{"", "written", "cached"} {
 						for _, input := range []int{1900, 2013, 2900, 3020, 12_000, 31_000, 61_000, 92_000} {
 							u.input, u.more = input, ""

@@ -1,6 +1,7 @@
 # Alters what tests in Python expect, by the syntax tree. See package alter.
 import ast
 import builtins
+import doctest
 import io
 import json
 import random
@@ -477,7 +478,14 @@ class Alteration:
             return self.put(TRUTH, node, *put("(%s) is not bool(%s)" % (wanted, text)))
         alters = self.way != "record" and not self.is_heads(node)
         goes_on = node not in self.caught and node not in self.lenient
-        self.ask(node, node, "bool(%s)" % text, [note(wanted)])
+        if condition.endswith(" is None") and wanted:
+            self.ask(node, node, text[:-len(" is None")], [note(None)])
+        elif says_nothing(ast.parse(text.strip())):
+            self.ask(node, node, "bool(%s)" % text, [note(wanted)])
+        elif "nan" not in self.text(self.function).lower():
+            compared = [self.text(n) for c in ast.walk(node) if isinstance(c, ast.Compare) for n in [c.left, *c.comparators] if not isinstance(n, ast.Constant)]
+            self.ask(node, node, "any(isinstance(v, float) and v != v for v in (%s,))" % ", ".join(compared), [note(False)] * bool(compared))
+            self.asked.discard(node)
         self.noted.append({"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient})
         self.is_open = self.is_open or node not in self.asked
         self.holds = self.holds or goes_on and self.way == "expectation"
@@ -552,8 +560,10 @@ class Alteration:
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not is_subtest(g) for n in ast.walk(g)}
         if self.is_expected_to_fail(node):
             self.lenient = set(ast.walk(node))
+        guarded = {n.id for n in self.lenient if isinstance(n, ast.Name)}
+        self.lenient |= {n for f in ast.walk(node) if f is not node and getattr(f, "name", "") in guarded for n in ast.walk(f)}
         # caught are those at which a test goes on, or is not run to its end when it returns.
-        self.caught = {n for g in ast.walk(node) if self.catches(g) for n in ast.walk(g)}
+        self.caught = {n for g in ast.walk(node) if self.catches(g) or g is not node and getattr(g, "name", "") in guarded for n in ast.walk(g)}
         fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
             if isinstance(inner, ast.Assert):
@@ -654,6 +664,8 @@ class Alteration:
             self.edits, self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], [], []
             self.questions, self.answerable = [], []
             self.functions(self.tree)
+            if self.whole and not self.tests:
+                self.examples()
         if not self.whole:
             for tests in (self.tests, self.truths, self.unaltered, self.left):
                 self.inherit(tests)
@@ -668,6 +680,15 @@ class Alteration:
         if self.prefix.encode() in source:
             source = self.with_helpers(source)
         return source.decode(), count
+
+    def examples(self):
+        """Alters what the examples of the documentation give."""
+        for node in [n.value for n in ast.walk(self.tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and isinstance(n.value.value, str)]:
+            for example in doctest.DocTestParser().get_examples(self.text(node).rstrip("'\"")):
+                first = node.lineno - 1 + example.lineno + example.source.count("\n")
+                start, end = self.starts[first], self.starts[first + example.want.rstrip().count("\n") + 1] - 1
+                self.edits += [(start, end, self.near_text(self.source[start:end].decode()))] if example.want and self.way != "record" else []
+                self.tests = [""]
 
     def first(self):
         """The line of the first statement that may follow others."""

@@ -4,6 +4,8 @@
 FRAMEWORK = re.compile(r"_?(pytest|unittest|mock|nose|hypothesis|doctest|conftest|testtools|ddt|parameterized|freezegun|time_machine)\b")
 # What is called that makes the same for all tests.
 CONSTANT = re.compile(r"(bytes|compile|date|datetime|Decimal|dict|Fraction|frozenset|len|list|Path|range|set|sorted|timedelta|tuple)$")
+# What is called that compares a result with nothing.
+LOOKS = re.compile(r"(isinstance|issubclass|hasattr)$")
 MAX_ROWS = 50
 
 
@@ -51,6 +53,15 @@ def is_assertion(node):
         return not node.orelse and all(isinstance(s, ast.Raise) or called(getattr(s, "value", ast.Call(ast.Name(""), [], []))) in ("exit", "fail", "_exit") for s in node.body)
     node = getattr(node, "value", node) if isinstance(node, ast.Expr) else node
     return isinstance(node, ast.Assert) or isinstance(node, ast.Call) and called(node) in EQUAL | set(TRUTHS) | RAISES | {"assertTrue"}
+
+
+def says_nothing(node):
+    """Whether an expression that is true or not does not say with what a result is compared."""
+    def is_result(n):
+        return isinstance(n, ast.Call) and not makes(n)
+
+    compares = any(isinstance(n, (ast.Compare, ast.BinOp)) for n in ast.walk(node))
+    return not compares and not any(is_result(n) and not LOOKS.match(called(n)) and len(n.args) > 1 and any(is_result(i) for a in n.args for i in ast.walk(a)) for n in ast.walk(node))
 
 
 def around(owner, target):

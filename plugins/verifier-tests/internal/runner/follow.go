@@ -89,7 +89,9 @@ func (f *follower) command(words []string, depth int) {
 	if name := module(rest); name != "" || testRunners.MatchString(program) {
 		f.pythonModule(name, depth)
 		for _, word := range rest {
-			f.operand(word, depth)
+			if name != "doctest" || path.Ext(word) != ".py" { // which is what is tested
+				f.operand(word, depth)
+			}
 		}
 	} else if interpreters.MatchString(program) {
 		f.script(program, rest, depth)

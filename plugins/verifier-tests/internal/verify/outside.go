@@ -29,7 +29,7 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
-	hidden := overlay(e.v.leftOut(e.a.tree), e.a.changes, e.hidden())
+	hidden := overlay(e.v.leftOut(e.a.tree), e.a.changes, e.hidden(false))
 	answers, err := e.answers(ctx, oneByOne(asked), hidden)
 	if err != nil {
 		return err
@@ -77,7 +77,11 @@ func (e *expectations) askAgain(ctx context.Context, asked []alter.Question, hid
 		e.differing = nil
 		return err
 	}
-	untouched, err := e.answers(ctx, oneByOne(e.differing), overlay(e.v.leftOut(e.a.tree), e.hidden()))
+	untouched, err := e.answers(ctx, oneByOne(e.differing), overlay(e.v.leftOut(e.a.tree), e.hidden(false)))
+	if err != nil {
+		return err
+	}
+	withData, err := e.answers(ctx, oneByOne(e.differing), overlay(e.v.leftOut(e.a.tree), e.a.changes, e.hidden(true)))
 	if err != nil {
 		return err
 	}
@@ -85,7 +89,11 @@ func (e *expectations) askAgain(ctx context.Context, asked []alter.Question, hid
 	for i, q := range e.differing {
 		together, isContext := again[len(e.differing)], i < len(untouched) && strings.HasPrefix(strings.Join(again[i], ""), "raised") && slices.Equal(again[i], untouched[i])
 		isHanging := len(together) == len(asked) && isAsExpected(q, together[slices.Index(asked, q)])
-		if isOdd(q, again[i]) && !isContext && !isHanging {
+		switch {
+		case !isOdd(q, again[i]), isContext, isHanging:
+		case i < len(withData) && !isOdd(q, withData[i]):
+			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+		default:
 			odd = append(odd, q)
 		}
 	}
@@ -137,9 +145,13 @@ func odds(asked []alter.Question, answers [][]string) (odd []alter.Question) {
 // example matches what an example in the documentation of Python code gives.
 var example = regexp.MustCompile(`(?m)(^[ \t]*(?:>>>|\.\.\.) .*\n)(?:[ \t]*(?:[^\s"'>.]|"[^"\n]|'[^'\n]).*\n)+`)
 
+// apart matches files that are about code, and no part of it.
+var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|samples?)/`)
+
 // hidden takes out of the tree what could say what tests expect: the tests, what examples give,
-// and files that are no code and that the code does not name.
-func (e *expectations) hidden() []jail.Change {
+// and files that are no code and that the code does not name, unless with data, which leaves
+// those that are not apart.
+func (e *expectations) hidden(withData bool) []jail.Change {
 	changes, t, isTest := e.copies, e.a.tree, newGuard(pythonTests)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return !isCode(file) || slices.Contains(e.files, file) || path.Base(file) == "setup.py"
@@ -147,7 +159,7 @@ func (e *expectations) hidden() []jail.Change {
 	for _, file := range t.Files {
 		switch {
 		case strings.Contains(file, "-packages/"):
-		case slices.Contains(e.files, file), !isCode(file) && !mentions(code, file), isTest.has(file) && pythonTest.MatchString(e.source(file, nil).Text):
+		case slices.Contains(e.files, file), !isCode(file) && !mentions(code, file) && (!withData || apart.MatchString(file)), isTest.has(file) && pythonTest.MatchString(e.source(file, nil).Text):
 			changes = append(changes, jail.Change{Path: file, Delete: true})
 		case path.Ext(file) == ".py":
 			if text := []byte(e.source(file, e.a.changes).Text); bytes.Contains(text, []byte(">>>")) {

@@ -42,7 +42,7 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 		case whole && slices.Contains(operands, file):
 			return !isCode(file) && path.Ext(file) != "" && path.Ext(file) != ".mk" && path.Base(file) != "package.json"
 		case whole:
-			return !isCode(file) || !tests.has(file)
+			return !isCode(file) || !tests.has(file) && !slices.Contains(v.config.Command, file)
 		}
 		return len(report.Files) > 0 || !tests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
 	})

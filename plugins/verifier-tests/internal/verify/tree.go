@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/patch"
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
@@ -106,6 +108,19 @@ func (t *tree) content() (string, error) {
 		fmt.Fprintf(hash, "%q -> %q\n", name, target)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// findFiles says of edits that name a file without its folder, where the tree has one of that
+// name, which it is.
+func (t *tree) findFiles(edits []patch.Edit) []patch.Edit {
+	for i := range edits {
+		name := edits[i].Path
+		others := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool { return path.Base(file) != name || name == "__init__.py" })
+		if len(others) == 1 {
+			edits[i].Near = others[0]
+		}
+	}
+	return edits
 }
 
 // installedFolders are the paths outside of the tree that dependencies in it need: those that

@@ -122,7 +122,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		}
 		return j.before.verdict(j), nil
 	}
-	edits := patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...)
+	edits := t.findFiles(patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...))
 	files, err := patch.Apply(regular.FS(t.root), edits)
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
 		return &sdk.Verdict{Outcome: misfit.Outcome(), Evidence: "the answer cannot be applied: " + misfit.Error()}, nil

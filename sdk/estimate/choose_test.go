@@ -74,7 +74,7 @@ func TestTheKindThatTellsMostIsChosen(t *testing.T) {
 
 func TestFoldsAreOfOneKind(t *testing.T) {
 	table := withPerplexity(crowd(3, 120, 3))
-	if _, _, err := estimate.FitFolds(table, 4, estimate.Options{}); err != nil {
+	if _, _, _, err := estimate.FitFolds(table, 4, estimate.Options{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -72,7 +72,7 @@ func together(queries int, seed uint64) *outcome.Table {
 
 func fittedGain(t *testing.T, table *outcome.Table, seed uint64) *gainScale {
 	t.Helper()
-	e, r, err := FitFolds(table, 5, Options{Quality: KindLatent, Seed: seed})
+	e, r, _, err := FitFolds(table, 5, Options{Quality: KindLatent, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

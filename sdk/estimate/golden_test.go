@@ -711,7 +711,7 @@ func TestGoldenFolds(t *testing.T) {
 		table.CostUSD = append(table.CostUSD, []float64{float64(1 + q), 2})
 	}
 	const folds, seed = 3, 5
-	_, replay, err := estimate.FitFolds(table, folds, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostMean, Seed: seed})
+	_, replay, _, err := estimate.FitFolds(table, folds, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostMean, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

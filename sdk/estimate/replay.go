@@ -34,16 +34,17 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 	return newReplay(withKeys(t), nil, e)
 }
 
-// FitFolds is [Fit] that also returns a replay of the table's complete queries in
-// which each is seen by an estimator that was fitted without it, one for each of k
-// folds. Hyperparameters chosen on it do not see estimates of the rows that the
-// estimates were fitted to. All of them share one scale of deviations, fitted on that
+// FitFolds is [Fit] that also returns two replays of the table's complete queries. In held
+// each is seen by an estimator that was fitted without it, one for each of k
+// folds: hyperparameters chosen on it do not see estimates of the rows that the
+// estimates were fitted to. In known each is seen by that of the next fold, which was
+// fitted to it. All of them share one scale of deviations, fitted on the first
 // replay, so that what is chosen on it serves the estimator of all queries too.
-func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
+func FitFolds(t *outcome.Table, k int, o Options) (whole *Estimator, held, known *Replay, err error) {
 	t = withKeys(t)
 	complete := t.Complete()
 	if k < 2 || len(complete.Queries) < k {
-		return nil, nil, fmt.Errorf("%d folds of %d queries", k, len(complete.Queries))
+		return nil, nil, nil, fmt.Errorf("%d folds of %d queries", k, len(complete.Queries))
 	}
 	o = o.Resolve(complete)
 	fold := complete.Folds(k, o.Seed)
@@ -67,22 +68,28 @@ func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	whole := estimators[k]
-	replay, err := newReplay(complete, fold, estimators[:k]...)
-	if err != nil {
-		return nil, nil, err
+	whole = estimators[k]
+	if held, err = newReplay(complete, fold, estimators[:k]...); err != nil {
+		return nil, nil, nil, err
+	}
+	next := make([]int, len(fold))
+	for q, f := range fold {
+		next[q] = (f + 1) % k
+	}
+	if known, err = newReplay(complete, next, estimators[:k]...); err != nil {
+		return nil, nil, nil, err
 	}
 	if e, ok := whole.Quality.(gainEstimator); ok && e.looks() {
-		scale := fitGainScale(replay)
+		scale := fitGainScale(held)
 		for _, e := range estimators {
 			if g, ok := e.Quality.(gainEstimator); ok {
 				g.setGain(scale)
 			}
 		}
 	}
-	return whole, replay, nil
+	return whole, held, known, nil
 }
 
 func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay, error) {

@@ -22,7 +22,7 @@ func TestAReadingStartsAnew(t *testing.T) {
 		"signals": estimate.Simulate(madeUp(60), estimate.NoiseLevels()["low"], 1),
 	}
 	for name, table := range tables {
-		_, replay, err := estimate.FitFolds(table, 3, estimate.Options{Quality: estimate.KindLatent})
+		_, replay, _, err := estimate.FitFolds(table, 3, estimate.Options{Quality: estimate.KindLatent})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -12,7 +12,7 @@ const trainFolds = 4
 // fitSources fits an estimator to the train half for the test half, and one per fold
 // for the train half itself.
 func fitSources(h *Halves, name string, o estimate.Options) (*fittedSources, error) {
-	whole, train, err := estimate.FitFolds(h.Train, min(trainFolds, len(h.Train.Queries)), o)
+	whole, train, _, err := estimate.FitFolds(h.Train, min(trainFolds, len(h.Train.Queries)), o)
 	if err != nil {
 		return nil, fmt.Errorf("fitting the %s estimate to %d queries: %w", name, len(h.Train.Queries), err)
 	}

@@ -14,6 +14,7 @@ type fitter struct {
 	stage     *stage
 	options   Options
 	candidate *candidate
+	use       *use
 	profile   *Profile
 }
 
@@ -33,10 +34,9 @@ const exact = 1e-3
 // mean cost is the budget. Without a budget it takes the value of highest quality.
 func (f *fitter) meetBudget() error {
 	c, p := f.candidate, f.profile
-	points := c.points()
 	budget := f.options.BudgetUSD
 	if budget == 0 {
-		top := 0
+		points, top := c.points(), 0
 		for i, point := range points {
 			if point.Quality > points[top].Quality {
 				top = i
@@ -44,6 +44,7 @@ func (f *fitter) meetBudget() error {
 		}
 		return f.settle([]float64{points[top].Value}, 1)
 	}
+	points := f.use.points()
 	m := meet(points, budget)
 	p.Budget = Budget{USD: budget, Reached: m.reached, Over: m.over}
 	if !m.reached {
@@ -69,7 +70,7 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 			break
 		}
 		middle := (a.Value + b.Value) / 2
-		p, err := f.between(middle)
+		p, err := f.use.between(f.ctx, middle)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -104,6 +105,7 @@ const beyond = 4e-8
 // at replays the candidate at the given values, one for each depth, with a gamma of 1
 // (ties go to the cheapest) or 0.
 func (f *fitter) at(values []float64, gamma float64) (Point, error) {
+	value := values[0]
 	if gamma == 0 && f.options.Strategy == cascade.NameThreshold {
 		values = slices.Clone(values)
 		for i := range values {
@@ -114,18 +116,10 @@ func (f *fitter) at(values []float64, gamma float64) (Point, error) {
 	if err != nil {
 		return Point{}, err
 	}
-	return f.play(s)
-}
-
-// between replays the candidate at one value for all depths, where it is not known by
-// what it did at neighbouring values.
-func (f *fitter) between(value float64) (Point, error) {
-	c := f.candidate
-	if err := f.stage.extend(f.ctx, []*candidate{c}, [][]float64{{value}}); err != nil {
-		return Point{}, err
+	if f.options.BudgetUSD > 0 {
+		return f.use.play(f.ctx, s, value)
 	}
-	at, _ := slices.BinarySearch(c.values, value)
-	return c.results[at].point(value), nil
+	return f.play(s)
 }
 
 func (f *fitter) play(s cascade.Strategy) (Point, error) {

@@ -258,7 +258,7 @@ func (c *candidate) pointsOn(rows []int) []Point {
 func (c *candidate) curve(k *kinds, rows []int) []Point {
 	points := c.pointsOn(rows)
 	for i := range points {
-		points[i].ByGroup = k.costs(c.results[i].cost, rows)
+		points[i].ByGroup = c.results[i].costsOf(k, rows)
 	}
 	return points
 }

@@ -72,10 +72,7 @@ func merit(t *outcome.Table, points []Point, budget float64) float64 {
 	if budget <= 0 {
 		return area(t, points)
 	}
-	sorted := slices.Clone(points)
-	slices.SortFunc(sorted, func(a, b Point) int {
-		return cmp.Or(cmp.Compare(a.CostUSD, b.CostUSD), cmp.Compare(a.Quality, b.Quality))
-	})
+	sorted := sortPoints(points)
 	const steps = 9
 	sum := 0.0
 	for i := range steps {
@@ -83,6 +80,15 @@ func merit(t *outcome.Table, points []Point, budget float64) float64 {
 		sum += qualityAt(sorted, b) / steps
 	}
 	return sum
+}
+
+// sortPoints returns the points by cost, those of one cost by quality.
+func sortPoints(points []Point) []Point {
+	sorted := slices.Clone(points)
+	slices.SortFunc(sorted, func(a, b Point) int {
+		return cmp.Or(cmp.Compare(a.CostUSD, b.CostUSD), cmp.Compare(a.Quality, b.Quality))
+	})
+	return sorted
 }
 
 // qualityAt interpolates the points, sorted by cost; below the cheapest its quality

@@ -113,7 +113,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold and to all outcomes")
-	estimator, held, err := estimate.FitFolds(t, o.Folds, o.Estimate)
+	estimator, held, known, err := estimate.FitFolds(t, o.Folds, o.Estimate)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +146,11 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	chosen := chooseBest(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
-	if err := f.meet(); err != nil {
+	if err := f.meet(complete, known); err != nil {
 		return nil, err
 	}
 	groups := kindsOf(complete)
-	p.Curve = chosen.curve(groups, all.rows)
+	p.Curve = f.use.curve(groups)
 	strategy, err := p.NewStrategy(complete.Models)
 	if err != nil {
 		return nil, err
@@ -219,10 +219,15 @@ func checkOutcomes(t, complete *outcome.Table) error {
 }
 
 // meet chooses the operating point that meets the floor or, without one, the budget.
-func (f *fitter) meet() error {
+func (f *fitter) meet(complete *outcome.Table, known *estimate.Replay) (err error) {
 	if f.options.Floor != nil {
 		f.options.Progress("meeting the floor")
-		return f.meetFloor(f.candidate)
+		if err := f.meetFloor(f.candidate); err != nil {
+			return err
+		}
+	}
+	if f.use, err = f.replayUse(complete, known); err != nil || f.options.Floor != nil {
+		return err
 	}
 	f.options.Progress("meeting the budget")
 	return f.meetBudget()

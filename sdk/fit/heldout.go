@@ -138,7 +138,7 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 	place := make([]int, len(points))
 	for i := range points {
 		place[i], _ = slices.BinarySearch(c.values, points[i].Value)
-		points[i].ByGroup = k.costs(c.results[place[i]].cost, known)
+		points[i].ByGroup = c.results[place[i]].costsOf(k, known)
 	}
 	pacer, err := NewPacer(points, budget, DefaultPace, seed)
 	if err != nil {
@@ -146,7 +146,8 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 	}
 	for _, q := range stream {
 		i := pacer.Next()
-		cost := c.results[place[i]].cost[q]
+		r := &c.results[place[i]]
+		cost := r.unseen * r.cost[q]
 		pacer.Spent(k.name(q), i, cost)
 		spent += cost
 	}
@@ -161,7 +162,7 @@ func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*H
 	switch {
 	case f.profile.Budget.Reached:
 		var err error
-		if h.Paced, err = heldByPacing(f.candidate, groups, len(t.Queries), o.BudgetUSD, o.Seed); err != nil {
+		if h.Paced, err = heldByPacing(f.use.candidate, groups, len(t.Queries), o.BudgetUSD, o.Seed); err != nil {
 			return nil, err
 		}
 	case !f.profile.Budget.Over:

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -35,11 +34,14 @@ type replayRow struct {
 	steps         []float64 // the number of models run
 	estimate      []float64 // of the answer
 	path          []path
+	// unseen is what queries not seen cost, of what is written down.
+	unseen float64
 }
 
 func newReplayed(rows int) replayRow {
 	return replayRow{
-		cost: make([]float64, rows), quality: make([]float64, rows),
+		unseen: 1,
+		cost:   make([]float64, rows), quality: make([]float64, rows),
 		steps: make([]float64, rows), estimate: make([]float64, rows), path: make([]path, rows),
 	}
 }
@@ -51,7 +53,7 @@ func (r *replayRow) copyFrom(place int, as *replayRow) {
 }
 
 func (r *replayRow) point(value float64) Point {
-	return Point{Value: value, CostUSD: average(r.cost), Quality: average(r.quality), Steps: average(r.steps)}
+	return Point{Value: value, CostUSD: r.unseen * average(r.cost), Quality: average(r.quality), Steps: average(r.steps)}
 }
 
 // pointOn is point on some of the rows only.
@@ -59,11 +61,20 @@ func (r *replayRow) pointOn(value float64, rows []int) Point {
 	p := Point{Value: value}
 	n := float64(len(rows))
 	for _, q := range rows {
-		p.CostUSD += r.cost[q] / n
+		p.CostUSD += r.unseen * r.cost[q] / n
 		p.Quality += r.quality[q] / n
 		p.Steps += r.steps[q] / n
 	}
 	return p
+}
+
+// costsOf returns what queries of each group are expected to cost; see kinds.costs.
+func (r *replayRow) costsOf(k *kinds, rows []int) map[string]float64 {
+	costs := k.costs(r.cost, rows)
+	for group := range costs {
+		costs[group] *= r.unseen
+	}
+	return costs
 }
 
 func average(x []float64) float64 {
@@ -83,10 +94,7 @@ func area(t *outcome.Table, points []Point) float64 {
 	if !(high > low) {
 		return math.NaN()
 	}
-	sorted := slices.Clone(points)
-	slices.SortFunc(sorted, func(a, b Point) int {
-		return cmp.Or(cmp.Compare(a.CostUSD, b.CostUSD), cmp.Compare(a.Quality, b.Quality))
-	})
+	sorted := sortPoints(points)
 	last := Point{CostUSD: low, Quality: slices.Min(qualities)}
 	sum := 0.0
 	for _, p := range sorted {

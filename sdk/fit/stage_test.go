@@ -40,7 +40,7 @@ func drawn(queries, models int, seed uint64) *outcome.Table {
 
 func stageOf(t *testing.T, table *outcome.Table) *stage {
 	t.Helper()
-	_, r, err := estimate.FitFolds(table, 3, estimate.Options{})
+	_, r, _, err := estimate.FitFolds(table, 3, estimate.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

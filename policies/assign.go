@@ -81,7 +81,11 @@ func (l *loader) assignNumber(a *argument, v value, result cty.Value, dst reflec
 		return false
 	}
 	if a.kind == kindNumber {
-		dst.SetFloat(n)
+		if dst.Kind() == reflect.Pointer {
+			dst.Set(reflect.ValueOf(&n))
+		} else {
+			dst.SetFloat(n)
+		}
 		return true
 	}
 	if n != math.Trunc(n) || math.Abs(n) > 1e15 {

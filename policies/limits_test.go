@@ -175,11 +175,13 @@ func TestErrorRatesOfVerifiers(t *testing.T) {
 	}{
 		{policies.Verifier{Name: "judge"}, nil, nil},
 		{policies.Verifier{Name: "judge"}, learned, &cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}},
-		{policies.Verifier{Name: "judge", FalsePass: 0.2}, learned, &cascade.Rates{FalsePass: 0.2}},
+		{policies.Verifier{Name: "judge", FalsePass: new(0.2)}, learned, &cascade.Rates{FalsePass: 0.2}},
 		{policies.Verifier{Name: "judge", Learn: true}, nil, &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}},
 		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, nil, &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}},
 		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, learned, &cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}},
-		{policies.Verifier{Name: "judge", Plugin: "verifier-judge", FalsePass: 0.2}, nil, &cascade.Rates{FalsePass: 0.2}},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge", FalsePass: new(0.2)}, nil, &cascade.Rates{FalsePass: 0.2}},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge", FalsePass: new(0.0)}, learned, &cascade.Rates{}},
+		{policies.Verifier{Name: "judge", FalsePass: new(0.0), FalseReject: new(0.1)}, learned, &cascade.Rates{FalseReject: 0.1}},
 		{policies.Verifier{Name: "judge", As: "signal"}, learned, nil},
 	} {
 		if got := c.verifier.Rates(c.learned); !reflect.DeepEqual(got, c.want) {
@@ -190,8 +192,11 @@ func TestErrorRatesOfVerifiers(t *testing.T) {
 		"false_pass = 0.1\n  learn = true":        "both given and learned",
 		"false_pass = 0.7\n  false_reject = 0.3":  "1 or more together",
 		"as = \"signal\"\n  false_reject = 0.1":   "gives no verdicts",
+		"as = \"signal\"\n  false_reject = 0":     "gives no verdicts",
+		"false_pass = 0\n  learn = true":          "both given and learned",
+		"false_pass = 0":                          "",
 		"false_pass = 0.1\n  false_reject = 0.02": "",
-		"learn = true": "",
+		"learn = true":                            "",
 	} {
 		_, err := loadText(t, limited+"verifier \"judge\" {\n  plugin = \"verifier-judge\"\n  "+arguments+"\n}\nstrategy \"index\" {\n  lambda = 1\n}\n")
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

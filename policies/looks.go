@@ -55,10 +55,17 @@ func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As ==
 // StatedRates returns how often the policy says that the verifier's verdicts err, nil where
 // it does not say.
 func (v *Verifier) StatedRates() *cascade.Rates {
-	if !v.Judges() || v.FalsePass == 0 && v.FalseReject == 0 {
+	if !v.Judges() || v.FalsePass == nil && v.FalseReject == nil {
 		return nil
 	}
-	return &cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}
+	var rates cascade.Rates
+	if v.FalsePass != nil {
+		rates.FalsePass = *v.FalsePass
+	}
+	if v.FalseReject != nil {
+		rates.FalseReject = *v.FalseReject
+	}
+	return &rates
 }
 
 // Rates returns how often the verifier's verdicts err: what the policy says, or else what

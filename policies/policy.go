@@ -139,10 +139,11 @@ type Verifier struct {
 	// bought: a signal that is bought only where it is worth its price (strategy index).
 	As string `policy:"as" oneof:"verdict signal bought" default:"verdict"`
 	// Share of the wrong answers that it passes. With it or false_reject a verdict is evidence, which
-	// moves what is believed of an answer; without either, it is taken at its word.
-	FalsePass float64 `policy:"false_pass" min:"0" max:"1"`
+	// moves what is believed of an answer; without either, it is taken at its word. Of the two, the one
+	// that is absent is 0, and with 0 for both it is taken at its word, whatever a profile has learned.
+	FalsePass *float64 `policy:"false_pass" min:"0" max:"1"`
 	// Share of the right answers that it rejects.
-	FalseReject float64 `policy:"false_reject" min:"0" max:"1"`
+	FalseReject *float64 `policy:"false_reject" min:"0" max:"1"`
 	// Takes how often it errs from the profile, which learns it from outcomes with its verdict beside the
 	// truth; until there is one, false_pass = 0.15 and false_reject = 0.05. Where a model judges (verifier-judge,
 	// or a config that names a model) this is so anyway.

@@ -164,6 +164,8 @@ func kindOf(t reflect.Type) kind {
 		return kindNumbers
 	case reflect.TypeFor[map[string]string]():
 		return kindMap
+	case reflect.TypeFor[*float64]():
+		return kindNumber
 	case reflect.TypeFor[*bool]():
 		return kindBool
 	}

@@ -6,8 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // validate checks what no argument shows by itself: references, prices, budgets,
@@ -82,14 +80,14 @@ func (l *loader) checkRates(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		path := []string{"verifier", v.Name}
-		told := v.FalsePass > 0 || v.FalseReject > 0
-		switch rates := (cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}); {
+		told, rates := v.FalsePass != nil || v.FalseReject != nil, v.StatedRates()
+		switch {
 		case !v.Judges() && (told || v.Learn):
 			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q gives no verdicts that pass answers", v.Name), "Error rates are those of verdicts.",
 				"Remove false_pass, false_reject and learn, or say as = \"verdict\".")
 		case told && v.Learn:
 			l.complain(l.placeIn(path, "learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
-		case rates.Validate() != nil:
+		case rates != nil && rates.Validate() != nil:
 			l.complain(l.placeIn(path, "false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
 				"Give the shares of wrong answers that it passes and of right ones that it rejects, such as 0.1 and 0.02.")
 		}

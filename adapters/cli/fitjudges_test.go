@@ -48,7 +48,7 @@ func TestRatesOfUseGoIntoTheFit(t *testing.T) {
 		err      bool
 	}{
 		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, map[string]cascade.Rates{}, true},
-		{policies.Verifier{Name: "judge", Plugin: "verifier-command", FalsePass: 0.2, FalseReject: 0.1}, map[string]cascade.Rates{"judge": stated}, true},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-command", FalsePass: new(0.2), FalseReject: new(0.1)}, map[string]cascade.Rates{"judge": stated}, true},
 		{policies.Verifier{Name: "judge", Plugin: "verifier-tests"}, map[string]cascade.Rates{}, false},
 	} {
 		var o fit.Options

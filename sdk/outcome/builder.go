@@ -296,7 +296,7 @@ func check(column string, v float64) error {
 			return fmt.Errorf("%v is more than %v", v, float64(most))
 		}
 	default:
-		if strings.HasPrefix(column, colVerdict) && v != 0 && v != 1 {
+		if isVerdict(column) && v != 0 && v != 1 {
 			return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
 		}
 		if math.IsInf(v, 0) || math.Abs(v) > most {
@@ -386,8 +386,8 @@ func (b *builder) table(file string) (*Table, error) {
 			continue
 		}
 		into, name := &t.Signals, column
-		if judge, ok := strings.CutPrefix(column, colVerdict); ok && judge != "" {
-			into, name = &t.Verdicts, judge
+		if isVerdict(column) {
+			into, name = &t.Verdicts, strings.TrimPrefix(column, colVerdict)
 		}
 		if *into == nil {
 			*into = map[string][][]float64{}
@@ -408,7 +408,12 @@ func isColumn(column string) bool {
 }
 
 // isNumeric reports whether a column of another form than a number is a mistake: one with a
-// meaning, and what a signal or a judge costs.
+// meaning, a judge's verdicts, and what a signal or a judge costs.
 func isNumeric(column string) bool {
-	return isColumn(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
+	return isColumn(column) || isVerdict(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
+}
+
+// isVerdict reports whether a column has the verdicts of a judge.
+func isVerdict(column string) bool {
+	return len(column) > len(colVerdict) && strings.HasPrefix(column, colVerdict)
 }

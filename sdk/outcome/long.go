@@ -47,7 +47,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	for {
 		record, err := rows.Read()
 		if err == io.EOF {
-			return nil
+			return b.checkVerdicts(header, name)
 		}
 		if err != nil {
 			return csvError(name, err)
@@ -64,6 +64,17 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 			return &Error{File: name, Row: line, Column: f.column, Err: f.err}
 		}
 	}
+}
+
+// checkVerdicts refuses a column of verdicts without a single one: to leave it out would say
+// that nobody errs.
+func (b *builder) checkVerdicts(header []string, file string) error {
+	for _, column := range header {
+		if isVerdict(column) && b.numbers[column] == nil {
+			return &Error{File: file, Row: 1, Column: column, Err: errors.New("no row has a verdict (1 is a pass, 0 a fail): fill it, or leave the column out and the quality is taken for what judges say")}
+		}
+	}
+	return nil
 }
 
 // columnNames returns the columns of a header without the white space around them.
@@ -109,6 +120,9 @@ func (c *cell) set(column, value string, signals map[string]bool) error {
 			if err != nil {
 				return nil
 			}
+		}
+		if err != nil && isVerdict(column) {
+			return fmt.Errorf("%w: 1 is a pass, 0 a fail", err)
 		}
 		if err != nil {
 			return err

@@ -220,3 +220,20 @@ func TestAColumnSaysWhichAnswerItIs(t *testing.T) {
 		}
 	}
 }
+
+// A judge's verdicts are 0 and 1: words are an error and no column to leave out, and so is a column
+// in which the judge says nothing of any answer.
+func TestVerdictsThatCannotBeRead(t *testing.T) {
+	const header = "query_id,model,quality,verdict_judge\n"
+	for rows, want := range map[string]string{
+		"a,small,1,1\nb,small,0,\n":            "",
+		"a,small,1,passed\nb,small,0,failed\n": `:2: column "verdict_judge": "passed" is not a number: 1 is a pass, 0 a fail`,
+		"a,small,1,0.7\nb,small,0,0\n":         "0.7 is no verdict",
+		"a,small,1,\nb,small,0,NaN\n":          `:1: column "verdict_judge": no row has a verdict`,
+	} {
+		_, err := outcome.Read(strings.NewReader(header+rows), "runs.csv", outcome.Options{})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", rows, err, want)
+		}
+	}
+}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -29,7 +28,9 @@ type fitFlags struct {
 	asGoodAs              string
 	maxWrong, confidence  float64
 	classifier            bool
-	profile               string // to check
+	profile               string                   // to check
+	learned               map[string]cascade.Rates // of the profile in use
+	judged                map[string]judgedCounts  // in the outcomes
 	given                 func(flag string) bool
 }
 
@@ -122,6 +123,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 			return err
 		}
 	}
+	f.judged = countJudged(table, options.Estimate.Judges)
 	how := fit.Fit
 	if f.wantsPair(table) {
 		how = fit.Pair
@@ -130,6 +132,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
+	keepRates(p, f.learned)
 	if err := checkPromises(p); err != nil {
 		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
@@ -271,7 +274,8 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 	if table, err = table.Select(names...); err != nil {
 		return nil, nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
-	table = judgesOf(policy, table, o)
+	f.learned = ratesInUse(policy, filepath.Dir(f.policy))
+	table = judgesOf(policy, table, f.learned, o)
 	if o.Strategy != "" {
 		return policy, table, nil
 	}
@@ -286,49 +290,3 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 // enoughLabels is how many steps with every model's answer it takes until agreement with
 // a reference tells models apart as well as it ever does.
 const enoughLabels = 200
-
-// judgesOf returns the table with the verdicts of the policy's verifiers, and tells the fit
-// which of their error rates the policy says. Where none of them has verdicts beside the
-// truth, the qualities are taken for theirs: at their word, or as evidence where all of them err.
-func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Table {
-	own := *t
-	own.Verdicts = nil
-	o.Estimate.Judges = map[string]cascade.Rates{}
-	for i := range p.Verifiers {
-		v := &p.Verifiers[i]
-		verdicts, recorded := t.Verdicts[v.Name]
-		if recorded && v.As == "bought" && t.Signals[v.Name] == nil && t.Signals[v.Name+sdk.SignalCostUSD] != nil {
-			own.Signals = maps.Clone(own.Signals)
-			own.Signals[v.Name] = verdicts
-		}
-		if !recorded || !v.Judges() {
-			continue
-		}
-		if own.Verdicts == nil {
-			own.Verdicts = map[string][][]float64{}
-		}
-		own.Verdicts[v.Name] = verdicts
-		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, v.Name)
-		if rates := v.StatedRates(); rates != nil {
-			o.Estimate.Judges[v.Name] = *rates
-		}
-	}
-	judges := slices.DeleteFunc(slices.Clone(p.Verifiers), func(v policies.Verifier) bool { return !v.Judges() })
-	if own.Verdicts != nil || own.Labels != "" || len(judges) == 0 {
-		own.Verified = own.Verified && own.Verdicts == nil
-		return &own
-	}
-	for i := range judges {
-		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
-		if rates := judges[i].StatedRates(); rates != nil {
-			o.Estimate.Judges[judges[i].Name] = *rates
-		}
-	}
-	if slices.ContainsFunc(judges, func(v policies.Verifier) bool { return v.Rates(nil) == nil }) {
-		own.Verified = true
-		return &own
-	}
-	own.Verified = own.Verified || own.Propensity != nil // what was met in use was judged
-	o.VerdictsErr = true
-	return &own
-}

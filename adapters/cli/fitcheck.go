@@ -157,5 +157,9 @@ func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Pr
 	if p.Data.Inferred == 0 || p.Data.Assumed != nil {
 		o.Estimate.Judges = judges // stated, or learned beside a truth that traces hardly have
 	}
-	return until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
+	fresh, err := until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
+	if err == nil {
+		keepRates(fresh, learnedRates(p))
+	}
+	return fresh, err
 }

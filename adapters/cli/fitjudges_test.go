@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"math"
+	"path/filepath"
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
@@ -17,7 +19,7 @@ func TestVerdictsThatWereRecordedCanBeBought(t *testing.T) {
 	verdicts, prices := [][]float64{{1}}, [][]float64{{0.01}}
 	table := &outcome.Table{Verdicts: map[string][][]float64{"judge": verdicts}, Signals: map[string][][]float64{"judge_cost_usd": prices}}
 	for as, want := range map[string]int{"bought": 2, "": 1} {
-		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-judge", As: as}}}, table, &fit.Options{})
+		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-judge", As: as}}}, table, nil, &fit.Options{})
 		if len(own.Signals) != want || (own.Verdicts == nil) != (as == "bought") || len(table.Signals) != 1 {
 			t.Errorf("as %q: signals %v, verdicts %v", as, own.Signals, own.Verdicts)
 		}
@@ -31,7 +33,7 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 		true:  {{Name: "tests", Plugin: "verifier-tests"}, {Name: "judge", Plugin: "verifier-judge", As: "bought"}},
 		false: {{Name: "judge", Plugin: "verifier-judge", As: "bought"}, {Name: "score", Plugin: "verifier-judge", As: "signal"}, {Name: "form", Plugin: "verifier-schema"}},
 	} {
-		own := judgesOf(&policies.Policy{Verifiers: verifiers}, &outcome.Table{}, &fit.Options{})
+		own := judgesOf(&policies.Policy{Verifiers: verifiers}, &outcome.Table{}, nil, &fit.Options{})
 		if own.Verified != want {
 			t.Errorf("with %+v the truth counts as a verdict: %t", verifiers, own.Verified)
 		}
@@ -42,17 +44,22 @@ func TestWhoseVerdictTheTruthIs(t *testing.T) {
 // and those of one that is taken at its word are not.
 func TestRatesOfUseGoIntoTheFit(t *testing.T) {
 	stated := cascade.Rates{FalsePass: 0.2, FalseReject: 0.1}
+	learned := map[string]cascade.Rates{"judge": {FalsePass: 0.3, FalseReject: 0.02}}
 	for _, c := range []struct {
 		verifier policies.Verifier
 		rates    map[string]cascade.Rates
 		err      bool
+		learned  map[string]cascade.Rates
 	}{
-		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, map[string]cascade.Rates{}, true},
-		{policies.Verifier{Name: "judge", Plugin: "verifier-command", FalsePass: new(0.2), FalseReject: new(0.1)}, map[string]cascade.Rates{"judge": stated}, true},
-		{policies.Verifier{Name: "judge", Plugin: "verifier-tests"}, map[string]cascade.Rates{}, false},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, map[string]cascade.Rates{}, true, nil},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, learned, true, learned},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-command"}, learned, true, learned},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-command", FalsePass: new(0.2), FalseReject: new(0.1)}, map[string]cascade.Rates{"judge": stated}, true, learned},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge", FalsePass: new(0.0)}, map[string]cascade.Rates{"judge": {}}, false, learned},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-tests"}, map[string]cascade.Rates{}, false, nil},
 	} {
 		var o fit.Options
-		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{c.verifier}}, &outcome.Table{Verified: true}, &o)
+		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{c.verifier}}, &outcome.Table{Verified: true}, c.learned, &o)
 		if !maps.Equal(o.Estimate.Judges, c.rates) || o.VerdictsErr != c.err || !own.Verified {
 			t.Errorf("%s: rates %+v, verdicts err: %t; verified %t", c.verifier.Plugin, o.Estimate.Judges, o.VerdictsErr, own.Verified)
 		}
@@ -75,6 +82,70 @@ func TestVerifiersThatNobodyAsksAreNamed(t *testing.T) {
 		}
 		if got := unboughtJudges(policy, p); len(got) != want {
 			t.Errorf("estimator %q: never asked are %q", kind, got)
+		}
+	}
+}
+
+// A refit to verdicts alone takes, and hands on, the rates that the profile in use has learned beside the truth.
+func TestARefitKeepsWhatIsKnownOfJudges(t *testing.T) {
+	price, quality, verdicts := make([][]float64, 60), make([][]float64, 60), make([][]float64, 60)
+	queries := make([]string, 60)
+	for q := range quality {
+		queries[q], price[q] = fmt.Sprint(q), []float64{0.001, 0.01}
+		quality[q] = []float64{float64(q % 2), 1}
+		verdicts[q] = []float64{1, float64(min(q%5, 1))} // passes all that is wrong, rejects a tenth of what is right
+	}
+	table := &outcome.Table{Models: []string{"small", "large"}, Queries: queries, Quality: quality, CostUSD: price, Verdicts: map[string][][]float64{"judge": verdicts}}
+	policy := &policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-command"}}, Fit: &policies.Fit{Profile: "profile.json"}}
+	folder := t.TempDir()
+	if got := ratesInUse(policy, folder); got != nil {
+		t.Errorf("without a profile: %v", got)
+	}
+	var first map[string]cascade.Rates
+	for refit := range 3 {
+		var o fit.Options
+		learned := ratesInUse(policy, folder)
+		p, err := fit.Fit(t.Context(), judgesOf(policy, table, learned, &o), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepRates(p, learned)
+		if err := p.Save(filepath.Join(folder, "profile.json")); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = p.Estimator.Judges
+		}
+		if len(first) != 1 || !maps.Equal(p.Estimator.Judges, first) || (p.Data.Assumed != nil) != (refit > 0) {
+			t.Errorf("refit %d: %v, at first %v; assumed %v", refit, p.Estimator.Judges, first, p.Data.Assumed)
+		}
+		table = &outcome.Table{Models: table.Models, Queries: queries, Quality: verdicts, CostUSD: price, Verified: true} // what use recorded
+	}
+	policy.Verifiers[0].FalsePass = new(0.2)
+	if got := ratesInUse(policy, folder); len(got) != 0 {
+		t.Errorf("beside stated rates: %v", got)
+	}
+}
+
+// Rates that few answers have shown are named as the usual ones.
+func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
+	nan := math.NaN()
+	table := &outcome.Table{
+		Quality: [][]float64{{0, 1}, {1, nan}, {1, 1}}, Signals: map[string][][]float64{"judge": {{1, 0}, {nan, 1}, {1, 1}}},
+		Verdicts: map[string][][]float64{"stated": {{1, 1}, {1, 1}, {1, 1}}},
+	}
+	counts := countJudged(table, map[string]cascade.Rates{"stated": {}})
+	if len(counts) != 1 || counts["judge"] != (judgedCounts{wrong: 1, right: 3}) {
+		t.Errorf("%+v", counts)
+	}
+	for c, want := range map[judgedCounts]string{
+		{1, 3}:   "learned of 1 wrong answer and 3 right, MOSTLY THE USUAL RATES FOR SO FEW",
+		{4, 30}:  "learned of 4 wrong answers and 30 right, the first MOSTLY THE USUAL 15 % FOR SO FEW",
+		{40, 3}:  "learned of 40 wrong answers and 3 right, the second MOSTLY THE USUAL 5 % FOR SO FEW",
+		{40, 30}: "learned of 40 wrong answers and 30 right",
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
@@ -17,7 +18,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, use: u}
 	if policy != nil {
 		learned := p.Estimator.Judges
-		if p.Data.Inferred > 0 && p.Data.Truths == 0 {
+		if p.Data.Inferred > 0 && p.Data.Truths == 0 && p.Data.Assumed == nil {
 			learned = nil // what verdicts tell of themselves checks nothing
 		}
 		result.Unchecked = policy.UncheckedJudges(learned)
@@ -31,7 +32,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		if fault != "" {
 			w.f("%s\n", fault)
 		}
-		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0)
+		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0, f.judged)
 		w.warnUnchecked(f.policy, result.Unchecked)
 		for _, judge := range result.Unbought {
 			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
@@ -88,7 +89,7 @@ type fitResult struct {
 
 // reportFit prints what a profile promises and how far it can be believed. Of labels that may
 // err nothing is promised.
-func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
+func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
 	st := &p.Strategy
 	values := st.Lambdas
 	knob := "lambda"
@@ -143,25 +144,42 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
 	}
 	reportQuality(w, p, mayErr)
-	for _, judge := range slices.Sorted(maps.Keys(p.Estimator.Judges)) {
-		r := p.Estimator.Judges[judge]
-		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
-	}
-	bought := p.Estimator.BoughtJudges()
-	for _, judge := range slices.Sorted(maps.Keys(bought)) {
-		r := bought[judge]
-		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are bought where they are worth their price\n", judge, 100*r.FalsePass, 100*r.FalseReject)
-	}
-	for _, judge := range slices.Sorted(maps.Keys(p.Data.Assumed)) {
-		r := p.Data.Assumed[judge]
-		w.f("judge %s is taken to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, as in use without a profile that knows better: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
-	}
+	reportJudges(w, p, judged)
 	if p.Data.Inferred > 0 {
 		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are what all verdicts on a query tell of the truth at such rates, beside %s whose truth came with the end of a run\n",
 			strings.ToUpper(count(p.Data.Inferred, "answer")), count(p.Data.Truths, "answer"))
 	}
 	reportLadder(w, p.Ladder)
 	reportCalibration(w, p.Calibration)
+}
+
+// reportJudges says how often judges err, and how that is known.
+func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
+	said := func(judge string, r cascade.Rates, use string) {
+		of := ""
+		if c, known := judged[judge]; known {
+			of = " (" + c.String() + ")"
+		} else if p.Data.Inferred > 0 {
+			of = fmt.Sprintf(" (learned of verdicts, %d of them beside a truth)", p.Data.Truths)
+		}
+		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones%s: its verdicts are %s\n", judge, 100*r.FalsePass, 100*r.FalseReject, of, use)
+	}
+	for _, judge := range slices.Sorted(maps.Keys(p.Estimator.Judges)) {
+		if _, assumed := p.Data.Assumed[judge]; !assumed {
+			said(judge, p.Estimator.Judges[judge], "evidence")
+		}
+	}
+	bought := p.Estimator.BoughtJudges()
+	for _, judge := range slices.Sorted(maps.Keys(bought)) {
+		said(judge, bought[judge], "bought where they are worth their price")
+	}
+	for _, judge := range slices.Sorted(maps.Keys(p.Data.Assumed)) {
+		r, whose := p.Data.Assumed[judge], "as in use without a profile that knows better"
+		if _, kept := p.Estimator.Judges[judge]; kept {
+			whose = "as the profile in use has learned beside the truth"
+		}
+		w.f("judge %s is taken to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, %s: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject, whose)
+	}
 }
 
 // reportCalibration says how far estimates can be believed, where anything is known to hold them against.

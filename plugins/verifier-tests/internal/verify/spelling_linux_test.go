@@ -37,10 +37,10 @@ func TestAttackPytestByAnyName(t *testing.T) {
 	right := file("calc.py", "def add(a, b):\n    return a + b")
 	for tree, command := range map[string][]string{plain: {"pytest", "-q", "tests"}, patterns: {"pytest"}} {
 		config := verify.Config{Command: command}
-		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, right); verdict.Outcome != sdk.Passed || !strings.Contains(verdict.Evidence, "1 of 1 tests with altered expectations failed") {
+		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, right); verdict.Outcome != sdk.Passed {
 			t.Errorf("the right answer: %s: %s", verdict.Outcome, verdict.Evidence)
 		}
-		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, equalToAll); verdict.Outcome != sdk.Failed {
+		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, equalToAll); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "pass whatever they expect") {
 			t.Errorf("%q, equal to everything: %s: %s", command, verdict.Outcome, verdict.Evidence)
 		}
 	}

@@ -223,6 +223,14 @@ function alter({ path, text }) {
     if (request.way === "record" || (request.way === "hold" && records.length < 3)) edits = [];
     kinds[kind].push(...edits, ...records);
   }
+  // isPerResult reports whether a node stands in a loop, to its end, over what the code returned,
+  // or in a function that the code calls.
+  function isPerResult(node) {
+    const loops = nodes.filter((n) => within(node, n) && within(n, scope) && (n.type === "ForOfStatement" || (n.type === "CallExpression" && n.arguments.some((a) => /Function/.test(a.type) && within(node, a)))));
+    const loop = loops.sort((a, b) => a.end - a.start - (b.end - b.start))[0];
+    if (!loop || some(loop, (n) => /^(Break|Continue)/.test(n.type))) return false;
+    return loop.type === "ForOfStatement" ? calls(loop.right) : !loop.callee.object || calls(loop.callee.object);
+  }
   // recorded has it noted what is compared with an expected value.
   const isStrict = /assert\/strict|\.strict\b|\bstrict\b *(as|})/.test(text) ? /^((deepS|s)trictEqual|toBe|toStrictEqual|(deepE|e)qual)?$/ : /^((deepS|s)trictEqual|toBe|toStrictEqual)?$/;
   function recorded(node, actual, values, by) {
@@ -237,7 +245,7 @@ function alter({ path, text }) {
     }
     noted.add(actual.start);
     const site = `${path}:${compared.length}`;
-    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node), listed: node.type === "MemberExpression" && node.computed });
+    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node), listed: node.type === "MemberExpression" && node.computed && isPerResult(node) });
     // A test goes on where an altered comparison is noticed, unless that may be caught.
     const isHeld = notes.length > 0 && (request.way === "hold" || (request.way === "expectation" && goesOn && !lenient.has(node)));
     holds ||= isHeld && request.way === "expectation";
@@ -288,7 +296,7 @@ function alter({ path, text }) {
   // another's or near its own, by the same coin.
   const pool = {};
   let collects = false;
-  function others(value, part, isNoted) {
+  function others(value, part, isNoted, place = value) {
     let literal;
     try {
       literal = valueOf(value);
@@ -304,7 +312,7 @@ function alter({ path, text }) {
     if (!part && !isTable && collects) for (const own of isBool ? ["true", "false"] : [text]) (pool[key] ||= new Set()).add(own);
     const known = part || isTable ? [] : Object.keys(pool).filter((k) => key === "none" || k === "none" || k === key).flatMap((k) => [...pool[k]]);
     const found = known.filter((o) => characters(o) !== characters(text));
-    const keeps = isHeads(value);
+    const keeps = isHeads(place);
     if (found.length > 0 && isNoted && keeps) return [];
     if (found.length > 0 && (isBool || (isNoted ? draw(2) > 0 : keeps))) return [[value.start, value.end, pick(found)]];
     return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part, !isNoted)]);
@@ -323,7 +331,7 @@ function alter({ path, text }) {
     if (values.some((v) => literals(v).length > 0)) {
       const records = recorded(node, actual, values, name);
       const isNoted = records.length > 2 && compared.at(-1).values.length > 0;
-      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
+      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted, node.computed ? node : v) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
       if (isNoted) compared.at(-1).kept = rows.map((row) => row.length === 0);
       return put(LITERAL, node, rows.flat(), records);
     }

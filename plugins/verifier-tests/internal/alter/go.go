@@ -70,6 +70,8 @@ type goTest struct {
 	expected                  map[string][]string
 	collects, isPart, isNoted bool
 	outcomes                  map[[2]bool]bool
+	// list is where an item of one is expected, which is altered as a whole: a test may come to some.
+	list token.Pos
 	// comparer is the name of the call that compares, "" for an operator. compared are the
 	// comparisons that note what they are given, by a function whose name begins with prefix.
 	comparer, path, prefix string
@@ -376,6 +378,10 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	}
 	for i, operand := range operands {
 		if found := g.madeOfLiterals(operand); len(found) > 0 {
+			if _, isItem := operand.(*ast.IndexExpr); isItem {
+				g.list = operand.Pos()
+				defer func() { g.list = token.NoPos }()
+			}
 			saw := ""
 			if len(operands) == 2 {
 				saw = g.record(operand, operands[1-i])

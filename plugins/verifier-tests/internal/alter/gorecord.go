@@ -20,7 +20,8 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 		return ""
 	}
 	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.known(expected)}
-	_, c.Listed = expected.(*ast.IndexExpr)
+	_, isItem := expected.(*ast.IndexExpr)
+	c.Listed = isItem && g.isPerResult(expected)
 	g.compared = append(g.compared, c)
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
 	g.put(byLiteral, actual, saw)

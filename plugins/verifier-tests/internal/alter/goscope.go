@@ -207,3 +207,22 @@ func (g *goTest) isLocal(name string) (found bool) {
 	})
 	return found
 }
+
+// isPerResult reports whether an expression stands in a loop, to its end, over what the code
+// returned.
+func (g *goTest) isPerResult(e ast.Expr) (found bool) {
+	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
+		loop, ok := node.(*ast.RangeStmt)
+		if !ok || e.Pos() < loop.Body.Pos() || e.End() > loop.Body.End() {
+			return true
+		}
+		found = slices.ContainsFunc(g.values(loop.X), func(v ast.Expr) bool { return holdsCall(v, func(string) bool { return true }) })
+		ast.Inspect(loop.Body, func(inner ast.Node) bool {
+			_, leaves := inner.(*ast.BranchStmt)
+			found = found && !leaves
+			return true
+		})
+		return true
+	})
+	return found
+}

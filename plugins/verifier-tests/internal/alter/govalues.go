@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -61,7 +62,7 @@ func (g *goTest) changes(values []ast.Expr) bool {
 }
 
 func (g *goTest) isHeads(value ast.Expr) bool {
-	return g.request.isHeads(g.path, g.offset(value.Pos()))
+	return g.request.isHeads(g.path, g.offset(cmp.Or(g.list, value.Pos())))
 }
 
 // isHeads is a coin for a place; the next seed has it the other way round.

@@ -37,8 +37,10 @@ function watch(file) {
   keep("assert.strict", assert.strict);
   keep("util", require("node:util"));
   keep("performance", Reflect.getPrototypeOf(performance));
+  const { env } = process;
+  const zone = env.TZ;
   process.on("exit", () => {
-    let changed = "";
+    let changed = env.TZ === zone || isOfTests("process.env.TZ") ? "" : "process.env.TZ\n";
     for (let i = 0; i < places.length; i++) {
       const { object, key, value, get, full } = places[i];
       const now = describe(object, key);

@@ -285,7 +285,8 @@ func TestCallersGoBackToTheirModelOnly(t *testing.T) {
 }
 
 // A signature of Gemini's in the last piece of a text leaves that text whole, live and held, and
-// goes back with it.
+// goes back with it. An answer ends with its text, as Claude's do: Claude Code takes the last block
+// for the result. Where the text has been streamed, it goes back alone, which Gemini takes.
 func TestSignaturesOfTextsSplitNone(t *testing.T) {
 	part := func(parts, finish string) string {
 		return `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[` + parts + `]}` + finish + `}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
@@ -309,14 +310,30 @@ func TestSignaturesOfTextsSplitNone(t *testing.T) {
 			if isStreamed {
 				content = contentOf(w.Body.String())
 			}
-			if texts := gjson.Get(content, `#(type=="text")#.text`).Raw; texts != `["Hello"]` {
+			blocks := gjson.Parse(content).Array()
+			if texts := gjson.Get(content, `#(type=="text")#.text`).Raw; texts != `["Hello"]` || blocks[len(blocks)-1].Get("type").Str != "text" {
 				t.Errorf("%s, streamed %v: %s", mode, isStreamed, w.Body)
 			}
 			post(g, messagesPath, `{`+first+`,{"role":"assistant","content":`+content+`},{"role":"user","content":"and?"}]}`)
-			if back := gjson.Get(up.body, "contents.1.parts").Raw; back != `[{"text":"Hello","thoughtSignature":"c2ln"}]` {
+			if back := gjson.Get(up.body, "contents.1.parts").Raw; back != `[{"text":"Hello","thoughtSignature":"c2ln"}]` && (mode == "held" || !isStreamed || back != `[{"text":"Hello"}]`) {
 				t.Errorf("%s, streamed %v: sent back %s", mode, isStreamed, up.body)
 			}
 		}
+	}
+}
+
+// A signature of a call stays with it where a text comes before.
+func TestSignaturesOfCallsStayWithThem(t *testing.T) {
+	const parts = `[{"text":"I look"},{"functionCall":{"id":"c1","name":"look","args":{}},"thoughtSignature":"c2ln"}]`
+	whole := `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":` + parts + `},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
+	api := exampleAPI{path: messagesPath, open: func(up http.RoundTripper) (llms.Model, error) {
+		return provider.New(provider.Options{API: middleware.DialectGemini, Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: up})
+	}}
+	const first = `{"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[{"name":"look","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"hi"}`
+	_, w := askExample(t, api, first+`]}`, upstream{whole: whole})
+	up, _ := askExample(t, api, first+`,{"role":"assistant","content":`+gjson.Get(w.body, "content").Raw+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"a"}]}]}`, upstream{whole: whole})
+	if back := gjson.Get(up.body, "contents.1.parts"); !reflect.DeepEqual(back.Value(), gjson.Parse(parts).Value()) {
+		t.Errorf("sent back %s", back.Raw)
 	}
 }
 

@@ -53,6 +53,8 @@ type sequence struct {
 	holdRefusals bool
 	// isCut says that the last block is cut.
 	isCut bool
+	// endsWithText leaves out the state of a model of another dialect that comes after all the text.
+	endsWithText bool
 	// hidesThoughts says that the client does not see reasoning.
 	hidesThoughts bool
 	// carry returns a block of the dialect that carries the state of a model of another
@@ -62,6 +64,7 @@ type sequence struct {
 
 	blocks  []*block
 	open    *block
+	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last
 	held    strings.Builder
 	pending []*block // tool calls that came while another one was open
 	wrote   map[blockKind]bool
@@ -123,6 +126,10 @@ func (s *sequence) note(k blockKind) {
 // begin stops the open block and starts another. Calls that came before a block of another
 // kind stand before it.
 func (s *sequence) begin(b *block) *block {
+	if late := s.late; late != nil {
+		s.late = nil
+		s.own(*late)
+	}
 	s.release()
 	s.close()
 	if b.kind != blockTool {
@@ -221,7 +228,12 @@ func (s *sequence) foreign(p middleware.RawPart) {
 		text = s.open.text.String()
 	}
 	if raw := s.carry(p, text); raw != nil {
-		s.own(middleware.RawPart{Dialect: s.dialect, Raw: raw})
+		own := middleware.RawPart{Dialect: s.dialect, Raw: raw}
+		if s.endsWithText && s.open != nil && s.open.kind == blockText {
+			s.late = &own
+			return
+		}
+		s.own(own)
 	}
 }
 

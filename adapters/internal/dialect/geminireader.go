@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -119,13 +120,24 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 			err = s.add(&d)
 		}
 		if err == nil && signature != nil {
-			err = s.sign(c, signature, d.Choice)
+			if err = s.sign(c, signature, d.Choice); d.Reasoning == "" {
+				c.endWithText()
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+}
+
+// endWithText puts the signature of a text before it, so that an answer ends with what it says.
+func (c *replyChoice) endWithText() {
+	if n := len(c.parts) - 1; n > 0 {
+		if text, isText := c.parts[n-1].(llms.TextContent); isText {
+			c.parts[n-1], c.parts[n] = c.parts[n], text
+		}
+	}
 }
 
 // tokens are the log-probabilities of what is said.

@@ -56,7 +56,7 @@ func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
 func messagesSequence(a *Request, to blockWriter) *sequence {
 	echo, ok := a.echo.(*messagesEcho)
 	thinks := ok && echo.thinking
-	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, holdRefusals: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, holdRefusals: true, endsWithText: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
 		// A server that gives reasoning_content may want it back with the calls of its turn, also
 		// from a client that did not ask for any: "Missing reasoning_content field".
 		if !thinks && (p.Dialect != middleware.DialectChat || len(a.Tools) == 0) {

@@ -141,6 +141,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			}
 			continue
 		}
+		s.origin = own.Model
 		if call, ok := next(x.Parts, i).(llms.ToolCall); ok && own.Dialect == middleware.DialectGemini {
 			s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + Wrap(own) + `"}}`)
 			continue

@@ -82,6 +82,12 @@ func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {
 		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
+		for _, name := range []string{"reasoning", "reasoning_content", "reasoning_details"} {
+			if _, has := message[name]; has && c.Limits.NoThoughts {
+				delete(message, name)
+				c.NotSent = addNew(c.NotSent, NotSentState)
+			}
+		}
 		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
 		}

@@ -36,8 +36,8 @@ var (
 	knownOfChat = newKnown("stream_options.include_usage response_format.type response_format.json_schema.name response_format.json_schema.description " +
 		"response_format.json_schema.schema response_format.json_schema.strict tool_choice.type tool_choice.function.name")
 	knownOfChatTool    = newKnown("type function.name function.description function.parameters function.strict")
-	knownOfChatMessage = newKnown("role content name refusal tool_calls tool_call_id reasoning reasoning_content reasoning_details function_call")
-	knownOfChatCall    = newKnown("id type index extra_content function.name function.arguments")
+	knownOfChatMessage = newKnown("role content name refusal tool_calls tool_call_id reasoning reasoning_content reasoning_details function_call provider_specific_fields")
+	knownOfChatCall    = newKnown("id type index extra_content provider_specific_fields function.name function.arguments function.provider_specific_fields")
 )
 
 func (a *Request) chatParam(name string, f field) {
@@ -221,13 +221,20 @@ const signaturePath = "extra_content.google.thought_signature"
 // that come before it, and those that come before a call.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	origin, members := Unknown, map[string]any{}
+	// LiteLLM has what it does not know in a member of its own.
+	get := func(name string) field {
+		if v := f.get(name); v.exists() {
+			return v
+		}
+		return f.get("provider_specific_fields." + name)
+	}
 	for _, name := range []string{"reasoning", "reasoning_content"} { // a client that was given both may return both
-		if r := f.get(name); r.exists() && len(members) == 0 {
+		if r := get(name); r.exists() && len(members) == 0 {
 			members[name] = r.raw()
 		}
 	}
 	var details, extras []json.RawMessage
-	if list := f.get("reasoning_details"); list.exists() {
+	if list := get("reasoning_details"); list.exists() {
 		list.each(func(f field) {
 			p, state := Open(middleware.DialectChat, f.raw())
 			switch {
@@ -264,6 +271,9 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 		extras = append(extras, json.RawMessage(`{"id":`+string(appendString(nil, id))+`,"extra_content":`+raw+`}`))
 		return true
 	})
+	if len(parts)+len(calls) > 0 { // a model of another API, whose own form has it
+		clear(members)
+	}
 	if details != nil {
 		members["reasoning_details"] = details
 	}

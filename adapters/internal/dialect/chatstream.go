@@ -121,6 +121,8 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	}
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
 		s.raw(progress, d.Choice, d.Raw)
+	} else if d.Raw != nil && d.Raw.Model != "" && d.Raw.Text == "" && !isWork(d.Raw) {
+		progress.origin = d.Raw.Model
 	}
 	if d.Tool != nil {
 		s.call(d.Choice, d.Tool)

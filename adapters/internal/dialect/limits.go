@@ -35,6 +35,8 @@ type Limits struct {
 	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
 	// answer in a conversation.
 	Thoughts bool
+	// NoThoughts is set where messages have no member for what a model thought.
+	NoThoughts bool
 	// Choices is the largest number of answers to a request.
 	Choices int
 	// MinTokens is the least limit of an answer.

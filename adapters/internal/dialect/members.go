@@ -144,14 +144,20 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	return answer
 }
 
-// unknown returns the part for what an object has beyond the members that are known. ok is
-// false where there is nothing.
+// unknown returns the part for what an object has beyond the members that are known, without copies
+// of a model's state, which have a tag. ok is false where there is nothing.
 func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middleware.RawPart, ok bool) {
-	rest := k.members(f.value)
-	if rest == nil {
+	rest, _ := k.unknown(f.value).(Object)
+	for name, v := range rest {
+		if name != "caller" && bytes.Contains(rawJSON(v), []byte(tagMark)) {
+			delete(rest, name)
+		}
+	}
+	if len(rest) == 0 {
 		return p, false
 	}
-	return newMembers(d, kind, rest), true
+	p, _ = Open(d, newMembers(d, kind, rest.inner()).Raw)
+	return p, true
 }
 
 // keepUnknown keeps what a parameter has beyond the members that are known, for models of

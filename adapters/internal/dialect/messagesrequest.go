@@ -210,7 +210,6 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		}
 		if _, raw := p.(middleware.RawPart); !raw {
 			if members, ok := f.unknown(middleware.DialectAnthropic, partMembers, knownOfBlocks); ok {
-				members, _ = Open(middleware.DialectAnthropic, members.Raw)
 				take(members, result)
 			}
 		}

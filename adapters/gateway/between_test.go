@@ -184,6 +184,54 @@ func TestPausedTurnsAreNotWhole(t *testing.T) {
 	}
 }
 
+// The model that paused a turn goes on with it, and no other does. Where the conversation has gone on
+// without, the open call of its tool is left out.
+func TestPausedTurnsGoOn(t *testing.T) {
+	const paused = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"pause_turn","content":[{"type":"text","text":"I look"},{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query":"cats"}}],"usage":{"input_tokens":3,"output_tokens":4}}`
+	vendors := map[string]*vendor{"claude-opus-4-6": {whole: paused}, "claude-opus-4-5": {whole: paused}, "claude-sonnet-4-6": {whole: paused}}
+	var candidates []middleware.Candidate
+	for name, v := range vendors {
+		llm, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: name, BaseURL: "https://api.anthropic.com", Transport: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		candidates = append(candidates, middleware.Candidate{Model: sdk.Model{Name: name, Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm})
+	}
+	m, err := middleware.New(middleware.Config{Models: candidates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m, Models: named("claude-opus-4-6", "claude-opus-4-5", "claude-sonnet-4-6")})
+	const first = `"max_tokens":9,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"hi"}`
+	for from, own := range vendors {
+		content := gjson.GetBytes(post(g, messagesPath, `{"model":"`+from+`",`+first+`]}`).Body.Bytes(), "content").Raw
+		for _, v := range vendors {
+			v.asked = ""
+		}
+		w := post(g, messagesPath, `{`+first+`,{"role":"assistant","content":`+content+`}]}`)
+		for name, v := range vendors {
+			if isAsked := v.asked != ""; isAsked != (name == from) || w.Code != http.StatusOK {
+				t.Errorf("paused by %s: %s is asked: %v; status %d: %s", from, name, isAsked, w.Code, w.Body)
+			}
+		}
+		if !strings.Contains(own.asked, `"srvtoolu_1"`) {
+			t.Errorf("%s is sent %s", from, own.asked)
+		}
+		for _, next := range []string{`,{"role":"assistant","content":` + strings.TrimSuffix(content, "]") + `,{"type":"text","text":"they purr"}]},{"role":"user","content":"and?"}]}`,
+			`,{"role":"assistant","content":` + content + `},{"role":"assistant","content":"they purr"},{"role":"user","content":"and?"}]}`} {
+			if post(g, messagesPath, `{"model":"`+from+`",`+first+next); strings.Contains(own.asked, "srvtoolu_1") || !strings.Contains(own.asked, "they purr") {
+				t.Errorf("%s is sent %s", from, own.asked)
+			}
+		}
+		// A call that the model's code made waits for the client, and the code for that.
+		call := strings.TrimSuffix(content, "]") + `,{"type":"tool_use","id":"toolu_1","name":"look","input":{},"caller":{"type":"code_execution_20260120","tool_id":"srvtoolu_1"}}]`
+		if post(g, messagesPath, `{"model":"`+from+`",`+first+`,{"role":"assistant","content":`+call+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"a"}]}]}`); !strings.Contains(own.asked, `"id":"srvtoolu_1"`) {
+			t.Errorf("%s is sent %s", from, own.asked)
+		}
+	}
+}
+
 // An answer that its server did not finish, or that was cut, is told as such to clients of all APIs, with
 // no argument of a call that nobody gave.
 func TestUnfinishedAnswersAreNotWhole(t *testing.T) {

@@ -173,7 +173,7 @@ func (l *Limits) excludeMessages(messages []llms.MessageContent) string {
 	if n := len(messages); n > 0 {
 		text, isPlain := textOf(messages[n-1].Parts)
 		switch role := messages[n-1].Role; {
-		case l.EndsWithUser && role == llms.ChatMessageTypeAI:
+		case l.EndsWithUser && role == llms.ChatMessageTypeAI && openWork(messages) == nil:
 			return "takes no conversation that ends with an answer"
 		case l.NoBlank && role == llms.ChatMessageTypeHuman && isPlain && strings.TrimSpace(text) == "":
 			return "takes no empty message"

@@ -73,7 +73,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		notSent = addNew(notSent, lost)
 		return p, true
 	}
-	return rewrite(messages, translate), notSent
+	return dropOpenWork(rewrite(messages, translate)), notSent
 }
 
 // addUnsaid adds the names of what parts have that an API has no word for, whoever says it: marks
@@ -140,8 +140,11 @@ func lostInstead(raw *middleware.RawPart) (words []string) {
 
 // Foreign returns the type of something that a model of the dialect and of these names cannot be
 // told and that the conversation cannot do without, or "": what a user or a tool says in the
-// form of another API, and a conversation that another model made short.
+// form of another API, a conversation that another model made short, and a turn that it paused.
 func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...string) (kind string) {
+	if open := openWork(messages); open != nil && !slices.Contains(names, open.Model) && open.Model != "" {
+		return "paused turn"
+	}
 	for _, m := range messages {
 		walk(m.Parts, func(p llms.ContentPart) {
 			raw, ok := p.(middleware.RawPart)

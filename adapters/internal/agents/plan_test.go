@@ -215,7 +215,7 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 // program names its runs, and also where another process may doubt other tools. Without doubts it
 // is what was paid.
 func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
-	draws, n := 12, 40
+	draws, n := 8, 40
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws = 24
 	}

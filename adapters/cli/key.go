@@ -60,8 +60,6 @@ func newKeyCommand(s Streams) *cobra.Command {
 
 Keys are in a store, by a digest: a secret is shown once. What is changed is in force in
 every replica of "stepfall serve --store" within a second.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
 	create := &cobra.Command{

@@ -20,8 +20,6 @@ func newPluginCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
 		Short: "Which estimators and verifiers can a policy name, and do they work? List, check and make plugins",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newPluginNewCommand(s),

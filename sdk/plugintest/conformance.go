@@ -124,7 +124,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return &sdk.Answer{Text: "yes"}, nil
 		})
 	}
-	r := &run{Options: o, report: &Report{Path: path, Plugin: filepath.Base(path)}}
+	r := &run{Options: o, report: &Report{Plugin: filepath.Base(path)}}
 	if r.tempDir, err = os.MkdirTemp("", "sfc"); err != nil {
 		return nil, err
 	}

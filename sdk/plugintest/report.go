@@ -24,7 +24,6 @@ type Result struct {
 
 // Report is what a run found.
 type Report struct {
-	Path    string
 	Plugin  string
 	Version string
 	Results []Result

@@ -132,7 +132,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
 		message = st.Message()
 	}
-	return &callError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.redactMessage(message), Err: err}
+	return &callError{Instance: i.name, Plugin: i.plugin, Message: i.redactMessage(message), Err: err}
 }
 
 // lostReason waits for the end of a process whose connection was lost, which is a

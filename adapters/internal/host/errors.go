@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
@@ -76,8 +74,6 @@ func (e *configError) Unwrap() error { return e.Diagnostics }
 // callError is a plugin's own error, or its breach of the protocol.
 type callError struct {
 	Instance, Plugin string
-	// Code is the status that the plugin returned.
-	Code codes.Code
 	// Message is what it said, secrets replaced.
 	Message string
 	Err     error

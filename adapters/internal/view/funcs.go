@@ -61,15 +61,6 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return *p
 		},
-		"verdictOf": func(c sdk.Call) string {
-			switch {
-			case c.Failed():
-				return "error"
-			case c.Verdict != nil:
-				return c.Verdict.Outcome.String()
-			}
-			return ""
-		},
 		"scaleJSON": func(s scale) string {
 			data, _ := json.Marshal(s.Points)
 			return string(data)

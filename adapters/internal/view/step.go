@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -19,7 +18,6 @@ import (
 type stepPage struct {
 	frame
 	Trace     *sdk.Trace
-	Line      store.Step
 	Headline  string
 	Decisions []decisionView
 	Calls     []callView
@@ -119,7 +117,7 @@ func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
 	}
 	// Traces that other tools wrote were not cleaned when they were made.
 	step.Redact(func(_ context.Context, clean *sdk.Trace) { t = clean }, nil)(ctx, t)
-	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Line: sqlstore.StepOf(t), Prompt: textOf(t.Prompt)}
+	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Prompt: textOf(t.Prompt)}
 	p.Order = candidates([]*sdk.Trace{t})
 	p.Headline = headlineOf(t)
 	for i := range t.Calls {

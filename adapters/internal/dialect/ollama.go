@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -226,8 +225,7 @@ func (s *ollamaReader) Event(data []byte) error {
 		}
 	}
 	for _, t := range in.Message.ToolCalls {
-		id := cmp.Or(t.ID, fmt.Sprintf("call_%x_%d", in.CreatedAt.UnixNano(), len(c.calls)))
-		if err := s.addCall(0, id, t.Function.Name, string(argumentsObject(string(t.Function.Arguments)))); err != nil {
+		if err := s.addCall(0, callID(t.ID), t.Function.Name, string(argumentsObject(string(t.Function.Arguments)))); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,6 @@ type decisionView struct {
 	Fault string
 	// Differs says that what the engine decides now is not what was recorded.
 	Differs   string
-	Assumed   bool
 	Threshold bool
 	Now       *answer
 	Spans     []span
@@ -250,7 +249,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 		d.Fault = err.Error()
 		return d
 	}
-	d.Assumed, d.Threshold = q.assumed, q.threshold
+	d.Threshold = q.threshold
 	if d.Now, err = q.explain(q.knob()); err != nil {
 		d.Fault = err.Error()
 		return d

@@ -31,7 +31,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -874,19 +873,6 @@ func TestSumsAndListsCountAnswers(t *testing.T) {
 	models, err := l.Sums(t.Context(), []store.Dimension{store.ByModel}, store.Filter{Model: "small"})
 	if err != nil || len(models) != 1 || models[0].Rejected != 1 {
 		t.Errorf("the small model has %+v, %v; want one rejected draft", models, err)
-	}
-}
-
-// A trace that does not record how ties are decided is taken for one of the default.
-func TestOldTracesTakeTheCheapestOfTies(t *testing.T) {
-	for _, tr := range fleetTraces(40, 1) {
-		if len(tr.Decisions) == 0 || tr.Strategy == cascade.NameThreshold {
-			continue
-		}
-		tr.Setting.Coin, tr.Setting.Gamma = 0, 0
-		if q, err := ask(tr, 0); err != nil || !q.assumed || q.setting.Gamma != 1 {
-			t.Fatalf("%+v, %v", q, err)
-		}
 	}
 }
 

@@ -19,8 +19,6 @@ type question struct {
 	tuned    cascade.Tunable
 	// threshold says that what can be turned is a threshold and not a lambda.
 	threshold bool
-	// assumed says that the trace is of a version that did not record all.
-	assumed bool
 }
 
 // ExplainDecision takes the n-th decision of the trace again, counted from 0, and says in one
@@ -45,14 +43,11 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
-	q.assumed = t.Setting.Coin == 0 // the coin is 0 once in 2^53 steps
-	judged := q.assumed && slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil })
 	index := map[string]int{}
 	for i, b := range d.Models {
 		index[b.Model] = i
 		q.state.Beliefs = append(q.state.Beliefs, cascade.Belief{
-			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev,
-			Bernoulli: !b.Ran && (b.Judged || judged && b.Quality.StdDev == 0 && b.Quality.Mean >= 0 && b.Quality.Mean <= 1),
+			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev, Bernoulli: !b.Ran && b.Judged,
 		})
 		if !b.Ran {
 			q.state.Beliefs[i].Judge, q.state.Beliefs[i].Shared = b.Judge, b.Shared
@@ -76,9 +71,6 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	q.setting.Order = slices.DeleteFunc(slices.Clone(q.setting.Order), func(name string) bool { _, there := index[name]; return !there })
 	if q.threshold {
 		q.setting.Lambdas = nil
-	}
-	if q.assumed {
-		q.setting.Gamma = 1 // the least cost of what ties, as policies have it that say nothing
 	}
 	names := make([]string, len(d.Models))
 	for i, b := range d.Models {

@@ -202,7 +202,7 @@ class Alteration:
 
     def ask(self, site, place, text, values):
         """Has what is compared there asked outside of the tests, too."""
-        if self.way == "expectation" and site not in self.lenient and 0 < len(values) <= MAX_ROWS:
+        if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS:
             programs = questions(self, place, text, site, len(values))
             self.questions += [{"file": self.path, "test": self.name, "program": p, "value": values[i % len(values)]} for i, p in enumerate(programs)]
             self.asked |= {site} if programs else set()
@@ -451,7 +451,7 @@ class Alteration:
     def truth(self, node):
         """Alters an expression that must be true."""
         if isinstance(node, ast.BoolOp):
-            self.lenient |= set(ast.walk(node)) if isinstance(node.op, ast.Or) else set()
+            self.either |= set(ast.walk(node)) if isinstance(node.op, ast.Or) else set()
             for inner in node.values:
                 self.truth(inner)
         elif self.compares(node):
@@ -555,6 +555,8 @@ class Alteration:
         self.outcomes, self.noted = [set(), set(), set(), set()], []
         # asked are the sites that have questions; a test is_open that has others.
         self.asked, self.is_open = set(), False
+        # either are what may fail since something else holds.
+        self.either = set()
         # lenient are the nodes at which a comparison may fail in a test that passes.
         guards = (ast.Try, ast.With, ast.AsyncWith)
         self.lenient = {n for g in ast.walk(node) if isinstance(g, guards) and not is_subtest(g) for n in ast.walk(g)}

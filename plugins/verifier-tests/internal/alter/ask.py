@@ -4,15 +4,19 @@ import json
 import os
 import select
 import sys
+import types
 
-PATIENCE = 10
+PATIENCE = 20
 
 
 def answer(question):
-    space = {"__name__": "question", "__file__": os.path.abspath(question["file"]), "__package__": os.path.dirname(question["file"]).replace("/", ".")}
+    folder, file = os.path.split(question["file"])
+    module = types.ModuleType(file[:-len(".py")])
+    vars(module).update(__file__=os.path.abspath(question["file"]), __package__=folder.replace("/", "."))
+    sys.modules.setdefault(module.__name__, module)
     try:
-        exec(compile(question["program"], "<question>", "exec"), space)
-        return note(space["_answer"])
+        exec(compile(question["program"], "<question>", "exec"), vars(module))
+        return note(module._answer)
     except BaseException as e:
         return "raised " + ascii(e)[:1000]
 
@@ -34,11 +38,11 @@ def serve(questions, answers, write=os.write, leave=os._exit):
         if child == 0:
             try:
                 group = json.loads(read(questions) or leave(1))
-                write(answers, (json.dumps([answer(q) for q in group]) + "\n").encode())
+                write(answers, json.dumps([answer(q) for q in group]).encode())
             finally:
                 leave(0)
-        if os.waitpid(child, 0)[1]:
-            leave(0)
+        os.waitpid(child, 0)
+        write(answers, b"\n")
 
 
 def main(request, report):
@@ -63,7 +67,10 @@ def main(request, report):
     found = []
     for group in asked["groups"]:
         os.write(to, (json.dumps(group) + "\n").encode())
-        found.append(json.loads(read(back, PATIENCE) or "[]"))
+        answers = read(back, PATIENCE)
+        found.append(json.loads(answers) if answers.strip() else ["raised nothing, and ended" if answers else "raised nothing, and hangs"])
+        if not answers:  # nor would it answer the others
+            break
     with open(report, "w") as f:
         json.dump(found, f)
     os.kill(server, 9)

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"bytes"
 	"context"
 	"path"
 	"regexp"
@@ -29,29 +28,37 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
-	hidden := overlay(e.v.leftOut(e.a.tree), e.a.changes, e.hidden(false))
-	answers, err := e.answers(ctx, oneByOne(asked), hidden)
+	answers, err := e.answers(ctx, oneByOne(asked), e.shown(asked, false))
 	if err != nil {
 		return err
 	}
-	e.differing = odds(asked, answers)
-	if len(e.differing) > 0 {
-		if err := e.askAgain(ctx, asked, hidden); err != nil {
-			return err
+	var right []alter.Question
+	for i, q := range asked {
+		switch {
+		case i >= len(answers):
+		case isOdd(q, answers[i]):
+			e.differing = append(e.differing, q)
+		case len(answers[i]) == 1 && isAsExpected(q, answers[i][0]):
+			right = append(right, q)
 		}
 	}
 	for _, test := range tests {
-		own := e.questions([]runner.Test{test})
-		isAnswered := func(q alter.Question) bool {
-			at := slices.Index(asked, q)
-			return at < len(answers) && len(answers[at]) == 1 && isAsExpected(q, answers[at][0])
-		}
-		isOther := func(q alter.Question) bool { return !isAnswered(q) }
-		if len(own) > 0 && !slices.ContainsFunc(own, isOther) && slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(test, s.Path, s.Answerable) }) {
+		if e.isWholly(test, asked, right) {
 			e.answered = append(e.answered, test)
 		}
 	}
-	return nil
+	if len(e.differing) == 0 {
+		return nil
+	}
+	return e.askAgain(ctx, asked)
+}
+
+// isWholly reports whether all that a test compares was asked and is right.
+func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question) bool {
+	isWrong := func(q alter.Question) bool {
+		return e.isNamed(test, q.File, []string{q.Test}) && !slices.Contains(right, q)
+	}
+	return !slices.ContainsFunc(asked, isWrong) && slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(test, s.Path, s.Answerable) })
 }
 
 // questions are those of the tests; none where the tests need more than their own files to begin.
@@ -71,33 +78,37 @@ func (e *expectations) questions(tests []runner.Test) []alter.Question {
 }
 
 // askAgain leaves those of e.differing that are so once more, all the same.
-func (e *expectations) askAgain(ctx context.Context, asked []alter.Question, hidden []jail.Change) error {
-	again, err := e.answers(ctx, append(oneByOne(e.differing), asked), hidden)
-	if err != nil || len(again) <= len(e.differing) {
-		e.differing = nil
-		return err
-	}
-	untouched, err := e.answers(ctx, oneByOne(e.differing), overlay(e.v.leftOut(e.a.tree), e.hidden(false)))
+func (e *expectations) askAgain(ctx context.Context, asked []alter.Question) error {
+	odd := e.differing
+	e.differing = nil
+	again, err := e.answers(ctx, append(oneByOne(odd), asked), e.shown(asked, false))
 	if err != nil {
 		return err
 	}
-	withData, err := e.answers(ctx, oneByOne(e.differing), overlay(e.v.leftOut(e.a.tree), e.a.changes, e.hidden(true)))
+	withData, err := e.answers(ctx, oneByOne(odd), e.shown(asked, true))
 	if err != nil {
 		return err
 	}
-	var odd []alter.Question
-	for i, q := range e.differing {
-		together, isContext := again[len(e.differing)], i < len(untouched) && strings.HasPrefix(strings.Join(again[i], ""), "raised") && slices.Equal(again[i], untouched[i])
-		isHanging := len(together) == len(asked) && isAsExpected(q, together[slices.Index(asked, q)])
+	answer := *e.a
+	e.a.changes = nil
+	untouched, err := e.answers(ctx, oneByOne(odd), e.shown(asked, false))
+	if e.a.changes = answer.changes; err != nil {
+		return err
+	}
+	for i, q := range odd {
+		if i >= len(again) || !isOdd(q, again[i]) {
+			continue
+		}
+		needsMore := i < len(untouched) && slices.Equal(again[i], untouched[i]) && strings.HasPrefix(again[i][0], "raised")
+		isInOrder := len(again) > len(odd) && len(again[len(odd)]) == len(asked) && isAsExpected(q, again[len(odd)][slices.Index(asked, q)])
 		switch {
-		case !isOdd(q, again[i]), isContext, isHanging:
+		case needsMore, isInOrder:
 		case i < len(withData) && !isOdd(q, withData[i]):
 			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
 		default:
-			odd = append(odd, q)
+			e.differing = append(e.differing, q)
 		}
 	}
-	e.differing = odd
 	return nil
 }
 
@@ -133,39 +144,32 @@ func isOdd(q alter.Question, answers []string) bool {
 	return len(answers) == 1 && answers[0] != "" && strings.ContainsAny(answers[0][:1], "=r") && !isAsExpected(q, answers[0])
 }
 
-func odds(asked []alter.Question, answers [][]string) (odd []alter.Question) {
-	for i, q := range asked {
-		if i < len(answers) && isOdd(q, answers[i]) {
-			odd = append(odd, q)
-		}
-	}
-	return odd
-}
-
 // example matches what an example in the documentation of Python code gives.
 var example = regexp.MustCompile(`(?m)(^[ \t]*(?:>>>|\.\.\.) .*\n)(?:[ \t]*(?:[^\s"'>.]|"[^"\n]|'[^'\n]).*\n)+`)
 
 // apart matches files that are about code, and no part of it.
 var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|samples?)/`)
 
-// hidden takes out of the tree what could say what tests expect: the tests, what examples give,
-// and files that are no code and that the code does not name, unless with data, which leaves
-// those that are not apart.
-func (e *expectations) hidden(withData bool) []jail.Change {
-	changes, t, isTest := e.copies, e.a.tree, newGuard(pythonTests)
+// shown are the changes to the tree for questions: the answer's, without what could say what
+// tests expect. That are the tests, what examples give, and files that are no code and that neither
+// the code nor a question names, unless with data, which leaves those that are not apart.
+func (e *expectations) shown(asked []alter.Question, withData bool) []jail.Change {
+	t, isTest, hidden := e.a.tree, newGuard(pythonTests), slices.Clone(e.copies)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return !isCode(file) || slices.Contains(e.files, file) || path.Base(file) == "setup.py"
 	}))
+	for _, q := range asked {
+		code = append(code, q.Program...)
+	}
 	for _, file := range t.Files {
-		switch {
+		isData := !isCode(file) && !mentions(code, file) && (!withData || apart.MatchString(file))
+		switch text := e.source(file, e.a.changes).Text; {
 		case strings.Contains(file, "-packages/"):
-		case slices.Contains(e.files, file), !isCode(file) && !mentions(code, file) && (!withData || apart.MatchString(file)), isTest.has(file) && pythonTest.MatchString(e.source(file, nil).Text):
-			changes = append(changes, jail.Change{Path: file, Delete: true})
-		case path.Ext(file) == ".py":
-			if text := []byte(e.source(file, e.a.changes).Text); bytes.Contains(text, []byte(">>>")) {
-				changes = append(changes, jail.Change{Path: file, Data: example.ReplaceAll(text, []byte("$1"))})
-			}
+		case slices.Contains(e.files, file), isData, isTest.has(file) && pythonTest.MatchString(text):
+			hidden = append(hidden, jail.Change{Path: file, Delete: true})
+		case path.Ext(file) == ".py" && strings.Contains(text, ">>>"):
+			hidden = append(hidden, jail.Change{Path: file, Data: []byte(example.ReplaceAllString(text, "$1"))})
 		}
 	}
-	return changes
+	return overlay(e.v.leftOut(t), e.a.changes, hidden)
 }

@@ -215,7 +215,7 @@ function alter({ path, text }) {
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
-  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers;
+  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers, inputs;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
     outcomes[kind].add(`${edits.length > 0} ${lenient.has(site)}`);
@@ -335,6 +335,7 @@ function alter({ path, text }) {
       if (isNoted) compared.at(-1).kept = rows.map((row) => row.length === 0);
       return put(LITERAL, node, rows.flat(), records);
     }
+    if (actual?.start !== undefined) watchInputs(node, actual);
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
     put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]]);
   }
@@ -387,7 +388,7 @@ function alter({ path, text }) {
   // watch has it noted whether what must be so whatever is expected is.
   function watch({ start }, call) {
     const site = `${path}:a${start}`;
-    tried.push({ name: site, test: name, values: call === "number" ? [] : ["=true"] });
+    tried.push({ name: site, test: name, values: /tried|so/.test(call) ? ["=true"] : [] });
     return `${prefix}${call}(${JSON.stringify(site)}, `;
   }
   // relation is a comparison with another operator. Numbers are watched: what is none is neither
@@ -399,6 +400,15 @@ function alter({ path, text }) {
     if (isWatched) numbers.push(...sides.filter((side) => side.type !== "Literal"));
     const [left, right] = sides.map((side) => (numbers.includes(side) ? `${watch(side, "number")}${source(side)})` : `(${source(side)})`));
     return `${left} ${operator} ${right}`;
+  }
+  // watchInputs watches what the test hands to the code and reckons with itself: code that changes
+  // it changes what is expected of it.
+  function watchInputs(wanted, actual) {
+    const behind = (node) => [node, ...(node.type === "Identifier" ? bound(node.name) : [])].filter((n) => n.start !== undefined);
+    const given = [], used = new Set();
+    for (const one of behind(actual)) walk.full(one, (n) => n.type === "CallExpression" && n.callee.type === "Identifier" && given.push(...n.arguments.filter((a) => a.type === "Identifier")));
+    for (const one of behind(wanted)) walk.full(one, (n) => n.type === "Identifier" && used.add(n.name));
+    for (const one of given) if (used.has(one.name) && one.name !== actual.name) inputs.push({ one, actual });
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
   function assertion(node) {
@@ -436,7 +446,7 @@ function alter({ path, text }) {
     kinds = [[], [], [], []];
     outcomes = [new Set(), new Set(), new Set(), new Set()];
     truthsNoted = [];
-    [tried, numbers] = [[], []];
+    [tried, numbers, inputs] = [[], [], []];
     sites.clear();
     scope = node;
     holds = false;
@@ -456,7 +466,8 @@ function alter({ path, text }) {
         if (isWithin && /^!==?$/.test(inner.test.operator)) assertions.push(inner.test);
       }
     });
-    const kind = kinds.findIndex((edits) => edits.length > 0);
+    let kind = kinds.findIndex((edits) => edits.length > 0);
+    if (kind < 0 && request.way === "record" && assertions.length + inputs.length > 0) kind = VALUE;
     // A failure that the code under test swallows is noted, of assertions that expect what they did.
     const covers = (one) => kinds[kind].some(([start, end]) => start < end && start <= one.start && one.end <= end);
     const isOther = (one) => kinds[kind].some(([start, end, to]) => start >= one.start && end <= one.end && !to.startsWith(prefix) && to !== ")");
@@ -464,6 +475,12 @@ function alter({ path, text }) {
     if (kind < 0 || request.way === "reach" || !request.record) return kind;
     for (const one of assertions) {
       if (!lenient.has(one) && !some(one, (n) => /^(Await|Yield)/.test(n.type)) && !isOther(one)) surround(one, one.type === "CallExpression" ? watch(one, "tried") + "() => " : watch(one, "so"));
+    }
+    for (const { one, actual } of inputs) {
+      if (lenient.has(actual) || covers(actual) || covers(one)) continue;
+      const call = watch(one, "given");
+      surround(one, call);
+      kinds[kind].push([actual.start, actual.start, call.replace("given(", "same(")], [actual.end, actual.end, `, () => ${one.name})`]);
     }
     for (const one of kind === TRUTH ? [] : numbers) if (!covers(one)) surround(one, watch(one, "number"));
     return kind;
@@ -602,6 +619,16 @@ function ${prefix}truth(site, v, wanted, goesOn) {
 }
 function ${prefix}number(site, v) {
   if (v !== v) ${prefix}saw(site, false);
+  return v;
+}
+function ${prefix}given(site, v) {
+  (${prefix}given.notes ??= {})[site] = ${prefix}shape(v);
+  return v;
+}
+function ${prefix}shape(v) { return ${prefix}note(v) + (Object(v) === v ? Reflect.ownKeys(v).length : ""); }
+function ${prefix}same(site, v, now) {
+  const before = ${prefix}given.notes?.[site];
+  if (before !== undefined && before !== ${prefix}shape(now())) ${prefix}saw(site, false);
   return v;
 }
 function ${prefix}so(site, v) {

@@ -3,6 +3,7 @@ package provider
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -89,14 +90,16 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	var stopped error // of who receives the stream
 	hasBegun := false
 	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}}
-	reply.Emit = func(d *middleware.Delta) error {
+	reply.Emit = func(d *middleware.Delta) {
+		if stopped != nil {
+			return
+		}
 		if !hasBegun && streams {
 			hasBegun, d.Extra = true, new(reply.Extra)
 		}
 		stopped = emit(d)
-		return stopped
 	}
-	err = m.read(resp, m.client.Reader(reply), streams)
+	err = m.read(resp, m.client.Reader(reply), streams, func() error { return stopped })
 	var out *llms.ContentResponse
 	if err == nil {
 		out, err = reply.Response()
@@ -144,23 +147,24 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 // errMarked says that the mark at the end of a stream has come.
 var errMarked = errors.New("the end is marked")
 
-func (m *model) read(resp *http.Response, to dialect.Reader, streams bool) error {
+// read reads an answer, until who receives the stream has stopped.
+func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopped func() error) error {
 	hasLines := m.hasLines
 	if !streams || !hasLines && !isStream(resp) {
 		data, err := readAll(resp.Body)
 		if err == nil {
 			err = to.Whole(data)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = to.End(true)
 		}
-		return to.End(true)
+		return cmp.Or(err, stopped())
 	}
 	err := events(resp.Body, hasLines, func(data []byte) error {
 		if !hasLines && bytes.HasPrefix(data, []byte("[DONE]")) {
 			return errMarked
 		}
-		return to.Event(data)
+		return cmp.Or(to.Event(data), stopped())
 	})
 	isMarked := errors.Is(err, errMarked)
 	if isMarked {
@@ -168,7 +172,7 @@ func (m *model) read(resp *http.Response, to dialect.Reader, streams bool) error
 	} else if err != nil {
 		return err
 	}
-	return to.End(isMarked)
+	return cmp.Or(to.End(isMarked), stopped())
 }
 
 // isStream reports whether an answer comes in events. Servers that say something else than

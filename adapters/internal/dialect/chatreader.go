@@ -74,9 +74,7 @@ func (s *chatReader) End(isMarked bool) error {
 		if slices.Contains(chatBreaks, c.stop) {
 			c.word = brokenOff(c.stop)
 		}
-		if err := s.completeParts(c); err != nil {
-			return err
-		}
+		s.completeParts(c)
 	}
 	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has
 	// been billed.
@@ -87,11 +85,8 @@ func (s *chatReader) End(isMarked bool) error {
 }
 
 // completeParts puts state and unknown members before what was said, and the calls after it.
-func (s *chatReader) completeParts(c *chatReply) error {
-	calls, err := s.endCalls(c)
-	if err != nil {
-		return err
-	}
+func (s *chatReader) completeParts(c *chatReply) {
+	calls := s.endCalls(c)
 	var first []llms.ContentPart
 	if state := c.state(s.Origin); state != nil {
 		first = append(first, *state)
@@ -104,12 +99,11 @@ func (s *chatReader) completeParts(c *chatReply) error {
 		c.coverText()
 		c.parts = slices.Concat(first, c.parts, calls)
 	}
-	return nil
 }
 
 // endCalls returns the calls as parts. It gives those that came without arguments none, which
 // clients read as JSON, and those of custom tools whole.
-func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart, err error) {
+func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 	calls := c.calls
 	c.calls = nil
 	for i, call := range calls {
@@ -117,9 +111,7 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart, err error
 		if call.Type == "custom" {
 			raw := rawJSON(Object{"id": callID(call.ID), "type": "custom", "custom": Object{"name": f.Name, "input": f.Arguments}})
 			p := middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw, Instead: customCall(call.ID, f.Name, f.Arguments)}
-			if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
-				return nil, err
-			}
+			s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 			parts = append(parts, p)
 			continue
 		}
@@ -127,14 +119,11 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart, err error
 			continue
 		}
 		f.Arguments = "{}"
-		if i < len(calls)-1 { // nobody waits for more of it
-			continue
-		}
-		if err := s.Emit(&middleware.Delta{Choice: c.index, Tool: &middleware.ToolDelta{Index: i, Arguments: "{}"}}); err != nil {
-			return nil, err
+		if i == len(calls)-1 { // nobody waits for more of the others
+			s.Emit(&middleware.Delta{Choice: c.index, Tool: &middleware.ToolDelta{Index: i, Arguments: "{}"}})
 		}
 	}
-	return parts, nil
+	return parts
 }
 
 var errNotJSON = errors.New("not a JSON object")
@@ -142,7 +131,8 @@ var errNotJSON = errors.New("not a JSON object")
 // Event takes in an answer or an event of its stream, which is a hot path.
 func (s *chatReader) Event(data []byte) (err error) {
 	if d := s.last.match(data); d != nil {
-		return s.add(d)
+		s.add(d)
+		return nil
 	}
 	if !gjson.ValidBytes(data) {
 		return errNotJSON
@@ -185,8 +175,8 @@ func (s *chatReader) Event(data []byte) (err error) {
 			}
 		case "choices":
 			eachOf(v, func(_, choice gjson.Result) bool {
-				err = s.choice(choice)
-				return err == nil
+				s.choice(choice)
+				return true
 			})
 		}
 		return err == nil
@@ -200,7 +190,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 	return err
 }
 
-func (s *chatReader) choice(in gjson.Result) error {
+func (s *chatReader) choice(in gjson.Result) {
 	var index, finish, logProbs, message, delta gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
@@ -219,7 +209,7 @@ func (s *chatReader) choice(in gjson.Result) error {
 	})
 	at := int(index.Num)
 	if s.Reply.choice(at) == nil {
-		return nil
+		return
 	}
 	for i := len(s.choices); i <= at; i++ {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
@@ -231,18 +221,15 @@ func (s *chatReader) choice(in gjson.Result) error {
 		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
 	if message.IsObject() {
-		if err := s.piece(c, message, probs); err != nil {
-			return err
-		}
+		s.piece(c, message, probs)
 		probs = nil
 	}
 	if delta.IsObject() || probs != nil {
-		return s.piece(c, delta, probs)
+		s.piece(c, delta, probs)
 	}
-	return nil
 }
 
-func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) error {
+func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) {
 	d := middleware.Delta{Choice: c.index, LogProbs: probs}
 	var calls gjson.Result
 	var unknown Object
@@ -283,53 +270,39 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	}
 	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 { // what it is called, before what it says
 		p := newMembers(middleware.DialectChat, messageMembers, Object{"reasoning": ""}.inner())
-		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
-			return err
-		}
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 	}
-	if err := s.say(c, d); err != nil {
-		return err
-	}
+	s.say(c, d)
 	if unknown != nil {
 		if c.unknown == nil {
 			c.unknown = Object{}
 		}
 		maps.Copy(c.unknown, unknown)
 		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
-		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: &p}); err != nil {
-			return err
-		}
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 	}
-	var err error
 	eachOf(calls, func(_, call gjson.Result) bool {
-		err = s.call(c, call)
-		return err == nil
+		s.call(c, call)
+		return true
 	})
-	return err
 }
 
 // say takes in what was said, and gives the state on between what was thought and the text.
-func (s *chatReader) say(c *chatReply, d middleware.Delta) error {
-	if d.Text == "" || !c.isStateNew || c.content.Len() > 0 {
-		return s.add(&d)
+func (s *chatReader) say(c *chatReply, d middleware.Delta) {
+	if d.Text != "" && c.isStateNew && c.content.Len() == 0 {
+		s.add(&middleware.Delta{Choice: d.Choice, Reasoning: d.Reasoning})
+		s.sendState(c)
+		d.Reasoning = ""
 	}
-	if err := s.add(&middleware.Delta{Choice: d.Choice, Reasoning: d.Reasoning}); err != nil {
-		return err
-	}
-	if err := s.sendState(c); err != nil {
-		return err
-	}
-	d.Reasoning = ""
-	return s.add(&d)
+	s.add(&d)
 }
 
 // sendState gives on the state of a message, before that which came after it.
-func (s *chatReader) sendState(c *chatReply) error {
-	if !c.isStateNew {
-		return nil
+func (s *chatReader) sendState(c *chatReply) {
+	if c.isStateNew {
+		c.isStateNew = false
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: c.state(s.Origin)})
 	}
-	c.isStateNew = false
-	return s.Emit(&middleware.Delta{Choice: c.index, Raw: c.state(s.Origin)})
 }
 
 // eachOf calls do for what a list holds: null, which servers send for none, is no list of one.
@@ -339,12 +312,12 @@ func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
 	}
 }
 
-func (s *chatReader) call(c *chatReply, in gjson.Result) error {
+func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	id, custom := in.Get("id").Str, in.Get("custom.name").Str
 	name, arguments := cmp.Or(in.Get("function.name").Str, custom), in.Get("function.arguments").String()+in.Get("custom.input").Str
 	at := c.position(in.Get("index"), id, name)
 	if at < 0 || at >= maxChoices {
-		return nil
+		return
 	}
 	isNew := at >= len(c.calls)
 	for len(c.calls) <= at {
@@ -355,9 +328,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 		c.hasState, c.isStateNew, c.extras = true, true, append(c.extras, callExtra{cmp.Or(call.ID, id), json.RawMessage(extra.Raw)})
 	}
 	if isNew {
-		if err := s.sendState(c); err != nil {
-			return err
-		}
+		s.sendState(c)
 	}
 	s.isUsageOld = true
 	piece := middleware.ToolDelta{Index: at, Arguments: arguments}
@@ -371,7 +342,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 		call.Type = "custom"
 	}
 	if call.Type == "custom" {
-		return nil // it comes whole at its end
+		return // it comes whole at its end
 	}
-	return s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})
+	s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})
 }

@@ -37,13 +37,12 @@ func readEvents(t *testing.T, events [][]byte, forgets bool) string {
 	said := map[int]string{}
 	thought := map[int]string{}
 	arguments := map[[2]int]string{}
-	s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
+	s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) {
 		said[d.Choice] += d.Text
 		thought[d.Choice] += d.Reasoning
 		if d.Tool != nil {
 			arguments[[2]int{d.Choice, d.Tool.Index}] += d.Tool.Arguments
 		}
-		return nil
 	}}}
 	var err error
 	for _, event := range events {
@@ -79,11 +78,10 @@ func TestWhatServersLeaveOut(t *testing.T) {
 		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"go"}}]},"finish_reason":null}]}` + "\n" + `{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}` + "\n" + `{"choices":null}`: `go {}, `,
 	} {
 		said := ""
-		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
+		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) {
 			if d.Tool != nil {
 				said += d.Tool.Arguments
 			}
-			return nil
 		}}}
 		for data := range strings.SplitSeq(event, "\n") {
 			if err := s.Event([]byte(data)); err != nil {

@@ -116,19 +116,18 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
 		tokens = nil
 		signature, err := s.part(c, &d, raw)
-		if err == nil {
-			err = s.add(&d)
-		}
-		if err == nil && signature != nil {
-			if err = s.sign(c, signature, d.Choice); d.Reasoning == "" {
-				c.endWithText()
-			}
-		}
 		if err != nil {
 			return err
 		}
+		s.add(&d)
+		if signature != nil {
+			if s.sign(c, signature, d.Choice); d.Reasoning == "" {
+				c.endWithText()
+			}
+		}
 	}
-	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+	s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+	return nil
 }
 
 // endWithText puts the signature of a text before it, so that an answer ends with what it says.
@@ -157,9 +156,9 @@ func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
 // sign takes in a signature.
-func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) error {
+func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) {
 	c.addPart(*signature)
-	return s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
+	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
 }
 
 // part takes in a part: its text is put into d, and is before the signature that is returned. That
@@ -185,12 +184,11 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 	switch f := p.FunctionCall; {
 	case f != nil:
 		if signature != nil {
-			if err := s.sign(c, signature, d.Choice); err != nil {
-				return nil, err
-			}
+			s.sign(c, signature, d.Choice)
 		}
 		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
-		return nil, s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+		s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+		return nil, nil
 	case p.Thought:
 		d.Reasoning = p.Text
 	case p.Text != "":

@@ -105,16 +105,17 @@ var pieces = []string{"", "text_delta", "thinking_delta", "signature_delta", "in
 
 // around gives who receives the stream what an event has beyond the members that are known, and
 // reports whether there is anything.
-func (s *messagesReader) around(event gjson.Result) (hasAny bool, err error) {
+func (s *messagesReader) around(event gjson.Result) (hasAny bool) {
 	if !slices.Contains(pieces, event.Get("delta.type").Str) {
-		return false, nil
+		return false
 	}
 	rest := knownOfEvent.members(event)
 	if rest == nil {
-		return false, nil
+		return false
 	}
 	p := newMembers(middleware.DialectAnthropic, eventMembers, append(append(rest, `,"type":`...), event.Get("type").Raw...))
-	return true, s.Emit(&middleware.Delta{Raw: &p})
+	s.Emit(&middleware.Delta{Raw: &p})
+	return true
 }
 
 // message reads an answer, whole or as it begins.
@@ -137,9 +138,7 @@ func (s *messagesReader) message(data []byte) error {
 		}
 		b := s.blocks[len(s.blocks)-1]
 		b.raw = raw
-		if err := s.finish(b); err != nil {
-			return err
-		}
+		s.finish(b)
 	}
 	s.close(&in.messagesEnd)
 	return nil
@@ -171,7 +170,8 @@ var errNoBlock = errors.New("a block that is none, or a piece of one that has no
 // Event takes in a piece of a stream.
 func (s *messagesReader) Event(data []byte) error {
 	if d := s.last.match(data); d != nil {
-		return s.addText(s.blocks[len(s.blocks)-1], d)
+		s.addText(s.blocks[len(s.blocks)-1], d)
+		return nil
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -195,10 +195,7 @@ func (s *messagesReader) Event(data []byte) error {
 	default:
 		return nil // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
-	hasUnknown, err := s.around(e)
-	if err != nil {
-		return err
-	}
+	hasUnknown := s.around(e)
 	if kind == "message_stop" {
 		s.hasEnded = true
 		return nil
@@ -230,26 +227,25 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 	case index < 0 || index >= len(s.blocks):
 		return errNoBlock
 	case kind == "content_block_stop":
-		return s.finish(s.blocks[index])
+		s.finish(s.blocks[index])
+		return nil
 	}
 	piece := e.Get("delta")
-	d, err := s.grow(s.blocks[index], piece)
+	d := s.grow(s.blocks[index], piece)
 	if text := piece.Get("text").Raw + piece.Get("thinking").Raw; text != "" && !hasUnknown && index == len(s.blocks)-1 {
 		s.last.keep(data, text, &d)
 	}
-	if err != nil {
-		return err
-	}
-	return s.addText(s.blocks[index], &d)
+	s.addText(s.blocks[index], &d)
+	return nil
 }
 
 // rawOf is a value as JSON has it, null for what is missing. It shares nothing with the event.
 func rawOf(v gjson.Result) json.RawMessage { return json.RawMessage(cmp.Or(v.Raw, "null")) }
 
-func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) error {
+func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) {
 	b.write("text", d.Text)
 	b.write("thinking", d.Reasoning)
-	return s.add(d)
+	s.add(d)
 }
 
 // begin takes in a block, whole or as it begins.
@@ -271,21 +267,19 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 			s.ran++
 		}
 	case "tool_use":
-		return s.beginCall(b)
+		s.beginCall(b)
 	case "text", "thinking":
 		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // no members, too, begin a block
 			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
-			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
-				return err
-			}
+			s.Emit(&middleware.Delta{Raw: &p})
 		}
-		return s.addText(b, &middleware.Delta{Text: stringOf(members["text"]), Reasoning: stringOf(members["thinking"])})
+		s.addText(b, &middleware.Delta{Text: stringOf(members["text"]), Reasoning: stringOf(members["thinking"])})
 	}
 	return nil
 }
 
 // beginCall begins the call of a tool; its unknown members are a part before it.
-func (s *messagesReader) beginCall(b *blockReply) error {
+func (s *messagesReader) beginCall(b *blockReply) {
 	b.call = s.calls
 	s.calls++
 	id := stringOf(b.members["id"])
@@ -296,15 +290,13 @@ func (s *messagesReader) beginCall(b *blockReply) error {
 			p.Model = s.Origin
 		}
 		c.parts, c.isSpecial = append(c.parts, p), true
-		if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
-			return err
-		}
+		s.Emit(&middleware.Delta{Raw: &p})
 	}
-	return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: stringOf(b.members["name"])}})
+	s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: stringOf(b.members["name"])}})
 }
 
 // grow takes in a piece of a block, and returns its text.
-func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta, err error) {
+func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta) {
 	piece.ForEach(func(name, v gjson.Result) bool {
 		switch {
 		case name.Str == "type":
@@ -322,17 +314,17 @@ func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.D
 		return true
 	})
 	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" {
-		err = s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
+		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
 	}
-	return d, err
+	return d
 }
 
 // finish makes a part of a block that has come. What only its own form holds is given to
 // who receives the stream: thinking with its signature, which a later turn needs, what the
 // provider's own tools did, citations. Text and calls have been given as they came.
-func (s *messagesReader) finish(b *blockReply) error {
+func (s *messagesReader) finish(b *blockReply) {
 	if b.hasEnded {
-		return nil
+		return
 	}
 	b.hasEnded = true
 	c := s.choice(0)
@@ -347,9 +339,9 @@ func (s *messagesReader) finish(b *blockReply) error {
 			Name: stringOf(b.members["name"]), Arguments: string(argumentsObject(string(b.members["input"])))}}
 		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 		if inputs == "" { // a call without arguments has no piece, or an empty one
-			return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
+			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
 		}
-		return nil
+		return
 	}
 	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}}
 	for name, text := range b.texts {
@@ -365,7 +357,7 @@ func (s *messagesReader) finish(b *blockReply) error {
 			c.parts, c.isSpecial = append(c.parts, newMembers(middleware.DialectAnthropic, partMembers, b.unknown)), true
 		}
 		c.coverText()
-		return nil
+		return
 	}
 	if p.Raw = b.raw; p.Raw == nil {
 		p.Raw = rawJSON(b.members)
@@ -374,15 +366,13 @@ func (s *messagesReader) finish(b *blockReply) error {
 		p.Model = s.Origin
 	}
 	c.addPart(p)
-	return s.Emit(&middleware.Delta{Raw: &p})
+	s.Emit(&middleware.Delta{Raw: &p})
 }
 
 func (s *messagesReader) End(bool) error {
 	s.dropOldUsage()
 	for _, b := range s.blocks {
-		if err := s.finish(b); err != nil {
-			return err
-		}
+		s.finish(b)
 	}
 	switch {
 	case !s.hasEnded:

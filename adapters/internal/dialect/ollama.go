@@ -216,18 +216,12 @@ func (s *ollamaReader) Event(data []byte) error {
 	x := &s.Extra
 	x.Served, x.Created = in.Model, in.CreatedAt.Unix()
 	c := s.choice(0)
-	if err := s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)}); err != nil {
-		return err
-	}
+	s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)})
 	if state := s.state(); state != nil && len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // what the calls belong to comes before them
-		if err := s.Emit(&middleware.Delta{Raw: state}); err != nil {
-			return err
-		}
+		s.Emit(&middleware.Delta{Raw: state})
 	}
 	for _, t := range in.Message.ToolCalls {
-		if err := s.addCall(0, callID(t.ID), t.Function.Name, string(argumentsObject(string(t.Function.Arguments)))); err != nil {
-			return err
-		}
+		s.addCall(0, callID(t.ID), t.Function.Name, string(argumentsObject(string(t.Function.Arguments))))
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")

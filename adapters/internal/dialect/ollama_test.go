@@ -10,7 +10,7 @@ import (
 func TestOllamaCallsHaveIDsOfTheirOwn(t *testing.T) {
 	ids := map[string]bool{}
 	for range 2 {
-		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		r := &Reply{Emit: func(*middleware.Delta) {}}
 		if err := (ollama{}.Reader(r)).Whole([]byte(`{"model":"m","created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":"","tool_calls":[{"function":{"name":"look","arguments":{}}}]},"done":true,"done_reason":"stop"}`)); err != nil {
 			t.Fatal(err)
 		}

@@ -53,8 +53,8 @@ type Call struct {
 	Betas []string
 }
 
-// Reader takes in an answer. Its errors are those of an answer that cannot be read, a
-// [ServerError], or the error of who receives the stream.
+// Reader takes in an answer. Its errors are those of an answer that cannot be read, or a
+// [ServerError].
 type Reader interface {
 	// Whole takes in an answer that is not streamed.
 	Whole(data []byte) error
@@ -78,7 +78,7 @@ type Reply struct {
 	// Origin is the model's: its state is marked with it.
 	Origin string
 	// Emit receives the pieces.
-	Emit func(d *middleware.Delta) error
+	Emit func(d *middleware.Delta)
 	// Extra is what holds for all choices.
 	Extra middleware.Extra
 
@@ -143,7 +143,7 @@ func (r *Reply) choice(i int) *replyChoice {
 	return r.choices[i]
 }
 
-func (r *Reply) add(d *middleware.Delta) error {
+func (r *Reply) add(d *middleware.Delta) {
 	c := r.choice(d.Choice)
 	c.content.WriteString(d.Text)
 	c.reasoning.WriteString(d.Reasoning)
@@ -153,9 +153,9 @@ func (r *Reply) add(d *middleware.Delta) error {
 		r.isUsageOld = true
 	}
 	if d.Text == "" && d.Reasoning == "" && d.Refusal == "" && len(d.LogProbs) == 0 {
-		return nil
+		return
 	}
-	return r.Emit(d)
+	r.Emit(d)
 }
 
 // coverText makes a part of the content that is in none.
@@ -166,13 +166,13 @@ func (c *replyChoice) coverText() {
 	}
 }
 
-func (r *Reply) addCall(i int, id, name, arguments string) error {
+func (r *Reply) addCall(i int, id, name, arguments string) {
 	c := r.choice(i)
 	r.isUsageOld = true
 	call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
 	c.coverText()
 	c.calls, c.parts = append(c.calls, call), append(c.parts, call)
-	return r.Emit(&middleware.Delta{Choice: i, Tool: &middleware.ToolDelta{Index: len(c.calls) - 1, ID: id, Name: name, Arguments: arguments}})
+	r.Emit(&middleware.Delta{Choice: i, Tool: &middleware.ToolDelta{Index: len(c.calls) - 1, ID: id, Name: name, Arguments: arguments}})
 }
 
 // addPart takes in a part in the API's own form. Its text, if it has any, is the end of

@@ -235,11 +235,12 @@ func (s *responsesReader) Event(data []byte) error {
 		return ServerError(data)
 	default:
 		if s.special[index] && e.Get("output_index").Exists() {
-			return s.pass(data)
+			s.pass(data)
 		}
 		return nil
 	}
-	return s.Emit(&d)
+	s.Emit(&d)
+	return nil
 }
 
 // begin takes in an item as it begins, and gives its event on where the item has a form of its
@@ -251,23 +252,23 @@ func (s *responsesReader) begin(index int, item json.RawMessage, event []byte) e
 		return err
 	case it.Type == "function_call":
 		s.calls[index] = len(s.calls)
-		return s.Emit(&middleware.Delta{Raw: it.members(item), Tool: &middleware.ToolDelta{Index: s.calls[index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}})
+		s.Emit(&middleware.Delta{Raw: it.members(item), Tool: &middleware.ToolDelta{Index: s.calls[index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}})
 	case it.Type == "message":
 		if members := it.members(item); members != nil {
-			return s.Emit(&middleware.Delta{Raw: members})
+			s.Emit(&middleware.Delta{Raw: members})
 		}
 	case sealedMembers[it.Type] == nil:
 		s.special[index] = true
-		return s.pass(event)
+		s.pass(event)
 	}
 	return nil
 }
 
 // pass gives who receives the stream an event as it is.
-func (s *responsesReader) pass(event []byte) error {
+func (s *responsesReader) pass(event []byte) {
 	event = bytes.TrimSpace(event)
 	p := newMembers(middleware.DialectResponses, eventMembers, event[1:len(event)-1])
-	return s.Emit(&middleware.Delta{Raw: &p})
+	s.Emit(&middleware.Delta{Raw: &p})
 }
 
 // part is an item for a later turn. Ids of messages and what a model thought are the state

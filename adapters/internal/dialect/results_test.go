@@ -93,7 +93,7 @@ func TestScreenshotsElsewhere(t *testing.T) {
 // What OpenAI ran in a container of its own, with what came of it, is no call that another model's
 // client has still to make.
 func TestHostedShellsElsewhere(t *testing.T) {
-	reply := dialect.Reply{Emit: func(*middleware.Delta) error { return nil }}
+	reply := dialect.Reply{Emit: func(*middleware.Delta) {}}
 	if err := dialect.Clients[middleware.DialectResponses].Reader(&reply).Whole([]byte(`{"id":"r","status":"completed","output":[{"type":"shell_call","id":"sh_1","call_id":"c1","environment":{"type":"container_reference"},"action":{"commands":["ls"]}},
 		{"type":"shell_call_output","id":"sho_1","call_id":"c1","output":[{"stdout":"a.txt"}]},{"type":"shell_call","id":"sh_2","call_id":"c2","environment":{"type":"local"},"action":{"commands":["pwd"]}}]}`)); err != nil {
 		t.Fatal(err)

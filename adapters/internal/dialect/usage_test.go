@@ -23,7 +23,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"shell_call","environment":{"type":"container_reference"}},{"type":"shell_call","environment":{"type":"local"}},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 3},
 		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
 	} {
-		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		r := &Reply{Emit: func(*middleware.Delta) {}}
 		if err := c.read(r).Whole([]byte(c.whole)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -60,7 +60,7 @@ func TestReasoningBesideTheOutput(t *testing.T) {
 func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1}}}`
 	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","usage":{"output_tokens":9}}`: 9} {
-		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		r := &Reply{Emit: func(*middleware.Delta) {}}
 		read := messages{}.Reader(r)
 		for _, event := range []string{start, end, `{"type":"message_stop"}`} {
 			if err := read.Event([]byte(event)); err != nil {
@@ -94,7 +94,7 @@ func TestCountsThatFall(t *testing.T) {
 			`{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":50,"totalTokenCount":110}}`},
 			sdk.Usage{InputTokens: 60, OutputTokens: 50, ReasoningTokens: 500}},
 	} {
-		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		r := &Reply{Emit: func(*middleware.Delta) {}}
 		read := c.client.Reader(r)
 		for _, event := range c.events {
 			if err := read.Event([]byte(event)); err != nil {
@@ -138,7 +138,7 @@ func TestUsageBeforeTheRestOfAnAnswer(t *testing.T) {
 		"gemini, at first":        {gemini{}.Reader, []string{geminiFirst, geminiText}, 0},
 		"gemini, each":            {gemini{}.Reader, []string{geminiFirst, geminiLast}, 9},
 	} {
-		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
+		r := &Reply{Emit: func(*middleware.Delta) {}}
 		read := c.reader(r)
 		for _, event := range c.events {
 			if err := read.Event([]byte(event)); err != nil {

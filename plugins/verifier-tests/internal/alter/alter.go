@@ -71,12 +71,15 @@ type Source struct {
 }
 
 // Question is a program with the calls by which a test comes to what it compares, and the
-// note of what is expected there.
+// note of what is expected there, or the program that gives it. One that is Apart finds
+// nothing of the tree.
 type Question struct {
-	File    string `json:"file"`
-	Test    string `json:"test"`
-	Program string `json:"program"`
-	Value   string `json:"value"`
+	File     string `json:"file"`
+	Test     string `json:"test"`
+	Program  string `json:"program"`
+	Value    string `json:"value"`
+	Expected string `json:"expected"`
+	Apart    bool   `json:"apart"`
 }
 
 // Comparison is a place where a test compares what the code returned with what it expects.

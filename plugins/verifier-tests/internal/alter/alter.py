@@ -200,6 +200,14 @@ class Alteration:
         records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
         return records[:1] if self.way == "hold" and not notes else records
 
+    def ask_both(self, site, actual):
+        """Has both sides of a comparison asked, each where the other is not."""
+        if self.way == "expectation" and site not in self.lenient | self.either:
+            sides = [questions(self, place, self.text(place), site, 1, place is site) for place in (actual, site)]
+            if len(sides[0]) == len(sides[1]):
+                self.questions += [{"file": self.path, "test": self.name, "program": p, "expected": e} for p, e in zip(*sides)]
+                self.asked |= {site} if sides[0] else set()
+
     def ask(self, site, place, text, values):
         """Has what is compared there asked outside of the tests, too."""
         if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS:
@@ -432,6 +440,8 @@ class Alteration:
             return self.put(LITERAL, node, *[edit for row in rows for edit in row], records=records)
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
+        if actual is not None and STRICT.match(name) and not reads:
+            self.ask_both(node, actual)
         self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node, part)))
 
     def changed(self, node, part):

@@ -74,14 +74,14 @@ def around(owner, target):
     return []
 
 
-def questions(alteration, place, text, expected, count):
+def questions(alteration, place, text, expected, count, is_bare=False):
     """The questions for what is compared at a place, one for each of so many expected values or, where one is expected in many rows, for each row."""
     try:
-        return [Question(alteration, place, text, expected, row, count).program() for row in range(count)]
+        return [Question(alteration, place, text, expected, row, count, is_bare).program() for row in range(count)]
     except Unknown as e:
         rows = e.args[0] if e.args and count == 1 else 0
     try:
-        return [Question(alteration, place, text, expected, row, rows).program() for row in range(min(rows, MAX_ROWS))]
+        return [Question(alteration, place, text, expected, row, rows, is_bare).program() for row in range(min(rows, MAX_ROWS))]
     except Unknown:
         return []
 
@@ -89,13 +89,16 @@ def questions(alteration, place, text, expected, count):
 class Question:
     """The program that gives what is compared in one row of several."""
 
-    def __init__(self, alteration, place, text, expected, row, rows):
+    def __init__(self, alteration, place, text, expected, row, rows, is_bare):
         self.of, self.expected, self.row, self.rows = alteration, getattr(expected, "id", ""), row, rows
+        # What only the expected value is made of is left out; is_bare leaves out all that is not needed.
+        self.other, self.is_bare = names(expected), is_bare
         self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
         if any(isinstance(n, (ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
         blocks = around(alteration.tree, place)
-        self.look(blocks[-1][0][blocks[-1][1]], place)
+        if not is_bare:
+            self.look(blocks[-1][0][blocks[-1][1]], place)
         for block, at, owner in reversed(blocks):
             for statement in reversed(block[:at] if alteration.whole or not isinstance(owner, (ast.Module, ast.ClassDef)) else []):
                 self.step(statement)
@@ -144,7 +147,7 @@ class Question:
         given = defined(statement)
         calls = any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(statement))
         changes = any(isinstance(n, (ast.Attribute, ast.Subscript)) and getattr(n.value, "id", "") not in ("self", "cls") for t in targets(statement) for n in ast.walk(t))
-        if given & self.need or calls or changes:
+        if given & self.need or (calls or changes) and not self.is_bare and not given & self.other:
             if not isinstance(statement, ast.AugAssign):
                 self.need -= given
             self.keep(statement)

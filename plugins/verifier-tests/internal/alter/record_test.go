@@ -78,6 +78,12 @@ def test_two(two):
     got = two.pop()
     assert got == 44
 
+def test_both():
+    rows = [3, 4]
+    want = sum(rows)
+    got = add(rows)
+    assert got == want
+
 def test_shared():
     assert shared.pop() == 5
 
@@ -98,11 +104,12 @@ class T(unittest.TestCase):
 	altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "test_a.py", Text: source}}})
 	var asked []string
 	for _, q := range altered[0].Questions {
-		asked = append(asked, q.Test+": "+strings.ReplaceAll(q.Program, "\n", "; ")+" "+q.Value)
+		asked = append(asked, q.Test+": "+strings.ReplaceAll(strings.TrimSuffix(q.Program+"\n= "+q.Expected, "\n= "), "\n", "; ")+" "+q.Value)
 	}
 	const imports, two, class = "from stack import Stack, add; ", "s = Stack(); s.push(2); two = (s); two.push(3); ", "import types; self = cls = types.SimpleNamespace(); "
 	want := []string{
 		"test_rows: " + imports + `text = ("a"); _answer = (add(text)) =1`, "test_rows: " + imports + `text = ("b"); _answer = (add(text)) =2`,
+		"test_both: " + imports + "rows = [3, 4]; got = add(rows); _answer = (got); = rows = [3, 4]; want = sum(rows); _answer = (want) ",
 		"test_two: " + imports + two + "_answer = (two.pop()) =33", "test_two: " + imports + two + "two.pop(); got = two.pop(); _answer = (got) =44",
 		"T.test_size: " + imports + class + "n = (8); _answer = (add(n)) =80", "T.test_size: " + imports + class + "n = (9); _answer = (add(n)) =90",
 		"T.test_size: " + imports + class + "self.s = Stack(limit=7); _answer = (bool(self.s.empty())) =1",
@@ -112,7 +119,7 @@ class T(unittest.TestCase):
 	if got, want := strings.Join(asked, "\n"), strings.Join(want, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if want := []string{"test_rows", "test_two", "T.test_size"}; !slices.Equal(altered[0].Answerable, want) {
+	if want := []string{"test_rows", "test_two", "test_both", "T.test_size"}; !slices.Equal(altered[0].Answerable, want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
 	}
 }

@@ -23,6 +23,9 @@ type use struct {
 	told []Point
 }
 
+// unseenSpan is how many neighbours on either side have a say in what queries not seen cost at a value.
+const unseenSpan = 3
+
 // replayUse replays the candidate at the values that it was replayed at by the folds' estimators, on
 // queries that they have not seen; known has them on queries that they have.
 func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*use, error) {
@@ -39,9 +42,14 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 	if err := newStage(f.stage.table, known).extend(f.ctx, []*candidate{seen}, [][]float64{held.values}); err != nil {
 		return nil, err
 	}
+	// Few queries tell little of one value: its neighbours have a say.
 	for i := range own.results {
-		if usd := average(seen.results[i].cost); usd > 0 {
-			own.results[i].unseen = average(held.results[i].cost) / usd
+		var unseen, known float64
+		for k := max(0, i-unseenSpan); k <= min(i+unseenSpan, len(own.results)-1); k++ {
+			unseen, known = unseen+average(held.results[k].cost), known+average(seen.results[k].cost)
+		}
+		if known > 0 {
+			own.results[i].unseen = unseen / known
 		}
 	}
 	return u, nil

@@ -230,6 +230,9 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
 		}
 		w.warnUnchecked(r.Policy, r.Unchecked)
+		if r.Assumed > 0 {
+			w.f("%s: THE COSTS OF %s ARE ASSUMED: neither a cost nor lengths are recorded of these answers, which count with the lengths that are and expected_output_tokens\n", r.Policy, strings.ToUpper(count(r.Assumed, "call")))
+		}
 		if r.Unknown == 0 {
 			continue
 		}

@@ -70,7 +70,10 @@ type Forecast struct {
 	// Unknown counts calls of models of which the world knows nothing; they were
 	// taken from beliefs. Where answers are compared, Compared counts the queries with
 	// answers of several models, from which it is learnt how often such answers agree.
-	Unknown  int `json:"unknown"`
+	Unknown int `json:"unknown"`
+	// Assumed counts the calls with a recorded outcome whose cost is not recorded: the price of
+	// the lengths that are, and else of those that the policy expects.
+	Assumed  int `json:"assumed_costs,omitempty"`
 	Compared int `json:"compared,omitempty"`
 	// Traces are those of each query, in order, when Options.Keep is set.
 	Traces []*sdk.Trace `json:"-"`
@@ -195,7 +198,7 @@ func (f *Forecast) mean(trials int) {
 			return 0, true
 		})
 	}
-	counts := []*int{&f.Queries, &f.Judged.Answers, &f.Guessed.Answers, &f.Capped, &f.Refused, &f.Infeasible, &f.Unanswered, &f.Unknown}
+	counts := []*int{&f.Queries, &f.Judged.Answers, &f.Guessed.Answers, &f.Capped, &f.Refused, &f.Infeasible, &f.Unanswered, &f.Unknown, &f.Assumed}
 	for _, count := range counts {
 		*count = (*count + trials/2) / trials
 	}

@@ -523,3 +523,24 @@ func TestForecastDrawsAgreementOfWhoWasNotAsked(t *testing.T) {
 		t.Errorf("all answers are recorded: large is run for %v, want 0.1; %d unknown", f.Models[2].Ran, f.Unknown)
 	}
 }
+
+// Costs that are those of expected lengths are counted as assumed, and recorded ones, or nothing paid, are not.
+func TestAssumedCostsAreCounted(t *testing.T) {
+	nan := math.NaN()
+	one := func(v float64) [][]float64 { return [][]float64{{v, v}, {v, v}} }
+	for name, c := range map[string]struct {
+		usd, lengths [][]float64
+		want         int
+	}{
+		"nothing":    {nil, nil, 2},
+		"costs":      {one(0.01), nil, 0},
+		"free":       {one(0), nil, 0},
+		"lengths":    {nil, one(100), 0},
+		"half of it": {[][]float64{{0.01, 0.01}, {nan, nan}}, nil, 1},
+	} {
+		table := &outcome.Table{Models: []string{"small", "large"}, Queries: []string{"a", "b"}, Quality: one(1), CostUSD: c.usd, InputTokens: c.lengths, OutputTokens: c.lengths}
+		if f := predict(t, parse(t, two+"strategy \"route\" {\n  lambda = 1\n}\n"), &forecast.Table{Outcomes: table}); f.Assumed != c.want {
+			t.Errorf("%s: %d of 2 calls have assumed costs, want %d", name, f.Assumed, c.want)
+		}
+	}
+}

@@ -381,6 +381,9 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	case o.Free:
 		cost = nothingUSD
 	case cost == 0: // the tokens are priced
+		if o.Judged && (o.InputTokens == 0 || o.OutputTokens == 0) {
+			r.f.Assumed++
+		}
 		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
 	}

@@ -148,7 +148,11 @@ func columnsOf(d outcome.Summary) []string {
 }
 
 func (p *printer) outcomes(path string, d outcome.Summary) {
-	p.f("%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
+	complete := count(d.Complete, "query") + " have"
+	if d.Complete == 1 {
+		complete = "1 query has"
+	}
+	p.f("%s: %s by %s; %s every model\n", path, count(d.Queries, "query"), count(len(d.Models), "model"), complete)
 	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
 		names := make([]string, len(d.Groups))
 		for i, g := range d.Groups {
@@ -172,8 +176,15 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 		}
 		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front)
 	}
-	table.row("oracle", percent(d.OracleQuality), dollars(d.OracleCostUSD), "", "")
+	oracle := "oracle"
+	if d.Complete < d.Queries {
+		oracle = "oracle, of " + count(d.Complete, "complete query")
+	}
+	table.row(oracle, percent(d.OracleQuality), dollars(d.OracleCostUSD), "", "")
 	table.print()
+	if d.Complete < d.Queries && d.Complete > 0 {
+		p.f("a model's figures are of the queries on which it is known, and the oracle's of those that have every model: they may be other queries, so that it can stand below models\n")
+	}
 }
 
 // percent prints a share in per cent, and nothing for NaN.

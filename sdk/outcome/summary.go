@@ -20,7 +20,8 @@ type Summary struct {
 	// Has tells which columns the table has.
 	Prompts, Answers, Tokens, Latency, Ante, Post bool
 	Verified                                      bool
-	Signals                                       []string
+	// Signals has the judges' verdicts, as verdict_NAME, after the signals.
+	Signals []string
 }
 
 // groupSummary is one group and its number of queries.
@@ -46,6 +47,9 @@ func (t *Table) Describe() Summary {
 		Prompts: t.Prompts != nil, Answers: t.Answers != nil, Tokens: t.OutputTokens != nil,
 		Latency: t.LatencySeconds != nil, Ante: t.Ante != nil, Post: t.Post != nil,
 		Verified: t.Verified, Signals: t.SignalNames(),
+	}
+	for _, judge := range t.Judges() {
+		s.Signals = append(s.Signals, colVerdict+judge)
 	}
 	counts := map[string]int{}
 	for q := range t.Queries {

@@ -267,34 +267,6 @@ func (g *goTest) silence(block *ast.BlockStmt) {
 	})
 }
 
-// reportsFailure reports whether a block calls a method with which tests fail.
-func reportsFailure(block *ast.BlockStmt) bool {
-	return holdsCall(block, func(name string) bool { return slices.Contains(failing, name) })
-}
-
-// holdsCall reports whether a function whose name fits is called within the node.
-func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
-	ast.Inspect(node, func(inner ast.Node) bool {
-		call, ok := inner.(*ast.CallExpr)
-		found = found || ok && fits(calledName(call))
-		return !found
-	})
-	return found
-}
-
-// calledName returns the name of the function or method that is called.
-func calledName(c *ast.CallExpr) string {
-	switch f := c.Fun.(type) {
-	case *ast.SelectorExpr:
-		return f.Sel.Name
-	case *ast.Ident:
-		return f.Name
-	case *ast.ArrayType:
-		return "append" // a conversion to a slice
-	}
-	return ""
-}
-
 // condition alters the condition under which a test fails: what is compared with, or else
 // its truth.
 func (g *goTest) condition(condition ast.Expr) {

@@ -161,10 +161,10 @@ class Question:
             self.keep(statement)
 
     def look(self, node, place=None):
-        """Makes the calls of another comparison, or of this one before the place, where they may change what the test has made."""
+        """Makes the calls of another comparison, or of this one before the place, which may change what the code keeps."""
         for call in ast.iter_child_nodes(node):
             is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
-            if is_before and isinstance(call, ast.Call) and not is_assertion(call) and names(call) & self.local():
+            if is_before and isinstance(call, ast.Call) and not is_assertion(call) and not makes(call):
                 self.keep(call)
             else:
                 self.look(call, place)

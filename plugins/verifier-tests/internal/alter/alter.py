@@ -184,7 +184,7 @@ class Alteration:
 
     def recorded(self, node, actual, values, name):
         """Has it noted what is compared with an expected value."""
-        if actual is None or not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
+        if actual is None or not self.record or node in self.either or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
             return []
         try:
             notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) else []
@@ -210,7 +210,10 @@ class Alteration:
 
     def ask(self, site, place, text, values):
         """Has what is compared there asked outside of the tests, too."""
-        if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS:
+        own = self.name.split(".")[-1]
+        # What things and lines of a test are called can be known there alone.
+        is_own = any(own and own in v or "<locals>" in v or "(" in v and self.source.count(v[2:-1].encode()) > 1 for v in values)
+        if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS and not is_own:
             programs = questions(self, place, text, site, len(values))
             self.questions += [{"file": self.path, "test": self.name, "program": p, "value": values[i % len(values)]} for i, p in enumerate(programs)]
             self.asked |= {site} if programs else set()
@@ -484,7 +487,7 @@ class Alteration:
         edits = list(edits or [(*self.span(node), "{}")])
         start, end, shape = edits[-1]
         put = lambda by: [*edits[:-1], (start, end, shape.format(by) if wanted_before or edits[:-1] else "not " + by)]
-        if not self.record or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
+        if not self.record or node in self.either or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
             return self.put(TRUTH, node, *put("(%s) is not bool(%s)" % (wanted, text)))
         alters = self.way != "record" and not self.is_heads(node)
         goes_on = node not in self.caught and node not in self.lenient
@@ -613,7 +616,8 @@ class Alteration:
         named = [k.value for n in ast.walk(self.tree) if isinstance(n, ast.Call) and called(n) in ("param", "parametrize") for k in n.keywords if k.arg in ("id", "ids")]
         self.edits += [self.replaced(n, "''") for value in named for n in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]) if isinstance(n, ast.Constant)]
         for token in tokenize.generate_tokens(io.StringIO(self.source.decode()).readline):
-            if token.type == tokenize.COMMENT and token.start[0] > 2:
+            is_expected = self.source.count(token.string.encode()) > 1  # where a line of the test is compared
+            if token.type == tokenize.COMMENT and token.start[0] > 2 and not is_expected:
                 start = self.at(token.start[0], len(token.line[:token.start[1]].encode()))
                 self.edits.append((start, start + len(token.string.encode()), "#"))
 

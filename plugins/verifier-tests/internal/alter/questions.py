@@ -86,6 +86,12 @@ def questions(alteration, place, text, expected, count, is_bare=False):
         return []
 
 
+def is_test(node):
+    """Whether a definition is a test, or there for tests."""
+    text = " ".join(ast.dump(n) for n in node.decorator_list + getattr(node, "bases", []))
+    return bool(re.search("[Tt]est|fixture|mock|patch", node.name + text)) or any(getattr(n, "name", "").startswith("test") for n in node.body)
+
+
 class Question:
     """The program that gives what is compared in one row of several."""
 
@@ -154,7 +160,8 @@ class Question:
 
     def define(self, statement):
         given = defined(statement)
-        if given & self.need:
+        registers = isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and (statement.decorator_list or getattr(statement, "bases", []))
+        if given & self.need or registers and not is_test(statement):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name):
                 raise Unknown
             self.need -= given
@@ -164,7 +171,8 @@ class Question:
         """Makes the calls of another comparison, or of this one before the place, which may change what the code keeps."""
         for call in ast.iter_child_nodes(node):
             is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
-            if is_before and isinstance(call, ast.Call) and not is_assertion(call) and not makes(call):
+            is_whole = isinstance(call, (ast.Call, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
+            if is_before and is_whole and any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call)):
                 self.keep(call)
             else:
                 self.look(call, place)

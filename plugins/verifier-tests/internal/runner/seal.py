@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import sys
 import types
 import unittest
@@ -46,6 +47,16 @@ class Seal:
                 return v.__code__.co_filename
             return getattr(sys.modules.get(vars(v if isinstance(v, type) else type(v)).get("__module__")), "__file__", None)
 
+        @functools.lru_cache(None)
+        def source_of(path):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                return f.read()
+
+        def is_added(module, name):
+            """Whether a module had nothing of a name, by its source."""
+            path = getattr(module, "__file__", None) or ""
+            return path.endswith(".py") and not re.search(r"^\s*(?:(?:async )?def|class)\s+%s\b|\b%s[\"']?\s*(?:=|:|,|\)|$)|\bimport\b.*(?:\b%s\b|\*)" % ((re.escape(name),) * 3), source_of(path), re.M)
+
         names = []
         known = set(getattr(sys, "stdlib_module_names", ())) - {"sys", "__main__"}
         for name, module in [(n, m) for n, m in list(sys.modules.items()) if n.split(".")[0] in known and isinstance(m, types.ModuleType)]:
@@ -53,8 +64,8 @@ class Seal:
                 names.append(name)
                 continue
             for key, v in [(k, v) for k, v in list(vars(module).items()) if k[:1] != "_" and not isinstance(v, types.ModuleType)]:
-                methods = list(vars(v).values()) if isinstance(v, type) and v.__module__ == name else []
-                names += [name + "." + key] * any(is_product(file_of(x)) for x in [v] + methods)
+                methods = list(vars(v).items()) if isinstance(v, type) and v.__module__ == name else []
+                names += [name + "." + key] * any(is_product(file_of(x)) and not is_added(module, n) for n, x in [(key, v)] + methods)
         return sorted(names)
 
     def close(self):

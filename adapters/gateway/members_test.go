@@ -295,6 +295,9 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 	unable := func(up http.RoundTripper) (llms.Model, error) { // which refuses a parameter, and is asked again
 		return chat.open(refusesTemperature{up})
 	}
+	gpt := func(up http.RoundTripper) (llms.Model, error) {
+		return provider.New(provider.Options{Model: "gpt-4.1", Transport: up})
+	}
 	for want, api := range map[string]exampleAPI{
 		"context_management, tools.cache_control": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
 			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
@@ -316,8 +319,11 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 		"filename ": {path: chatPath, open: chat.open, answer: chat.answer, request: `{"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_id":"file-1"}}]}]}`}, // OpenAI's own
 		"content of another API": {path: responsesPath, open: opus, answer: claude.answer, // and the conversation ends with what the user said
 			request: `{"input":[{"role":"user","content":"hi"},{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":[]}]}`},
-		"seed":                {path: chatPath, open: claude.open, answer: claude.answer, request: `{"seed":1,"messages":[{"role":"user","content":"hi"}]}`},
-		"temperature above 1": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"temperature":1.5,"messages":[{"role":"user","content":"hi"}]}`},
+		"seed":                             {path: chatPath, open: claude.open, answer: claude.answer, request: `{"seed":1,"messages":[{"role":"user","content":"hi"}]}`},
+		"repetition_penalty, top_k, min_p": {path: chatPath, open: gpt, answer: chat.answer, request: `{"top_k":1,"repetition_penalty":1.1,"min_p":0.1,"messages":[{"role":"user","content":"hi"}]}`},
+		"top_k":                            {path: chatPath, open: gpt, answer: chat.answer, request: `{"top_k":-1,"messages":[{"role":"user","content":"hi"}]}`}, // none, to vLLM
+		"top_logprobs":                     {path: responsesPath, open: chat.open, answer: chat.answer, request: `{"top_logprobs":2,"input":"hi"}`},
+		"temperature above 1":              {path: chatPath, open: claude.open, answer: claude.answer, request: `{"temperature":1.5,"messages":[{"role":"user","content":"hi"}]}`},
 		"top_k, thinking.budget_tokens, stop_sequences": {path: messagesPath, open: exampleAPIs["Responses"].open, answer: exampleAPIs["Responses"].answer,
 			request: `{"max_tokens":2000,"top_k":3,"stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":1024},"messages":[{"role":"user","content":"hi"}]}`},
 		"temperature": {path: responsesPath, open: unable, answer: chat.answer, request: `{"input":"hi","temperature":0.5}`},

@@ -108,6 +108,22 @@ func TestErrorsInStreamsAreRead(t *testing.T) {
 	}
 }
 
+// A call without arguments has empty ones, which clients read as JSON.
+func TestResponsesCallsHaveArguments(t *testing.T) {
+	const item = `{"type":"function_call","id":"fc_1","call_id":"c1","name":"look","arguments":"","status":"completed"}`
+	whole := `{"id":"r","object":"response","status":"completed","model":"m","output":[` + item + `],"usage":{"input_tokens":3,"output_tokens":4}}`
+	streamed := sse(`{"type":"response.output_item.added","output_index":0,"item":`+item+`}`, `{"type":"response.output_item.done","output_index":0,"item":`+item+`}`, `{"type":"response.completed","response":`+whole+`}`)
+	for path := range asked {
+		api := exampleAPIs["Responses"]
+		api.path = path
+		for _, stream := range []string{"false", "true"} {
+			if _, w := askExampleBy(t, api, strings.Replace(asked[path], "%v", stream, 1), upstream{whole: whole, streamed: streamed}, middleware.Passthrough); !strings.Contains(w.body, "{}") || strings.Contains(w.body, `"arguments":""}}],"finish_reason":"tool_calls"`) || strings.Contains(w.body, `"arguments":"","name":"look","status":"completed"`) || path == chatPath && !strings.Contains(w.body, `"arguments":"{}"`) {
+				t.Errorf("%s, streamed %s: %s", path, stream, w.body)
+			}
+		}
+	}
+}
+
 // A stream that has its mark, and neither a reason nor a bill, was broken behind a proxy.
 func TestMarkAloneEndsNoAnswer(t *testing.T) {
 	_, w := askExample(t, exampleAPIs["chat"], strings.Replace(asked[chatPath], "%v", "false", 1), upstream{whole: "{}", streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"content":"Ben Nevis is"}}]}`, "[DONE]")})

@@ -40,7 +40,9 @@ func (chat) Write(c *Call) (Object, error) {
 	fields.write(b, p)
 	setValue(b, c.MaxTokensField, p.MaxTokens)
 	if p.LogProbs == nil || !*p.LogProbs { // "only allowed when 'logprobs' is enabled"
-		delete(b, "top_logprobs")
+		if delete(b, "top_logprobs"); p.TopLogProbs != nil {
+			c.NotSent = append(c.NotSent, "TopLogProbs")
+		}
 	}
 	if len(o.StopWords) > 0 {
 		b["stop"] = o.StopWords
@@ -74,6 +76,9 @@ func (chat) Write(c *Call) (Object, error) {
 	}
 	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // nobody asked for it
 	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
+	if c.Limits.Refuses != nil {
+		c.NotSent = addNew(c.NotSent, b.removeAll(c.Limits.Refuses)...)
+	}
 	return b, nil
 }
 
@@ -82,12 +87,6 @@ func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {
 		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
-		for _, name := range []string{"reasoning", "reasoning_content", "reasoning_details"} {
-			if _, has := message[name]; has && c.Limits.NoThoughts {
-				delete(message, name)
-				c.NotSent = addNew(c.NotSent, NotSentState)
-			}
-		}
 		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
 		}

@@ -74,7 +74,7 @@ func (a *Request) chatParam(name string, f field) {
 			}
 		}
 	default:
-		if !chatFields.read(p, name, f) {
+		if isAll := name == "top_k" && f.value.Num < 1; isAll || !samplerFields.read(p, name, f) { // as vLLM has it
 			extra(p, middleware.DialectChat, name, f)
 		}
 		if a.Labels = p.Metadata; name == "n" && p.N != nil && *p.N > maxChoices {

@@ -12,10 +12,17 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
+func maxTokensField(host string) string {
+	if dialect.IsOpenAI(host) {
+		return "max_completion_tokens"
+	}
+	return "max_tokens"
+}
+
 // sent is what a model of chat completions at a host is asked, and what is named as not sent.
 func sent(t *testing.T, host, model string, messages []llms.MessageContent, o llms.CallOptions, p middleware.Params) (body string, notSent []string) {
 	t.Helper()
-	c := &dialect.Call{Model: model, Options: &o, Params: &p, MaxTokensField: "max_tokens", Limits: dialect.LimitsOf(middleware.DialectChat, host, model)}
+	c := &dialect.Call{Model: model, Options: &o, Params: &p, MaxTokensField: maxTokensField(host), Limits: dialect.LimitsOf(middleware.DialectChat, host, model)}
 	if why := c.Limits.Exclude(messages, &o, &p); why != "" {
 		return why, nil
 	}
@@ -45,6 +52,8 @@ func TestCompatibleServers(t *testing.T) {
 		middleware.RawPart{TextContent: llms.TextContent{Text: "no"}, Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"type":"refusal","refusal":"no"}`)}}}, user}
 	shown := []llms.MessageContent{user, {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{middleware.ResultPart{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/png", Data: []byte("x")}}}}}}
 	own := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type":"document"}`), Instead: middleware.FilePart{MIMEType: "application/pdf", Data: []byte("x")}}
+	marked := []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+		middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"members_of_part":{"cache_control":{"type":"ephemeral"}}}`)}, llms.TextContent{Text: "hi"}}}}
 	for name, tt := range map[string]struct {
 		host, model string
 		messages    []llms.MessageContent
@@ -85,8 +94,12 @@ func TestCompatibleServers(t *testing.T) {
 		"DeepSeek's images": {"api.deepseek.com", "deepseek-chat", shown, llms.CallOptions{}, middleware.Params{}, "takes no image/png", nil},
 		"custom tools":      {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{RawTools: []json.RawMessage{json.RawMessage(`{"type":"custom"}`)}, Dialect: middleware.DialectChat}, "takes no custom tools", nil},
 		"DeepSeek's files":  {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{own}}}, llms.CallOptions{}, middleware.Params{}, "takes no application/pdf", nil},
-		"JSON":              {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `{"content":"Answer with a JSON object.","role":"system"},{"content":"hi","role":"user"}`, nil},
-		"JSON asked":        {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "in Json")}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `"messages":[{"content":"in Json","role":"user"}]`, nil},
+		"OpenAI's members": {"api.openai.com", "gpt-4.1", marked, llms.CallOptions{}, middleware.Params{TopK: new(7), Extra: map[string]json.RawMessage{"min_p": json.RawMessage("0.1")}, Dialect: middleware.DialectChat},
+			`{"messages":[{"content":[{"text":"hi","type":"text"}],"role":"user"}],"model":"gpt-4.1"}`, []string{"TopK", "cache_control", "min_p"}},
+		"Groq's marks":    {"api.groq.com", "llama-3.3-70b", marked, llms.CallOptions{}, middleware.Params{}, `[{"text":"hi","type":"text"}]`, []string{"cache_control"}},
+		"marks elsewhere": {"openrouter.ai", "claude", marked, llms.CallOptions{}, middleware.Params{}, `"cache_control":{"type":"ephemeral"}`, nil},
+		"JSON":            {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `{"content":"Answer with a JSON object.","role":"system"},{"content":"hi","role":"user"}`, nil},
+		"JSON asked":      {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "in Json")}, llms.CallOptions{JSONMode: true}, middleware.Params{}, `"messages":[{"content":"in Json","role":"user"}]`, nil},
 		"JSON by a schema": {"api.openai.com", "gpt-4.1", []llms.MessageContent{user}, llms.CallOptions{JSONMode: true}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{}`)}},
 			`"messages":[{"content":"hi","role":"user"}]`, nil},
 		"templates": {"localhost", "qwen3", []llms.MessageContent{system, system, user, system}, llms.CallOptions{}, middleware.Params{},

@@ -35,8 +35,9 @@ type Limits struct {
 	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
 	// answer in a conversation.
 	Thoughts bool
-	// NoThoughts is set where messages have no member for what a model thought.
-	NoThoughts bool
+	// Refuses are members that others have and that the vendor of chat completions refuses, of
+	// requests, messages, their parts and tools.
+	Refuses []string
 	// Choices is the largest number of answers to a request.
 	Choices int
 	// MinTokens is the least limit of an answer.

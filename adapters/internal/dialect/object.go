@@ -80,6 +80,35 @@ func (o Object) keepOnly(known []string) (taken []string) {
 	return taken
 }
 
+// removeAll takes members out of the object and of those within it, and returns their names.
+func (o Object) removeAll(names []string) (taken []string) {
+	take := func(v any) {
+		if inner, ok := v.(Object); ok {
+			taken = addNew(taken, inner.removeAll(names)...)
+		}
+	}
+	for name, v := range o {
+		if slices.Contains(names, name) {
+			delete(o, name)
+			taken = addNew(taken, name)
+			continue
+		}
+		take(v)
+		switch list := v.(type) {
+		case []Object:
+			for _, one := range list {
+				take(one)
+			}
+		case []any:
+			for _, one := range list {
+				take(one)
+			}
+		}
+	}
+	slices.Sort(taken)
+	return taken
+}
+
 // JSON writes the object. Halves of surrogate pairs, which a client may have sent, are replaced:
 // "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {

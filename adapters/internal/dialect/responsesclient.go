@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -39,7 +40,9 @@ func (responses) Write(c *Call) (Object, error) {
 		include = append(include, includeSealed)
 	}
 	if p.LogProbs == nil || !*p.LogProbs {
-		delete(b, "top_logprobs")
+		if p.Dialect != middleware.DialectResponses { // whose own it is
+			delete(b, "top_logprobs")
+		}
 	} else if !slices.Contains(include, includeLogProbs) {
 		include = append(include, includeLogProbs)
 	}
@@ -223,6 +226,9 @@ func (s *responsesReader) Event(data []byte) error {
 	case "response.output_item.done":
 		item := rawOf(e.Get("item"))
 		it, err := readItem(item)
+		if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
+			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
+		}
 		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknown(e.Get("item")) == nil {
 			return err // text and calls have been given as they came
 		}
@@ -372,7 +378,7 @@ func (s *responsesReader) Whole(data []byte) error {
 			if p := it.members(raw); p != nil {
 				c.parts = append(c.parts, *p)
 			}
-			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: it.Arguments}}
+			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: cmp.Or(it.Arguments, "{}")}}
 			c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 			continue
 		}

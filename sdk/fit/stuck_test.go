@@ -143,7 +143,7 @@ func TestStuckRunsAreHard(t *testing.T) {
 		if i == 0 {
 			own.ToolTroubles = nil
 		}
-		p, err := fit.Fit(t.Context(), &own, fit.Options{BudgetUSD: 0.4, Seed: 1})
+		p, err := fit.Fit(t.Context(), &own, fit.Options{BudgetUSD: 0.25, Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func TestStuckRunsAreHard(t *testing.T) {
 	}
 	// What is as dear is a mix of the profile without them and the large model.
 	mixed := right[0] + (always-right[0])*(usd[1]-usd[0])/(alwaysUSD-usd[0])
-	if right[1] < mixed+0.007 || right[1] < always-0.02 || usd[1] > alwaysUSD/2 {
+	if right[1] < mixed+0.015 || right[1] < always-0.02 || usd[1] > alwaysUSD/2 {
 		t.Errorf("%.3f of the runs are right, %.3f with a mix at the same cost, and %.3f with the large model", right[1], mixed, always)
 	}
 }

@@ -15,52 +15,44 @@ import (
 
 type gemini struct{}
 
-// geminiConfig are the parameters of a request's generationConfig, geminiFields those
-// beside it.
-var (
-	geminiConfig = newParamFields(
-		"temperature", "Temperature", "topP", "TopP", "topK", "TopK", "presencePenalty", "PresencePenalty", "frequencyPenalty", "FrequencyPenalty",
-		"maxOutputTokens", "MaxTokens", "seed", "Seed", "candidateCount", "N", "responseLogprobs", "LogProbs", "logprobs", "TopLogProbs",
-	)
-	geminiFields = newParamFields("store", "Store", "serviceTier", "ServiceTier")
+var geminiFields = newParamFields(
+	"generationConfig.temperature", "Temperature", "generationConfig.topP", "TopP", "generationConfig.topK", "TopK", "generationConfig.presencePenalty", "PresencePenalty",
+	"generationConfig.frequencyPenalty", "FrequencyPenalty", "generationConfig.maxOutputTokens", "MaxTokens", "generationConfig.seed", "Seed", "generationConfig.candidateCount", "N",
+	"generationConfig.responseLogprobs", "LogProbs", "generationConfig.logprobs", "TopLogProbs", "store", "Store", "serviceTier", "ServiceTier",
 )
 
 func (gemini) Dialect() middleware.Dialect { return middleware.DialectGemini }
 
 func (gemini) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
-	b, config := Object{}, Object{}
-	geminiConfig.write(config, p)
+	b := Object{}
 	geminiFields.write(b, p)
 	if top := p.TopLogProbs; p.LogProbs == nil || !*p.LogProbs {
-		delete(config, "responseLogprobs")
-		delete(config, "logprobs")
+		b.Remove("generationConfig.responseLogprobs")
+		b.Remove("generationConfig.logprobs")
 	} else if top != nil {
-		config["logprobs"] = min(*top, 20)
+		b.setPath("generationConfig.logprobs", min(*top, 20))
 	}
 	if len(o.StopWords) > 0 {
-		config["stopSequences"] = o.StopWords
+		b.setPath("generationConfig.stopSequences", o.StopWords)
 	}
-	switch s := p.Schema; {
-	case s != nil:
-		config["responseMimeType"], config["responseJsonSchema"] = "application/json", s.Schema
-	case isJSON(o):
-		config["responseMimeType"] = "application/json"
-	default:
-		config.text("responseMimeType", o.ResponseMIMEType)
+	if p.Schema != nil {
+		b.setPath("generationConfig.responseJsonSchema", p.Schema.Schema)
+	}
+	if p.Schema != nil || isJSON(o) {
+		b.setPath("generationConfig.responseMimeType", "application/json")
+	} else if o.ResponseMIMEType != "" {
+		b.setPath("generationConfig.responseMimeType", o.ResponseMIMEType)
 	}
 	if thinking := c.geminiThinking(); thinking != nil {
-		config["thinkingConfig"] = thinking
-	}
-	if len(config) > 0 {
-		b["generationConfig"] = config
+		b.setPath("generationConfig.thinkingConfig", thinking)
 	}
 	b.geminiTools(c)
 	if err := b.geminiContents(c); err != nil {
 		return nil, err
 	}
 	b.extra(p, middleware.DialectGemini)
-	c.NotSent = append(c.NotSent, slices.Concat(geminiConfig, geminiFields).missing(p, middleware.DialectGemini, "Schema", "ReasoningEffort", "ReasoningTokens", "ReasoningSummary")...)
+	c.NotSent = append(c.NotSent, geminiFields.missing(p, middleware.DialectGemini, "Schema", "ReasoningEffort", "ReasoningTokens", "ReasoningSummary")...)
 	return b, nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,27 +15,22 @@ import (
 
 type ollama struct{}
 
-// ollamaOptions are the parameters of a request's options, ollamaFields those beside them.
-var (
-	ollamaOptions = newParamFields(
-		"temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "seed", "Seed", "num_predict", "MaxTokens",
-		"repeat_penalty", "RepetitionPenalty", "frequency_penalty", "FrequencyPenalty", "presence_penalty", "PresencePenalty",
-	)
-	ollamaFields = newParamFields("logprobs", "LogProbs", "top_logprobs", "TopLogProbs")
+var ollamaFields = newParamFields(
+	"options.temperature", "Temperature", "options.top_p", "TopP", "options.top_k", "TopK", "options.seed", "Seed", "options.num_predict", "MaxTokens", "options.repeat_penalty", "RepetitionPenalty",
+	"options.frequency_penalty", "FrequencyPenalty", "options.presence_penalty", "PresencePenalty", "logprobs", "LogProbs", "top_logprobs", "TopLogProbs",
 )
 
 func (ollama) Dialect() middleware.Dialect { return middleware.DialectOllama }
 
 func (ollama) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
-	b, options := Object{"model": c.Model, "truncate": false}, Object{}
-	ollamaOptions.write(options, p)
+	b := Object{"model": c.Model, "truncate": false}
 	ollamaFields.write(b, p)
 	if len(o.StopWords) > 0 {
-		options["stop"] = o.StopWords
+		b.setPath("options.stop", o.StopWords)
 	}
 	if c.ContextTokens > 0 {
-		options["num_ctx"] = c.ContextTokens
+		b.setPath("options.num_ctx", c.ContextTokens)
 	}
 	switch {
 	case p.Schema != nil:
@@ -57,7 +50,7 @@ func (ollama) Write(c *Call) (Object, error) {
 		delete(function, "strict")
 		return Object{"type": "function", "function": function}
 	})
-	c.NotSent = append(c.NotSent, slices.Concat(ollamaOptions, ollamaFields).missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
+	c.NotSent = append(c.NotSent, ollamaFields.missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
 	mode, function, other := toolChoice(o)
 	if mode == "none" {
 		delete(b, "tools")
@@ -78,10 +71,9 @@ func (ollama) Write(c *Call) (Object, error) {
 		if err := json.Unmarshal(own, &more); err != nil {
 			return nil, refuseCall("options is no JSON object: %s", err)
 		}
-		maps.Copy(options, more)
-	}
-	if len(options) > 0 {
-		b["options"] = options
+		for name, v := range more {
+			b.setPath("options."+name, v)
+		}
 	}
 	b["stream"] = c.Stream
 	return b, nil

@@ -218,6 +218,13 @@ func TestCoins(t *testing.T) {
 	}
 }
 
+func otherLineOf(line string) string {
+	var statement lineAssertion
+	statement.begin(line, strings.Index(line, "(")+1)
+	statement.text = line
+	return statement.otherLine(line, rand.New(rand.NewPCG(1, 1)))
+}
+
 // Of a line the text alone is altered that is compared with, and not a message, an input or
 // how near is near enough.
 func TestLines(t *testing.T) {
@@ -228,12 +235,48 @@ func TestLines(t *testing.T) {
 		`assertEquals("AB", up("ab"));`:       `assertEquals("BA", up("ab"));`,
 		`assertTrue(up("ab").equals("AB"));`:  `assertTrue(up("ab").equals("BA"));`,
 	} {
-		if got := otherLine(line, rand.New(rand.NewPCG(1, 1))); got != want {
+		if got := otherLineOf(line); got != want {
 			t.Errorf("%s: %s", line, got)
 		}
 	}
 	for line, gone := range map[string]string{`assertEquals("sum", 5, add(2, 3));`: ` 5,`, `assertEquals(5, add(2, 3), "sum");`: `Equals(5,`, `assert!((root(2.0) - 1.414).abs() < 0.01);`: ` 1.414`} {
-		if got := otherLine(line, rand.New(rand.NewPCG(1, 1))); strings.Contains(got, gone) || strings.Contains(line, "0.01") && !strings.Contains(got, "0.01") {
+		if got := otherLineOf(line); strings.Contains(got, gone) || strings.Contains(line, "0.01") && !strings.Contains(got, "0.01") {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+}
+
+// Inputs, messages, and literals in assertions of a difference stay: right code may pass whatever
+// they are. Such an assertion is inverted in their place.
+func TestLinesWithoutExpectations(t *testing.T) {
+	for line, want := range map[string]string{
+		`assert(kind_of('a') == WORD);`:                       `assert(!(kind_of('a') == WORD));`,
+		`assert(!valid("bob"));`:                              `assert(!(!valid("bob")));`,
+		`assert(after("a=b", '=') != NULL);`:                  `assert(!(after("a=b", '=') != NULL));`,
+		`assert(count("abc") > 0);`:                           `assert(!(count("abc") > 0));`,
+		`assert(strcmp(f(1), "x"));`:                          `assert(!(strcmp(f(1), "x")));`,
+		`assert(same_kind("abc", "abd"));`:                    `assert(!(same_kind("abc", "abd")));`,
+		`assert_eq!(kind_of("712"), Kind::Number);`:           `assert_ne!(kind_of("712"), Kind::Number);`,
+		`assert_eq!(kind_of(a), Kind::Number, "a number 1");`: `assert_ne!(kind_of(a), Kind::Number, "a number 1");`,
+		`assert_eq!("712".kind(), Kind::Number);`:             `assert_ne!("712".kind(), Kind::Number);`,
+		`assert!(valid("bob"), "bob is valid");`:              `assert!(!(valid("bob")), "bob is valid");`,
+		`assertTrue(valid("bob"));`:                           `assertFalse(valid("bob"));`,
+		`CHECK_NE(parse("712"), 0);`:                          `CHECK_NE(parse("712"), 0);`,
+		`EXPECT_EQ(kind_of("712"), NUMBER);`:                  `EXPECT_EQ(kind_of("712"), NUMBER);`,
+		`CHECK(valid(3), "three");`:                           `CHECK(valid(3), "three");`,
+	} {
+		var statement lineAssertion
+		statement.begin(line, strings.Index(line, "(")+1)
+		if got := otherLineOf(line); got != line {
+			t.Errorf("%s: %s", line, got)
+		}
+		if got := statement.inverted(line); got != want {
+			t.Errorf("%s is inverted to %s", line, got)
+		}
+	}
+	for _, line := range []string{`assert_eq!(f("a"), Some("b"));`, `assert(f('a') == 'b');`, `assert_eq!(f(1), vec![2, 3]);`, `assert_eq!(f("a"), "b".to_string());`, `assertEquals(List.of(1, 2), f(3));`, `assert(add(1, 2) == 3);`, `assert!(f("a").contains("b"));`} {
+		got := otherLineOf(line)
+		if got == line || !regexp.MustCompile(`f\((['"]a|1|3)|add\(1, 2\)`).MatchString(got) {
 			t.Errorf("%s: %s", line, got)
 		}
 	}

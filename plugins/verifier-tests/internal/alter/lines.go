@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,10 +13,8 @@ type lineLanguage struct {
 	// test begins a test, function begins any function and holds its name; assertion is a
 	// line on which one begins.
 	test, function, assertion *regexp.Regexp
-	// truth inverts what must be true or false.
-	truth func(line string) string
-	fail  string
-	notes *lineNotes
+	fail                      string
+	notes                     *lineNotes
 }
 
 // lines are the languages by the endings of their files.
@@ -25,14 +22,12 @@ var lines = map[string]*lineLanguage{
 	".rs": {
 		test: regexp.MustCompile(`#\[(?:\w+::)*(?:test|\w+_test|rstest)\b`), function: regexp.MustCompile(`\bfn\s+(\w+)`),
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?assert\w*!\s*\(`),
-		truth:     func(line string) string { return rustTruth.ReplaceAllString(line, "${1}!(${2})${3}") },
 		fail:      "::std::panic::panic_any(0);",
 		notes:     rustNotes,
 	},
 	".java": {
 		test: regexp.MustCompile(`@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b`), function: regexp.MustCompile(`\b(?:void|[A-Z]\w*)\s+(\w+)\s*\([^;]*$`),
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?:\w+\.)*(?:assert\w*|expect)\s*\(`),
-		truth:     javaTruths.Replace,
 		fail:      "if (1 > 0) throw new java.lang.AssertionError();",
 		notes:     javaNotes,
 	},
@@ -44,20 +39,10 @@ func cPrograms(notes *lineNotes) *lineLanguage {
 	return &lineLanguage{
 		test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
 		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?i:assert|check|expect|require)\w*\s*\(`),
-		truth:     func(line string) string { return line },
 		fail:      "__builtin_trap();",
 		notes:     notes,
 	}
 }
-
-var (
-	rustTruth   = regexp.MustCompile(`^(.*assert!\s*\()([^,"]*)(\);\s*}?)$`)
-	javaTruths  = strings.NewReplacer("assertTrue(", "assertFalse(", "assertFalse(", "assertTrue(", "assertNull(", "assertNotNull(", "assertNotNull(", "assertNull(")
-	textLiteral = regexp.MustCompile(`"(?:[^"\\]|\\.)+"`)
-	lastName    = regexp.MustCompile(`[\w!]*\s*$`)
-	// literals are numbers and texts; what is within a name or a text is no number.
-	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?\b`)
-)
 
 // lineAlteration alters the assertions of a file. Only what follows the first test is looked at.
 type lineAlteration struct {
@@ -68,7 +53,9 @@ type lineAlteration struct {
 	prefix   string
 	// name is the test at hand, within an assertion that goes on from the line before. One that
 	// is to panic is left as it is.
-	name                                    string
+	name string
+	// statement is the assertion at hand, as far as it has been read.
+	statement                               lineAssertion
 	inTests, begins, within, panics, leaves bool
 	// noted are the tests with comparisons that note, of which others are left as they are;
 	// collects says that these are looked for, and pool has what they expect. changed expect
@@ -89,11 +76,11 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	}
 	a.collects = false
 	altered.Text = a.pass(file.Text)
-	for test := range a.noted {
-		if slices.Contains(altered.Tests, test) && !a.values[test] {
+	for _, test := range altered.Tests {
+		if !a.values[test] && request.Way == Expectation {
 			altered.Truths = append(altered.Truths, test)
 		}
-		if slices.Contains(altered.Tests, test) && !a.changed[test] && request.Way == Expectation {
+		if a.noted[test] && !a.changed[test] && request.Way == Expectation {
 			altered.Unaltered = append(altered.Unaltered, test)
 		}
 	}
@@ -147,6 +134,10 @@ func (a *lineAlteration) line(line string, at int) string {
 	if a.within = a.request.Way != End && (starts || a.within); !a.within {
 		return line
 	}
+	if starts {
+		a.statement.begin(line, a.language.assertion.FindStringIndex(line)[1])
+	}
+	a.statement.text += line
 	a.within = !strings.Contains(line, ";")
 	if a.language.notes != nil && a.request.Record != "" {
 		if c, ok := a.language.notes.find(line); ok && a.collects {
@@ -188,11 +179,12 @@ func (a *lineAlteration) otherLine(line string, starts bool) string {
 		at = strings.LastIndexAny(line[:at], " \t{") + 1
 		return line[:at] + a.language.fail + line[at:]
 	case a.request.Way == Expectation:
-		if changed := otherLine(line, a.random); changed != line {
-			return changed
+		changed := a.statement.otherLine(line, a.random)
+		a.values[a.name] = a.values[a.name] || changed != line
+		if changed == line && starts {
+			return a.statement.inverted(line)
 		}
-		plain := strings.TrimSuffix(line, "\n")
-		return a.language.truth(plain) + line[len(plain):]
+		return changed
 	}
 	return line
 }
@@ -204,78 +196,4 @@ func (s *Source) count(name string, counts map[string]int) {
 	}
 	counts[name]++
 	s.Count++
-}
-
-// otherLine returns a line with another text in the place of the one that is compared with,
-// or else with other literals, some of which may be the test's input.
-func otherLine(line string, random *rand.Rand) string {
-	for _, at := range textLiteral.FindAllStringIndex(line, -1) {
-		if isCompared(line, at[0], at[1]) {
-			return line[:at[0]+1] + nearText(line[at[0]+1:at[1]-1], random) + line[at[1]-1:]
-		}
-	}
-	return literals.ReplaceAllStringFunc(line, func(literal string) string { return otherWord(literal, random) })
-}
-
-// isCompared reports whether a literal is one of what the call round it compares: two
-// arguments, since a third would be a message, or three of memcmp.
-func isCompared(line string, from, to int) bool {
-	before, after := strings.TrimSpace(line[:from]), strings.TrimSpace(line[to:])
-	if !strings.HasSuffix(before, "(") && !strings.HasSuffix(before, ",") || !strings.HasPrefix(after, ")") && !strings.HasPrefix(after, ",") {
-		return false // it is a part of an expression
-	}
-	backwards := []byte(textLiteral.ReplaceAllStringFunc(before, blank))
-	slices.Reverse(backwards)
-	open, earlier := outOf(backwards, ')', '(')
-	end, later := outOf([]byte(textLiteral.ReplaceAllStringFunc(after, blank)), '(', ')')
-	if open < 0 || end < 0 {
-		return false
-	}
-	name, most := lastName.FindString(before[:len(before)-1-open]), 1
-	if strings.Contains(name, "cmp") {
-		most++
-	}
-	return comparerName.MatchString(name) && !partName.MatchString(name) && earlier+later <= most
-}
-
-func blank(text string) string { return strings.Repeat("_", len(text)) }
-
-// outOf returns where a text leaves the brackets round its beginning, -1 where it does not,
-// and how many commas there are within them and no others.
-func outOf(text []byte, open, end byte) (at, commas int) {
-	depth := 0
-	for i, c := range text {
-		switch c {
-		case open:
-			depth++
-		case end:
-			if depth--; depth < 0 {
-				return i, commas
-			}
-		case ',':
-			if depth == 0 {
-				commas++
-			}
-		}
-	}
-	return -1, 0
-}
-
-// otherWord returns another literal of the same kind.
-func otherWord(literal string, random *rand.Rand) string {
-	if strings.HasPrefix(literal, `"`) {
-		return `"` + longerText(literal[1:len(literal)-1], random) + `"`
-	}
-	whole, fraction, _ := strings.Cut(literal, ".")
-	if whole == "0" && fraction != "" {
-		return literal // it may say how near is near enough
-	}
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || n > 100 {
-		return literal
-	}
-	if n += 1 + random.Int64N(20); fraction != "" {
-		return strconv.FormatInt(n, 10) + "." + fraction
-	}
-	return strconv.FormatInt(n, 10)
 }

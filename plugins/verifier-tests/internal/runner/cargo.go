@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -26,11 +27,11 @@ const targetDir = "/tmp/target"
 // Plan runs offline, with what the untouched tree compiled to begin with.
 func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{
-		Argv: slices.Insert(slices.Clone(argv), 2, "--no-fail-fast"),
-		Env:  []string{"CARGO_NET_OFFLINE=true", "CARGO_TERM_COLOR=never", "CARGO_TARGET_DIR=" + targetDir, "CARGO_INCREMENTAL=0"},
+		Argv: withoutQuiet(argv),
+		Env:  []string{"CARGO_NET_OFFLINE=true", "CARGO_TERM_COLOR=never", "CARGO_TERM_QUIET=false", "CARGO_TARGET_DIR=" + targetDir, "CARGO_INCREMENTAL=0"},
 	}
-	if hasFlag(argv, "no-fail-fast") {
-		plan.Argv = slices.Clone(argv)
+	if !hasFlag(argv, "no-fail-fast") {
+		plan.Argv = slices.Insert(plan.Argv, 2, "--no-fail-fast")
 	}
 	if c.foreign {
 		return plan, nil
@@ -52,6 +53,24 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
+// withoutQuiet leaves out what has cargo or the harness not say how each test ended.
+func withoutQuiet(argv []string) (kept []string) {
+	for i, argument := range argv {
+		before := ""
+		if i > 0 {
+			before = argv[i-1]
+		}
+		isFormat := argument == "--format" || strings.HasPrefix(argument, "--format=") || before == "--format"
+		if argument != "-q" && argument != "--quiet" && !isFormat {
+			kept = append(kept, argument)
+		}
+	}
+	return kept
+}
+
+// cargoCount matches what the harness says at last where some tests have run.
+var cargoCount = regexp.MustCompile(`(?m)^test result: \w+\. (0 passed; )?[1-9]`)
+
 var cargoLine = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
 
 // Read reads the lines. Names are those within each binary; two binaries may have
@@ -69,6 +88,9 @@ func (*cargo) Read(_ *Plan, result *jail.Result) *Report {
 		case test.Status == Fail:
 			report.Tests[at].Status = Fail
 		}
+	}
+	if len(report.Tests) == 0 && cargoCount.Match(result.Stdout) {
+		report.Unfit = "tests have run that are not named"
 	}
 	if result.ExitCode != 0 && !slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Fail }) {
 		report.Broken = lastOutput(result)

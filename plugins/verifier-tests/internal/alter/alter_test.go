@@ -218,6 +218,17 @@ func TestCoins(t *testing.T) {
 	}
 }
 
+// A row that is got by its index, or by a pointer to it, is one of the table.
+func TestRowsByIndex(t *testing.T) {
+	for _, row := range []string{"&cases[i]", "cases[i]"} {
+		text := "package a\n\nimport \"testing\"\n\nvar cases = []struct{ in, want string }{{\"ab\", \"ba\"}, {\"cd\", \"dc\"}}\n\nfunc TestA(t *testing.T) {\n\tfor i := range cases {\n\t\tc := " + row + "\n\t\tif got := f(c.in); got != c.want {\n\t\t\tt.Error(got)\n\t\t}\n\t}\n}\n"
+		altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: text}}})
+		if compared := altered[0].Compared; len(compared) != 1 || !slices.Equal(compared[0].Values, []string{`="ba"`, `="dc"`}) {
+			t.Errorf("%s: %v", row, compared)
+		}
+	}
+}
+
 func otherLineOf(line string) string {
 	var statement lineAssertion
 	statement.begin(line, strings.Index(line, "(")+1)

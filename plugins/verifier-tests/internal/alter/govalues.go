@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // madeOfLiterals are the expressions behind one that are made of literals.
@@ -379,7 +380,7 @@ func (g *goTest) fields(row, field string) []ast.Expr {
 	var found []ast.Expr
 	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
 		loop, ok := node.(*ast.RangeStmt)
-		if !ok || loop.Value == nil || g.text(loop.Value) != row {
+		if !ok || !g.isRow(row, loop) {
 			return true
 		}
 		rows, names := g.rows(loop.X)
@@ -401,6 +402,24 @@ func (g *goTest) fields(row, field string) []ast.Expr {
 			}
 		}
 		return true
+	})
+	return found
+}
+
+// isRow reports whether a name is that of the element in a loop, or of what is got by its index:
+// row := &table[i].
+func (g *goTest) isRow(name string, loop *ast.RangeStmt) (found bool) {
+	if loop.Value != nil {
+		return g.text(loop.Value) == name
+	}
+	if loop.Key == nil {
+		return false
+	}
+	element := g.text(loop.X) + "[" + g.text(loop.Key) + "]"
+	ast.Inspect(loop.Body, func(node ast.Node) bool {
+		given, ok := node.(*ast.AssignStmt)
+		found = found || ok && len(given.Lhs) == 1 && len(given.Rhs) == 1 && g.text(given.Lhs[0]) == name && strings.TrimPrefix(g.text(given.Rhs[0]), "&") == element
+		return !found
 	})
 	return found
 }

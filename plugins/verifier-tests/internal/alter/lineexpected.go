@@ -150,7 +150,7 @@ func isCompared(line string, from, to int) bool {
 	if open < 0 || end < 0 {
 		return false
 	}
-	if isTested(string(backwards[:open])+after[:end]) {
+	if isTested(string(backwards[:open]) + after[:end]) {
 		return false
 	}
 	name, most := lastName.FindString(before[:len(before)-1-open]), 1

@@ -156,6 +156,9 @@ func (s goSources) testLinks(file string) (links []string) {
 // it is tests that run.
 var setters = regexp.MustCompile(`^(mime\.AddExtensionType|testing\.Testing)$|^flag\.Lookup\("test\.`)
 
+// testBinary matches a text that the name of a program of tests, or one of its options, has.
+var testBinary = regexp.MustCompile("^[\"`](\\.test(\\.exe)?|-{1,2}test\\..*)[\"`]$")
+
 // settings are what a file of code sets of the standard library.
 func (s goSources) settings(file string) (found []string) {
 	data, err := s.read(file)
@@ -176,8 +179,13 @@ func (s goSources) settings(file string) (found []string) {
 		isStandard[name] = isStandard[name] && !hides(parsed, name)
 	}
 	text := func(node ast.Node) string { return string(data[node.Pos()-1 : node.End()-1]) }
+	asksName := bytes.Contains(data, []byte("os.Args")) || bytes.Contains(data, []byte("os.Executable("))
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		switch n := node.(type) {
+		case *ast.BasicLit:
+			if asksName && testBinary.MatchString(n.Value) {
+				found = append(found, n.Value)
+			}
 		case *ast.CallExpr:
 			if setters.MatchString(text(n.Fun)) || setters.MatchString(text(n)) {
 				found = append(found, text(n.Fun))

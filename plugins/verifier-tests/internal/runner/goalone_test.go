@@ -23,6 +23,8 @@ func TestSettings(t *testing.T) {
 		"package m\n\nimport \"time\"\n\nfunc init() { time.Local = time.UTC }\n":                                                    nil,
 		"package m\n\nimport \"io\"\n\nfunc init() { io.EOF = nil }\n":                                                               {"io.EOF"},
 		"package m\n\nimport \"flag\"\n\nfunc F() bool { return flag.Lookup(\"test.v\") != nil }\n":                                  {"flag.Lookup"},
+		"package m\n\nimport (\n\t\"os\"\n\t\"strings\"\n)\n\nfunc F() bool { return strings.HasSuffix(os.Args[0], \".test\") }\n":   {"\".test\""},
+		"package m\n\nimport \"os\"\n\nfunc F() bool { return len(os.Args) > 1 && os.Args[1] == \"test\" }\n":                        nil,
 		"package m\n\nimport \"net/url\"\n\nfunc F(s string) string { url, _ := url.Parse(s); url.Path = \"/\"; return url.Path }\n": nil,
 		"package m\n\nimport \"example.com/conf\"\n\nfunc init() { conf.Name = \"x\" }\n":                                            nil,
 	} {

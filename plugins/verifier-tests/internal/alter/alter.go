@@ -71,14 +71,15 @@ type Source struct {
 }
 
 // Question is a program with the calls by which a test comes to what it compares, and the
-// note of what is expected there, or the program that gives it. One that is Apart finds
-// nothing of the tree.
+// note of what is expected there, or the program that gives it. One that is Alone makes one
+// call, with literals; one that is Apart finds nothing of the tree.
 type Question struct {
 	File     string `json:"file"`
 	Test     string `json:"test"`
 	Program  string `json:"program"`
 	Value    string `json:"value"`
 	Expected string `json:"expected"`
+	Alone    bool   `json:"alone"`
 	Apart    bool   `json:"apart"`
 }
 

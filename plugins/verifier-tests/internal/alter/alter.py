@@ -205,7 +205,7 @@ class Alteration:
         if self.way == "expectation" and site not in self.lenient | self.either:
             sides = [questions(self, place, self.text(place), site, 1, place is site) for place in (actual, site)]
             if len(sides[0]) == len(sides[1]):
-                self.questions += [{"file": self.path, "test": self.name, "program": p, "expected": e} for p, e in zip(*sides)]
+                self.questions += [{"file": self.path, "test": self.name, "program": p.program(), "alone": p.steps < 2, "expected": e.program()} for p, e in zip(*sides)]
                 self.asked |= {site} if sides[0] else set()
 
     def ask(self, site, place, text, values):
@@ -214,9 +214,9 @@ class Alteration:
         # What things and lines of a test are called can be known there alone.
         is_own = any(own and own in v or "<locals>" in v or "(" in v and self.source.count(v[2:-1].encode()) > 1 for v in values)
         if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS and not is_own:
-            programs = questions(self, place, text, site, len(values))
-            self.questions += [{"file": self.path, "test": self.name, "program": p, "value": values[i % len(values)]} for i, p in enumerate(programs)]
-            self.asked |= {site} if programs else set()
+            asked = questions(self, place, text, site, len(values))
+            self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": values[i % len(values)]} for i, q in enumerate(asked)]
+            self.asked |= {site} if asked else set()
 
     def replaced(self, node, text):
         return (*self.span(node), text)

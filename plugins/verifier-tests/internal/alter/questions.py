@@ -77,11 +77,11 @@ def around(owner, target):
 def questions(alteration, place, text, expected, count, is_bare=False):
     """The questions for what is compared at a place, one for each of so many expected values or, where one is expected in many rows, for each row."""
     try:
-        return [Question(alteration, place, text, expected, row, count, is_bare).program() for row in range(count)]
+        return [Question(alteration, place, text, expected, row, count, is_bare) for row in range(count)]
     except Unknown as e:
         rows = e.args[0] if e.args and count == 1 else 0
     try:
-        return [Question(alteration, place, text, expected, row, rows, is_bare).program() for row in range(min(rows, MAX_ROWS))]
+        return [Question(alteration, place, text, expected, row, rows, is_bare) for row in range(min(rows, MAX_ROWS))]
     except Unknown:
         return []
 
@@ -99,6 +99,8 @@ class Question:
         self.of, self.expected, self.row, self.rows = alteration, getattr(expected, "id", ""), row, rows
         # What only the expected value is made of is left out; is_bare leaves out all that is not needed.
         self.other, self.is_bare = names(expected), is_bare
+        # steps are what calls something; what defines or changes something counts for two.
+        self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(ast.parse(text.strip())))
         self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
         if any(isinstance(n, (ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
@@ -118,6 +120,8 @@ class Question:
         return "\n".join(reversed(self.lines))
 
     def keep(self, statement):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)) and "sys.path" not in self.of.text(statement):
+            self.steps += has_call(statement) if isinstance(statement, ast.Assign) else 2
         start, end = self.of.span(statement)
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             start = self.of.starts[min([statement.lineno] + [d.lineno for d in statement.decorator_list]) - 1]
@@ -127,6 +131,7 @@ class Question:
     def give(self, name, value):
         self.need.discard(name)
         self.need |= names(value)
+        self.steps += 2 * any(isinstance(n, (ast.Call, ast.Lambda)) for n in ast.walk(value))
         self.lines.append(name + " = (" + self.of.text(value) + ")")
 
     def step(self, statement):
@@ -158,10 +163,10 @@ class Question:
                 self.need -= given
             self.keep(statement)
 
-    def define(self, statement):
+    def define(self, statement, is_outer=False):
         given = defined(statement)
         registers = isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and (statement.decorator_list or getattr(statement, "bases", []))
-        if given & self.need or registers and not is_test(statement):
+        if given & self.need or registers and not (is_outer and is_test(statement)):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name):
                 raise Unknown
             self.need -= given
@@ -261,7 +266,7 @@ class Question:
             self.share(statement)
             self.assign(statement)
         else:
-            self.define(statement)
+            self.define(statement, True)
 
     def share(self, statement):
         """Refuses what several tests may change one after the other."""

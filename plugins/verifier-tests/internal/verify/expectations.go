@@ -113,10 +113,14 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return verdict, nil
 	}
 	verdict, err = e.tryAltered(ctx, rest, verdict)
-	if err == nil && verdict.Outcome == sdk.Passed && len(e.differing) > 0 {
-		return e.j.verdict(sdk.Inconclusive, "the code returns something else where none of its tests runs: "+e.differing[0].Test), nil
+	if err != nil || verdict.Outcome != sdk.Passed || len(e.differing) == 0 {
+		return verdict, err
 	}
-	return verdict, err
+	const otherwise = "the code answers otherwise where no test runs: "
+	if alone := slices.IndexFunc(e.differing, func(q alter.Question) bool { return q.Alone }); alone >= 0 {
+		return e.j.verdict(sdk.Inconclusive, otherwise+e.differing[alone].Test), nil
+	}
+	return e.withReason(verdict, otherwise+e.differing[0].Test), nil
 }
 
 // tryAltered runs tests with altered expectations, see tryExpectations.

@@ -217,24 +217,25 @@ func (a *Request) chatMessage(f field) {
 // signaturePath is where Google's chat completions have the signature of a call.
 const signaturePath = "extra_content.google.thought_signature"
 
+// getUnknown returns a member that OpenAI's messages do not have. LiteLLM keeps such in one of its own.
+func (f field) getUnknown(name string) field {
+	if v := f.get(name); v.exists() {
+		return v
+	}
+	return f.get("provider_specific_fields." + name)
+}
+
 // chatState reads what a message of an assistant has for the model that gave it: parts
 // that come before it, and those that come before a call.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	origin, members := Unknown, map[string]any{}
-	// LiteLLM has what it does not know in a member of its own.
-	get := func(name string) field {
-		if v := f.get(name); v.exists() {
-			return v
-		}
-		return f.get("provider_specific_fields." + name)
-	}
 	for _, name := range []string{"reasoning", "reasoning_content"} { // a client that was given both may return both
-		if r := get(name); r.exists() && len(members) == 0 {
+		if r := f.getUnknown(name); r.exists() && len(members) == 0 {
 			members[name] = r.raw()
 		}
 	}
 	var details, extras []json.RawMessage
-	if list := get("reasoning_details"); list.exists() {
+	if list := f.getUnknown("reasoning_details"); list.exists() {
 		list.each(func(f field) {
 			p, state := Open(middleware.DialectChat, f.raw())
 			switch {

@@ -37,9 +37,6 @@ func newStore(state string) *store {
 	return &store{filepath.Join(state, "preflight"), 512, 64 << 20, 24 * time.Hour}
 }
 
-// storedVersion changes with the meaning of what is stored.
-const storedVersion = 13
-
 // storedTree is one pre-flight that said something about its tests.
 type storedTree struct {
 	Report   *runner.Report
@@ -48,17 +45,21 @@ type storedTree struct {
 	CPU      time.Duration
 }
 
-// key names what a pre-flight depends on: the content of the tree, the command
-// and what it may use, the program, and the walls.
+// key names what a pre-flight depends on: this judge itself, which another build may be better
+// than, the content of the tree, the command and what it may use, its program, and the walls.
 func (v *Verifier) key(t *tree) (string, error) {
 	content, err := t.Content()
+	if err != nil {
+		return "", err
+	}
+	judge, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	layers, _ := t.walls.Layers()
 	c := &v.config
 	what := []any{
-		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
+		program(judge), content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
 		c.ShowSecrets, layers, jail.ToolEnv(), os.Getenv("GOFLAGS"), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
 	return hashOf(what)

@@ -245,7 +245,7 @@ function alter({ path, text }) {
     }
     noted.add(actual.start);
     const site = `${path}:${compared.length}`;
-    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node), listed: node.type === "MemberExpression" && node.computed && isPerResult(node) });
+    compared.push({ name: site, test: name, values: notes, lenient: lenient.has(node), handed: isHanded(node), listed: node.type === "MemberExpression" && node.computed && isPerResult(node) });
     // A test goes on where an altered comparison is noticed, unless that may be caught.
     const isHeld = notes.length > 0 && (request.way === "hold" || (request.way === "expectation" && goesOn && !lenient.has(node)));
     holds ||= isHeld && request.way === "expectation";
@@ -385,10 +385,15 @@ function alter({ path, text }) {
     else expected(first, nameOf(node));
     return true;
   }
+  // isHanded is whether a node lies in a function that the code under test may call and guard.
+  const ownCall = /^(test|it|describe|suite|forEach|map|filter|every|some|reduce|then)$/;
+  const isHanded = (node) => some(scope, (n) => n.type === "CallExpression" && !ownCall.test(nameOf(n)) && n.arguments.some((a) => /Function/.test(a.type) && within(node, a)));
+  // failsOnPurpose is whether an assertion is about nothing that the code returns.
+  const failsOnPurpose = (call) => nameOf(call) === "fail" || (call.arguments.length > 0 && call.arguments.every((a) => a.type === "Literal"));
   // watch has it noted whether what must be so whatever is expected is.
-  function watch({ start }, call) {
+  function watch({ start }, call, isOnPurpose = false) {
     const site = `${path}:a${start}`;
-    tried.push({ name: site, test: name, values: /tried|so/.test(call) ? ["=true"] : [] });
+    tried.push({ name: site, test: name, values: /tried|so/.test(call) ? ["=true"] : [], lenient: isOnPurpose });
     return `${prefix}${call}(${JSON.stringify(site)}, `;
   }
   // relation is a comparison with another operator. Numbers are watched: what is none is neither
@@ -474,7 +479,7 @@ function alter({ path, text }) {
     const surround = (one, call) => kinds[kind].push([one.start, one.start, call], [one.end, one.end, ")"]);
     if (kind < 0 || request.way === "reach" || !request.record) return kind;
     for (const one of assertions) {
-      if (!lenient.has(one) && !some(one, (n) => /^(Await|Yield)/.test(n.type)) && !isOther(one)) surround(one, one.type === "CallExpression" ? watch(one, "tried") + "() => " : watch(one, "so"));
+      if (!lenient.has(one) && !some(one, (n) => /^(Await|Yield)/.test(n.type)) && !isOther(one)) surround(one, one.type === "CallExpression" ? watch(one, "tried", failsOnPurpose(one)) + "() => " : watch(one, "so"));
     }
     for (const { one, actual } of inputs) {
       if (lenient.has(actual) || covers(actual) || covers(one)) continue;

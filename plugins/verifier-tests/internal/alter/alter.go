@@ -95,8 +95,10 @@ type Comparison struct {
 	Kept []bool `json:"kept,omitempty"`
 	// Listed says that Values are a list that is to be compared to its end.
 	Listed bool `json:"listed,omitempty"`
-	// Lenient says that the comparison may fail in a test that passes.
+	// Lenient says that the comparison may fail in a test that passes, Handed that it lies in a
+	// function that the code under test may call and guard.
 	Lenient bool `json:"lenient,omitempty"`
+	Handed  bool `json:"handed,omitempty"`
 }
 
 // Request is what the programs of other languages read, as JSON.

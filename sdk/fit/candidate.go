@@ -236,6 +236,28 @@ func (c *candidate) near(t task) bool {
 	return !index || c.values[t.right] <= indexGap*c.values[t.left]
 }
 
+// trim drops the values whose points cost more than the cheapest of the best quality: what they
+// add is less than half an outcome, which is rounding. Near a lambda of 0 the last doubt of
+// a verdict is bought at any price.
+func (c *candidate) trim(points []Point) {
+	best, most := math.Inf(-1), math.Inf(1)
+	for _, p := range points {
+		best = max(best, p.Quality)
+	}
+	for _, p := range points {
+		if best-p.Quality < 0.5/float64(len(c.results[0].quality)) {
+			most = min(most, p.CostUSD*(1+rounding))
+		}
+	}
+	values, results := c.values, c.results
+	c.values, c.results = nil, nil
+	for i, p := range points {
+		if p.CostUSD <= most {
+			c.values, c.results = append(c.values, values[i]), append(c.results, results[i])
+		}
+	}
+}
+
 // points returns the operating points in the order of the values.
 func (c *candidate) points() []Point {
 	out := make([]Point, len(c.values))

@@ -298,3 +298,32 @@ func TestMeasureFirstpass(t *testing.T) {
 	fmt.Printf("always opus' quality at %.3f of its cost, in the median half at %.3f; %+.2f points over Firstpass' ladder (%.2f; always opus %.2f)\n",
 		average(costs), costs[len(costs)/2], 100*mean[0], 100*mean[1], 100*mean[2])
 }
+
+// A judge that never errs leaves a last doubt, since how often it errs is learned: no budget is spent on
+// that, nor is it where none is given, and a pacer does not either.
+func TestLastDoubtIsNotBought(t *testing.T) {
+	table := judged(300, 3)
+	table.Verdicts["judge"] = drawVerdictsAt(table, cascade.Rates{}, 3)
+	verified := *table
+	verified.Verdicts, verified.Verified = nil, true
+	for _, budget := range []float64{0, 0.02, 0.04} {
+		worth, err := Fit(t.Context(), &verified, Options{BudgetUSD: budget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Fit(t.Context(), table, Options{BudgetUSD: budget})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Budget.Reached || got.Expected.CostUSD > 1.05*worth.Expected.CostUSD || got.Expected.Quality < worth.Expected.Quality-0.5/300 {
+			t.Errorf("of %v USD %v are spent for %v, and %v for %v where the judge is known not to err",
+				budget, got.Expected.CostUSD, got.Expected.Quality, worth.Expected.CostUSD, worth.Expected.Quality)
+		}
+		for _, p := range got.Curve {
+			if p.CostUSD > 1.05*worth.Expected.CostUSD {
+				t.Errorf("budget %v: a pacer may spend %v, and %v is the most that is worth it", budget, p.CostUSD, worth.Expected.CostUSD)
+				break
+			}
+		}
+	}
+}

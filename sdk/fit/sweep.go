@@ -47,7 +47,13 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 	for i, c := range list {
 		pending[i] = c.gaps(refineValues, most)
 	}
-	return list, s.extend(ctx, list, pending)
+	if err := s.extend(ctx, list, pending); err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		c.trim(c.points())
+	}
+	return list, nil
 }
 
 // grid replays all candidates at the same n values.

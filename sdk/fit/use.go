@@ -52,6 +52,7 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 			own.results[i].unseen = unseen / known
 		}
 	}
+	own.trim(u.points())
 	return u, nil
 }
 

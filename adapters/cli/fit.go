@@ -271,6 +271,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 	for i, m := range o.Models {
 		names[i] = m.Name
 	}
+	warnLeftOut(policy, table, names, o.Progress)
 	if table, err = table.Select(names...); err != nil {
 		return nil, nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
@@ -285,6 +286,18 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 		return nil, nil, err
 	}
 	return policy, table, nil
+}
+
+// warnLeftOut names what a table has and the policy has not.
+func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func(string)) {
+	for _, judge := range unreadVerdicts(p, t) {
+		warn(fmt.Sprintf("left out: the verdicts of %q: no verifier of %s has that name", judge, p.Path))
+	}
+	for _, model := range t.Models {
+		if !slices.Contains(names, model) {
+			warn(fmt.Sprintf("left out: the outcomes of %q: no model of %s has that name", model, p.Path))
+		}
+	}
 }
 
 // enoughLabels is how many steps with every model's answer it takes until agreement with

@@ -75,7 +75,10 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 			}
 			if out == "" {
 				summary := table.Describe()
-				return s.render(newOutcomeSummary(summary), func(p *printer) { p.outcomes(args[0], summary) })
+				return s.render(newOutcomeSummary(summary), func(p *printer) {
+					p.outcomes(args[0], summary)
+					p.judges(table)
+				})
 			}
 			if err := writeFile(out, table.WriteCSV); err != nil {
 				return err
@@ -184,6 +187,29 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 	table.print()
 	if d.Complete < d.Queries && d.Complete > 0 {
 		p.f("a model's figures are of the queries on which it is known, and the oracle's of those that have every model: they may be other queries, so that it can stand below models\n")
+	}
+}
+
+// judges says what judges said of the outcomes, and of how many they said nothing.
+func (p *printer) judges(t *outcome.Table) {
+	for _, judge := range t.Judges() {
+		var said, passed [2]int // of wrong answers and of right ones
+		empty := 0
+		for q, row := range t.Verdicts[judge] {
+			for m, v := range row {
+				switch quality := outcome.At(t.Quality, q, m); {
+				case math.IsNaN(quality):
+				case math.IsNaN(v):
+					empty++
+				default:
+					right := int(math.Round(quality))
+					said[right]++
+					passed[right] += int(math.Round(v))
+				}
+			}
+		}
+		p.f("verdict_%s: %s, and %d without one; passes %d of %d wrong answers and rejects %d of %d right ones\n",
+			judge, count(said[0]+said[1], "answer"), empty, passed[0], said[0], said[1]-passed[1], said[1])
 	}
 }
 

@@ -128,6 +128,9 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	bar.finish()
 	made := newPlan(source, all, results)
 	if table, ok := world.(*forecast.Table); ok {
+		if err := checkRecorded(made, next, table.Outcomes); err != nil {
+			return fmt.Errorf("%s: %w", f.outcomes, err)
+		}
 		made.unread = unreadVerdicts(next, table.Outcomes)
 	}
 	err = s.render(made, func(p *printer) {
@@ -159,6 +162,24 @@ func (f *planFlags) check() error {
 	case f.query.explains() && (f.query.text == "" && given > 0 || f.against != ""):
 		return usage("a query is explained by one policy alone: leave out --against, --outcomes and --traces")
 	}
+	return nil
+}
+
+// checkRecorded refuses outcomes by which none of the policy's models was answered, and has the plan say
+// where some were not.
+func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
+	last := made.Policies[len(made.Policies)-1]
+	if last.Unknown == 0 {
+		return nil
+	}
+	var names []string
+	for i := range p.Models {
+		names = append(names, p.Models[i].Name)
+	}
+	if last.Judged.Answers == 0 {
+		return fmt.Errorf("no answer that %s would get is recorded: its models are %q, and the outcomes are of %q", p.Path, names, t.Models)
+	}
+	made.Source += fmt.Sprintf(", but for %s of models without any, taken from beliefs", count(last.Unknown, "call"))
 	return nil
 }
 

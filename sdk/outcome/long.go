@@ -239,7 +239,7 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 				return nil, f
 			}
 		case map[string]any:
-			if isNumeric(column) {
+			if isNumeric(column) || column == colTruth {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 			if column != colSignals {
@@ -253,7 +253,7 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 				c.numbers[name] = number
 			}
 		default:
-			if isNumeric(column) {
+			if isNumeric(column) || column == colTruth {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 		}
@@ -261,30 +261,37 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 	if _, has := fields[colQuality]; !has {
 		return nil, &fault{colQuality, errors.New("missing")}
 	}
-	c.addVerdict(fields[colJudged])
+	if f := c.addVerdict(fields[colJudged]); f != nil {
+		return nil, f
+	}
 	return c, nil
 }
 
 // addVerdict takes in what the verdict on an answer cost, and makes the truth beside it the quality
 // and the verdict that of a judge which may err.
-func (c *cell) addVerdict(verdict any) {
+func (c *cell) addVerdict(verdict any) *fault {
 	v, _ := verdict.(map[string]any)
 	if usd, ok := v["cost_usd"].(float64); ok {
 		c.numbers[colVerdictsUSD] = usd
 	}
 	truth, known := c.numbers[colTruth]
+	if !known {
+		return nil
+	}
 	judge, _ := v["verifier"].(string)
-	if !known || judge == "" {
-		return
+	verdicts := map[any]float64{"passed": 1, "failed": 0, "inconclusive": math.NaN()}
+	said, isVerdict := verdicts[v["outcome"]]
+	switch {
+	case !(truth >= 0 && truth <= 1):
+		return &fault{colTruth, fmt.Errorf("%v is not between 0 and 1", truth)}
+	case judge == "":
+		return &fault{colJudged, errors.New("a truth stands beside what a verdict says: name its verifier, or write the truth as quality where there is none")}
+	case !isVerdict:
+		return &fault{colJudged, fmt.Errorf("outcome %v: want \"passed\", \"failed\" or \"inconclusive\"", v["outcome"])}
 	}
 	delete(c.numbers, colTruth)
-	c.numbers[colQuality] = truth
-	switch v["outcome"] {
-	case "passed":
-		c.numbers[colVerdict+judge] = 1
-	case "failed":
-		c.numbers[colVerdict+judge] = 0
-	}
+	c.numbers[colQuality], c.numbers[colVerdict+judge] = truth, said
+	return nil
 }
 
 // signalLogProb is the mean log-probability of an answer's tokens.

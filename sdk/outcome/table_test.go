@@ -121,6 +121,30 @@ func TestTruthBesideAVerdict(t *testing.T) {
 	}
 }
 
+// A truth or a verdict that cannot be read is not left out: the judge's quality would be taken for the truth.
+func TestTruthThatCannotBeRead(t *testing.T) {
+	for row, want := range map[string]string{
+		`"truth":"0","verdict":{"verifier":"tests","outcome":"passed"}`:  `runs.jsonl:2: column "truth": a string where a number is wanted`,
+		`"truth":{},"verdict":{"verifier":"tests","outcome":"passed"}`:   `runs.jsonl:2: column "truth": a map[string]interface {} where a number is wanted`,
+		`"truth":-1,"verdict":{"verifier":"tests","outcome":"passed"}`:   `runs.jsonl:2: column "truth": -1 is not between 0 and 1`,
+		`"truth":0,"verdict":{"verifier":"tests","outcome":"PASSED"}`:    `runs.jsonl:2: column "verdict": outcome PASSED: want "passed", "failed" or "inconclusive"`,
+		`"truth":0,"verdict":{"verifier":"tests"}`:                       `runs.jsonl:2: column "verdict": outcome <nil>: want "passed", "failed" or "inconclusive"`,
+		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth stands beside`,
+		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth stands beside`,
+		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth stands beside`,
+		`"truth":0,"verdict":{"verifier":"tests","outcome":"passed"}`:    "",
+		`"truth":0,"verdict":{"verifier":"t","outcome":"inconclusive"}`:  "",
+		`"truth":null,"verdict":{"verifier":"tests","outcome":"passed"}`: "",
+		`"verdict":"passed"`:                                             "",
+	} {
+		text := `{"query_id":"q1","model":"a","quality":1}` + "\n" + `{"query_id":"q1","model":"b","quality":1,` + row + "}\n"
+		_, err := outcome.Read(strings.NewReader(text), "runs.jsonl", outcome.Options{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", row, err, want)
+		}
+	}
+}
+
 func TestSplitIsStratifiedAndRepeatable(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("query_id,group,model,quality\n")

@@ -100,13 +100,13 @@ func columnNames(header []string, file string) ([]string, error) {
 func (c *cell) set(column, value string, signals map[string]bool) error {
 	switch column {
 	case colQuery:
-		c.query = value
+		c.query = strings.TrimSpace(value)
 	case colGroup:
-		c.group = value
+		c.group = strings.TrimSpace(value)
 	case colPrompt:
 		c.prompt = value
 	case colModel:
-		c.model = value
+		c.model = strings.TrimSpace(value)
 	case colAnswer:
 		c.answer = value
 	default:

@@ -261,3 +261,11 @@ func TestVerdictsThatCannotBeRead(t *testing.T) {
 		}
 	}
 }
+
+// Spaces around a name make no other one, as they do not around the names of columns.
+func TestSpacesAroundNames(t *testing.T) {
+	table := read(t, "query_id, group,model ,quality\nq, g,small,1\n q ,g , large ,0\n")
+	if len(table.Queries) != 1 || table.Index("large") < 0 || table.Group(0) != "g" {
+		t.Errorf("queries %q, models %q, group %q", table.Queries, table.Models, table.Group(0))
+	}
+}

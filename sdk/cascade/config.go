@@ -213,11 +213,12 @@ func (s *State) idle(i int, floor float64) bool {
 }
 
 // best returns the model that has run with the highest post-hoc estimate, the
-// earliest of equals, and that estimate; None and -Inf before any has run.
+// earliest of equals but of answers that are all wrong the last, as a step returns them, and that
+// estimate; None and -Inf before any has run.
 func (s *State) best() (int, float64) {
 	answer, v := None, negInf
 	for _, i := range s.Ran {
-		if q := s.Beliefs[i].Mean; answer == None || q > v {
+		if q := s.Beliefs[i].Mean; answer == None || q > v || q == v && q <= 0 {
 			answer, v = i, q
 		}
 	}

@@ -38,6 +38,8 @@ import (
 // Where queries cost far more than expected ([Pacer.Drift]), the curve is no longer that of
 // these models: cheaper operating points would not make up for that, and give worse
 // answers. The pacer then holds the point that the budget was fitted to, and passes the budget.
+// Queries of groups that the curve does not know say nothing of that: they may be others, and
+// the budget is made up for.
 //
 // A Pacer is safe for concurrent use.
 type Pacer struct {
@@ -170,7 +172,14 @@ func (p *Pacer) Spent(group string, point int, usd float64) {
 	}
 	p.queries++
 	p.spent += usd
-	p.expected += p.points[point].costOf(group)
+	expected, known := p.points[point].ByGroup[group]
+	switch {
+	case len(p.points[point].ByGroup) == 0:
+		expected = p.points[point].CostUSD
+	case !known:
+		expected = usd
+	}
+	p.expected += expected
 }
 
 // Share joins the pacer with others of the same budget, in other processes: add is given

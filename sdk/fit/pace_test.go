@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,22 @@ func TestPacerHoldsItsPointWhereCostsDrift(t *testing.T) {
 	stream(p, 3000, 1, rng)
 	if _, hasDrifted := p.Drift(); hasDrifted {
 		t.Error("a drift is never over")
+	}
+}
+
+// Queries of a group that the curve does not know may cost what they like: that is no drift of
+// the models, and the budget holds.
+func TestPacerHoldsTheBudgetOfUnknownGroups(t *testing.T) {
+	grouped := slices.Clone(ladder)
+	for i := range grouped {
+		grouped[i].ByGroup = map[string]float64{"easy": grouped[i].CostUSD / 2, "hard": grouped[i].CostUSD * 3 / 2}
+	}
+	p, err := NewPacer(grouped, 0.05, 50, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mean := stream(p, 3000, 2.5, rand.New(rand.NewPCG(7, 7))); math.Abs(mean/0.05-1) > 0.05 {
+		t.Errorf("a mean of %.4f USD under a budget of 0.05", mean)
 	}
 }
 

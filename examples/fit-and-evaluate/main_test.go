@@ -7,7 +7,7 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// fitted: 0.0040 USD per query for 76 % quality
+	// fitted: 0.0040 USD per query for 75 % quality
 	// area under the cost-quality curve, on queries not seen:
 	//   linear_interpolation 65 %
 	//   route                67 %

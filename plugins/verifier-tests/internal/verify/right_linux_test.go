@@ -121,6 +121,20 @@ func TestRightAnswers(t *testing.T) {
 	}
 }
 
+// A whole file that an answer names without its folder is the only one of that name.
+func TestAFileWithoutItsFolder(t *testing.T) {
+	tree := write(t, map[string]string{
+		"calc/__init__.py": "", "calc/ops.py": "def add(a, b):\n    return a - b\n",
+		"test_ops.py": "from calc.ops import add\n\ndef test_add():\n    assert add(2, 3) == 5\n",
+	})
+	v := open(t, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest"}})
+	for name, want := range map[string]sdk.Outcome{"ops.py": sdk.Passed, "calc/ops.py": sdk.Passed, "other.py": sdk.Failed} {
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, file(name, "def add(a, b):\n    return a + b")); verdict.Outcome != want {
+			t.Errorf("%s: %s: %s", name, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}
+
 // Answers that are wrong and make their tests pass are found out. At most two of them may
 // pass, which is what one process allows, beside those that know what is expected by heart:
 // nothing that is run can tell them from right ones.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -276,7 +277,10 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	return v.runner.Read(plan, result), result, nil
+	own := *result // but for the record, which is no report of the tests
+	own.Reports = maps.Clone(result.Reports)
+	delete(own.Reports, a.record)
+	return v.runner.Read(plan, &own), result, nil
 }
 
 // hider returns what hides the sources of tests in runs on a tree, where that is done.

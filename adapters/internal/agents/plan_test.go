@@ -142,6 +142,9 @@ func planned(t *testing.T, policy string, steps []*sdk.Trace) *forecast.Forecast
 // What `plan` says of two cheap models before a large one, from steps that were recorded in any
 // of the documented ways, covers what then happens.
 func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	seeds, n := 2, 30
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		seeds, n = 6, 60 // of 20, each way covers 18 to 20
@@ -215,6 +218,9 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 // program names its runs, and also where another process may doubt other tools. Without doubts it
 // is what was paid.
 func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	draws, n := 8, 40
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws = 24
@@ -262,6 +268,9 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 // 2 points of always asking the large model, whoever errs where: the draws differ in where models err,
 // and in how often, each in each kind of step.
 func TestFirstPolicyOnOtherDraws(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes minutes under the race detector")
+	}
 	draws, n := 4, 60
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws, n = 20, 120 // of a hundred: -1.3 points at 54 %, and without the match block -2.6

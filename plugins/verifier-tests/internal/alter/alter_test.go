@@ -281,7 +281,7 @@ func TestLinesWithoutExpectations(t *testing.T) {
 		if got := otherLineOf(line); got != line {
 			t.Errorf("%s: %s", line, got)
 		}
-		if got := statement.inverted(line); got != want {
+		if got := statement.opposite(line); got != want {
 			t.Errorf("%s is inverted to %s", line, got)
 		}
 	}

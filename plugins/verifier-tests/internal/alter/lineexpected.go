@@ -41,8 +41,8 @@ func (s *lineAssertion) begin(line string, at int) {
 	*s = lineAssertion{at: at, name: strings.TrimSpace(lastName.FindString(line[:at-1]))}
 }
 
-// inverted returns the line with the opposite of the assertion, which stands on it as a whole.
-func (s *lineAssertion) inverted(line string) string {
+// opposite returns the line with the opposite of the assertion, which stands on it as a whole.
+func (s *lineAssertion) opposite(line string) string {
 	name := strings.LastIndex(line[:s.at], s.name)
 	if other := opposites[s.name]; other != "" {
 		return line[:name] + other + line[name+len(s.name):]

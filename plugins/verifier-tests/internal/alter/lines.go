@@ -182,7 +182,7 @@ func (a *lineAlteration) otherLine(line string, starts bool) string {
 		changed := a.statement.otherLine(line, a.random)
 		a.values[a.name] = a.values[a.name] || changed != line
 		if changed == line && starts {
-			return a.statement.inverted(line)
+			return a.statement.opposite(line)
 		}
 		return changed
 	}

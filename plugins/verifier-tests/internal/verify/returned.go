@@ -105,7 +105,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		}
 		odd, unreached = e.odd(survivors, failed, tests)
 	}
-	if test := e.unnoticed(); len(unreached)+len(odd) == 0 && test != "" {
+	if test := e.swallowingTest(); len(unreached)+len(odd) == 0 && test != "" {
 		if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
 			return verdict, err
 		}
@@ -217,16 +217,16 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil
 	}
-	if test := e.unnoticed(); test != "" {
+	if test := e.swallowingTest(); test != "" {
 		return e.j.verdict(sdk.Inconclusive, "a test passes although an assertion in it fails, or is about what is no number: "+test), nil
 	}
 	return e.blindVerdict(e.comparisons(tests), e.returned), nil
 }
 
-// unnoticed returns a test in which something was not so at last in the last run that must be
+// swallowingTest returns a test in which something was not so at last in the last run that must be
 // so whatever is expected, or "". Where it fails on purpose nobody knows whether the code is to
 // catch it, or not to come there.
-func (e *expectations) unnoticed() string {
+func (e *expectations) swallowingTest() string {
 	for _, source := range e.sources {
 		for _, c := range source.Watched {
 			switch notes := e.returned[c.Name]; {

@@ -210,52 +210,12 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 		colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt, colModel: &c.model, colAnswer: &c.answer,
 	}
 	for column, value := range fields {
-		if target, isText := texts[column]; isText {
-			switch v := value.(type) {
-			case nil:
-			case string:
-				*target = v
-			case float64, bool:
-				*target = fmt.Sprint(v)
-			default:
-				return nil, &fault{column, fmt.Errorf("a %T where a string is wanted", value)}
-			}
-			continue
+		set := c.setNumbers
+		if target := texts[column]; target != nil {
+			set = func(_ string, value any) *fault { return setText(target, column, value) }
 		}
-		switch v := value.(type) {
-		case float64:
-			c.numbers[column] = v
-		case bool:
-			c.numbers[column] = 0
-			if v {
-				c.numbers[column] = 1
-			}
-		case nil:
-		case []any:
-			if column != colLogProb {
-				continue
-			}
-			if f := addLogProbs(c, v); f != nil {
-				return nil, f
-			}
-		case map[string]any:
-			if isNumeric(column) || column == colTruth {
-				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
-			}
-			if column != colSignals {
-				continue
-			}
-			for name, x := range v {
-				number, ok := x.(float64)
-				if !ok || isColumn(name) {
-					return nil, &fault{column, fmt.Errorf("%q: %v is no number of a signal", name, x)}
-				}
-				c.numbers[name] = number
-			}
-		default:
-			if isNumeric(column) || column == colTruth {
-				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
-			}
+		if f := set(column, value); f != nil {
+			return nil, f
 		}
 	}
 	if _, has := fields[colQuality]; !has {
@@ -265,6 +225,69 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 		return nil, f
 	}
 	return c, nil
+}
+
+func setText(to *string, column string, value any) *fault {
+	switch v := value.(type) {
+	case nil:
+	case string:
+		*to = v
+	case float64, bool:
+		*to = fmt.Sprint(v)
+	default:
+		return &fault{column, fmt.Errorf("%s where a string is wanted", kindOf(value))}
+	}
+	return nil
+}
+
+// setNumbers takes in a column of numbers; other values are for readers of other columns.
+func (c *cell) setNumbers(column string, value any) *fault {
+	list, isList := value.([]any)
+	members, isObject := value.(map[string]any)
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case float64:
+		c.numbers[column] = v
+		return nil
+	case bool:
+		c.numbers[column] = 0
+		if v {
+			c.numbers[column] = 1
+		}
+		return nil
+	}
+	switch {
+	case isList && column == colLogProb:
+		return addLogProbs(c, list)
+	case isObject && column == colSignals:
+		return c.addSignals(members)
+	case isNumeric(column), column == colTruth:
+		return &fault{column, fmt.Errorf("%s where a number is wanted", kindOf(value))}
+	}
+	return nil
+}
+
+// kindOf is what JSON calls a value that is neither a number nor a truth.
+func kindOf(value any) string {
+	switch value.(type) {
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a string"
+}
+
+func (c *cell) addSignals(signals map[string]any) *fault {
+	for name, x := range signals {
+		number, ok := x.(float64)
+		if !ok || isColumn(name) {
+			return &fault{colSignals, fmt.Errorf("%q: %v is no number of a signal", name, x)}
+		}
+		c.numbers[name] = number
+	}
+	return nil
 }
 
 // addVerdict takes in what the verdict on an answer cost, and makes the truth beside it the quality
@@ -279,15 +302,16 @@ func (c *cell) addVerdict(verdict any) *fault {
 		return nil
 	}
 	judge, _ := v["verifier"].(string)
-	verdicts := map[any]float64{"passed": 1, "failed": 0, "inconclusive": math.NaN()}
-	said, isVerdict := verdicts[v["outcome"]]
+	word, _ := v["outcome"].(string)
+	verdicts := map[string]float64{"passed": 1, "failed": 0, "inconclusive": math.NaN()}
+	said, isVerdict := verdicts[word]
 	switch {
 	case !(truth >= 0 && truth <= 1):
 		return &fault{colTruth, fmt.Errorf("%v is not between 0 and 1", truth)}
 	case judge == "":
 		return &fault{colJudged, errors.New("a truth stands beside what a verdict says: name its verifier, or write the truth as quality where there is none")}
 	case !isVerdict:
-		return &fault{colJudged, fmt.Errorf("outcome %v: want \"passed\", \"failed\" or \"inconclusive\"", v["outcome"])}
+		return &fault{colJudged, fmt.Errorf("outcome %q: want \"passed\", \"failed\" or \"inconclusive\"", word)}
 	}
 	delete(c.numbers, colTruth)
 	c.numbers[colQuality], c.numbers[colVerdict+judge] = truth, said

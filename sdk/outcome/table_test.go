@@ -87,7 +87,7 @@ func TestReadSaysWhereTheFaultIs(t *testing.T) {
 		header + ",m,1,1\n":                      `runs.csv:2: column "query_id": empty`,
 		`{"query_id":"q","model":"m"}`:           `runs.csv:1: column "quality": missing`,
 		`{"query_id":"q","model":3,"quality":[`:  "runs.csv:1: unexpected end of JSON input",
-		`{"query_id":["q"],"quality":1}`:         `runs.csv:1: column "query_id": a []interface {} where a string`,
+		`{"query_id":["q"],"quality":1}`:         `runs.csv:1: column "query_id": a list where a string`,
 		header + "q,m,,1\n":                      `runs.csv: column "quality": no row has a value`,
 		"query_id,model,quality\n\"q,m,1\nq,m,1": `runs.csv:`,
 	} {
@@ -124,11 +124,13 @@ func TestTruthBesideAVerdict(t *testing.T) {
 // A truth or a verdict that cannot be read is not left out: the judge's quality would be taken for the truth.
 func TestTruthThatCannotBeRead(t *testing.T) {
 	for row, want := range map[string]string{
-		`"truth":"0","verdict":{"verifier":"tests","outcome":"passed"}`:  `runs.jsonl:2: column "truth": a string where a number is wanted`,
-		`"truth":{},"verdict":{"verifier":"tests","outcome":"passed"}`:   `runs.jsonl:2: column "truth": a map[string]interface {} where a number is wanted`,
+		`"truth":"0","verdict":{"verifier":"tests","outcome":"passed"}`: `runs.jsonl:2: column "truth": a string where a number is wanted`,
+		`"truth":{},"verdict":{"verifier":"tests","outcome":"passed"}`:  `runs.jsonl:2: column "truth": an object where a number is wanted`,
+		`"cost_usd":[1]`: `runs.jsonl:2: column "cost_usd": a list where a number is wanted`,
 		`"truth":-1,"verdict":{"verifier":"tests","outcome":"passed"}`:   `runs.jsonl:2: column "truth": -1 is not between 0 and 1`,
-		`"truth":0,"verdict":{"verifier":"tests","outcome":"PASSED"}`:    `runs.jsonl:2: column "verdict": outcome PASSED: want "passed", "failed" or "inconclusive"`,
-		`"truth":0,"verdict":{"verifier":"tests"}`:                       `runs.jsonl:2: column "verdict": outcome <nil>: want "passed", "failed" or "inconclusive"`,
+		`"truth":0,"verdict":{"verifier":"tests","outcome":"PASSED"}`:    `runs.jsonl:2: column "verdict": outcome "PASSED": want "passed", "failed" or "inconclusive"`,
+		`"truth":0,"verdict":{"verifier":"tests"}`:                       `runs.jsonl:2: column "verdict": outcome "": want "passed", "failed" or "inconclusive"`,
+		`"truth":0,"verdict":{"verifier":"tests","outcome":[]}`:          `runs.jsonl:2: column "verdict": outcome ""`,
 		`"truth":0,"verdict":{"outcome":"passed"}`:                       `runs.jsonl:2: column "verdict": a truth stands beside`,
 		`"truth":0,"verdict":"passed"`:                                   `runs.jsonl:2: column "verdict": a truth stands beside`,
 		`"truth":0`:                                                      `runs.jsonl:2: column "verdict": a truth stands beside`,

@@ -107,7 +107,7 @@ func TestTracesHoldOnlyWhatRan(t *testing.T) {
 // FuzzRead looks for input that makes the importers panic or return a table that
 // cannot be used.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{small, wide, `{"query_id":"q","model":"m","quality":1}`, `{"leaderboards":[{"results":[{"name":"m","per_instance_details":{"a-1":{"resolved":true}}}]}]}`, `{"id":"1","calls":[],"decisions":[]}`} {
+	for _, seed := range []string{small, wide, `{"query_id":"q","model":"m","quality":1,"truth":0,"signals":{"s":1},"verdict":{"verifier":"t","outcome":"passed","cost_usd":1}}`, `{"leaderboards":[{"results":[{"name":"m","per_instance_details":{"a-1":{"resolved":true}}}]}]}`, `{"id":"1","calls":[],"decisions":[]}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -24,35 +22,6 @@ func opened(t testing.TB, url string) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-// setClock makes the database believe that it is that time.
-func setClock(t testing.TB, s store.Store, now time.Time) {
-	t.Helper()
-	if _, err := s.(*Store).pool.Exec(context.Background(), fmt.Sprintf(
-		"CREATE OR REPLACE FUNCTION stepfall.now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT %d::bigint $$", now.UnixNano())); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func engine(url string) storetest.Engine {
-	return storetest.Engine{Open: func(t testing.TB) store.Store { return opened(t, url) }, Clock: setClock}
-}
-
-func TestStore(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t)) })
-}
-
-// TestStoreBehindAPooler runs the same behind PgBouncer, which gives each transaction
-// another connection.
-func TestStoreBehindAPooler(t *testing.T) {
-	if os.Getenv("STEPFALL_ATTACKS") != "all" {
-		t.Skip("STEPFALL_ATTACKS is not all: TestStore asks the same without a pooler")
-	}
-	c := pgtest.Start(t, "fsync=off")
-	pooled := c.Pooler(t)
-	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t) + pooled + "&pool_max_conns=8") })
 }
 
 func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
@@ -89,7 +58,7 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 		if err := s.Reserve(t.Context(), id, []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
 			t.Error(err)
 		}
-		if err := s.Record(t.Context(), storetest.Entries([]*sdk.Trace{{ID: fmt.Sprint(id), Start: time.Now()}})); err != nil {
+		if err := s.Record(t.Context(), []store.Entry{{Trace: &sdk.Trace{ID: fmt.Sprint(id), Start: time.Now()}}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -135,7 +104,7 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 	for name, err := range map[string]error{
 		"reserving": s.Reserve(t.Context(), 3, one, time.Hour),
 		"settling":  s.Settle(t.Context(), 1, nil),
-		"recording": s.Record(t.Context(), storetest.Entries([]*sdk.Trace{{ID: "x", Start: time.Now()}})),
+		"recording": s.Record(t.Context(), []store.Entry{{Trace: &sdk.Trace{ID: "x", Start: time.Now()}}}),
 		"looking":   s.Ping(t.Context()),
 	} {
 		if !errors.Is(err, sdk.ErrStoreUnavailable) {
@@ -180,10 +149,4 @@ func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
 		t.Fatal(list, err)
 	}
 	return list[0].Spent, list[0].Reserved
-}
-
-// BenchmarkStore has the server wait for the disk, as it does in earnest.
-func BenchmarkStore(b *testing.B) {
-	c := pgtest.Start(b)
-	storetest.Bench(b, func(t testing.TB) storetest.Engine { return engine(c.Database(t)) })
 }

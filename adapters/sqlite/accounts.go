@@ -21,7 +21,7 @@ type account struct{ period, spent, reserved int64 }
 func (s *Store) find(name string, length time.Duration) (account, error) {
 	a := account{}
 	if length > 0 {
-		a.period = s.now().UnixNano() / int64(length) * int64(length)
+		a.period = s.Now().UnixNano() / int64(length) * int64(length)
 	}
 	st, err := s.statement("SELECT period, spent, reserved FROM accounts2 WHERE account = $1 AND period >= $2 ORDER BY period DESC LIMIT 1")
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) find(name string, length time.Duration) (account, error) {
 	}
 	err = st.QueryRow(name, a.period).Scan(&a.period, &a.spent, &a.reserved)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, s.now().UnixNano())
+		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, s.Now().UnixNano())
 	}
 	return a, err
 }
@@ -59,7 +59,7 @@ func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.
 		return errors.Join(err, &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount, Until: a.until(c.Period)})
 	}
 	return s.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
-		id, c.Account, a.period, amount, returns, s.now().Add(ttl).UnixNano())
+		id, c.Account, a.period, amount, returns, s.Now().Add(ttl).UnixNano())
 }
 
 // isReserved says whether the reservation is there already.
@@ -144,7 +144,7 @@ func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.
 			if err != nil {
 				return err
 			}
-			res, err := st.Exec(id, s.now().Add(ttl).UnixNano(), amount)
+			res, err := st.Exec(id, s.Now().Add(ttl).UnixNano(), amount)
 			if err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ const unsettledFor = 90 * 24 * time.Hour
 
 // expire counts the reservations as spent, or as given back, whose time is over.
 func (s *Store) expire() error {
-	now := s.now().UnixNano()
+	now := s.Now().UnixNano()
 	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE expired = 0 AND until_ns < $1)")
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -30,18 +29,6 @@ func open(t testing.TB, path string) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
-}
-
-func TestStore(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.Engine {
-		path := filepath.Join(t.TempDir(), "with a space?.db")
-		return storetest.Engine{
-			Open: func(t testing.TB) store.Store { return open(t, path) },
-			Clock: func(_ testing.TB, s store.Store, now time.Time) {
-				s.(*Store).now = func() time.Time { return now }
-			},
-		}
-	})
 }
 
 func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
@@ -398,7 +385,7 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 		return list[0]
 	}
 	before := balance()
-	s.now = func() time.Time { return time.Now().Add(61 * time.Second) }
+	s.Now = func() time.Time { return time.Now().Add(61 * time.Second) }
 	after := balance()
 	t.Logf("killed after %d calls of 10 units: %d leased; a minute later %d spent, %d reserved", settled, before.Reserved, after.Spent, after.Reserved)
 	if before.Reserved < 20_000 {
@@ -408,13 +395,6 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	if most := 10*settled + 1000 + before.Reserved/store.LeaseShare + 1000; after.Reserved != 0 || after.Spent < 10*settled || after.Spent > most {
 		t.Errorf("spent %d, reserved %d, want %d to %d", after.Spent, after.Reserved, 10*settled, most)
 	}
-}
-
-func BenchmarkStore(b *testing.B) {
-	storetest.Bench(b, func(t testing.TB) storetest.Engine {
-		path := filepath.Join(t.TempDir(), "s.db")
-		return storetest.Engine{Open: func(t testing.TB) store.Store { return open(t, path) }}
-	})
 }
 
 // What a store holds is its owner's alone, whatever the umask.

@@ -36,15 +36,16 @@ type Store struct {
 	closed       chan struct{} // by Close: no further change is taken
 	ended        chan struct{} // by run: no further change is made
 	closing      sync.Once
-	// now is the clock.
-	now func() time.Time
+	// Now is the clock by which periods and holds are counted. It may be replaced before the
+	// store is used.
+	Now func() time.Time
 }
 
 var _ store.Store = (*Store)(nil)
 
 // Open opens the file, and makes it when it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
-	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), now: time.Now}
+	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), Now: time.Now}
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}

@@ -1,3 +1,3 @@
-// Package storetest says what every engine of a store must do, as a test that each of
-// them runs.
+// Package storetest holds the tests that every engine of a store passes: SQLite, PostgreSQL,
+// and PostgreSQL behind a pooler.
 package storetest

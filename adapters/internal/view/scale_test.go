@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
@@ -97,7 +96,7 @@ func fill(t *testing.T, s store.Traces, n int) (ids []string) {
 			one.Run = fmt.Sprintf("%s-%d", one.Run, round)
 			batch = append(batch, &one)
 		}
-		if err := s.Record(context.Background(), storetest.Entries(batch)); err != nil {
+		if err := s.Record(context.Background(), entriesOf(batch)); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, batch[0].ID)

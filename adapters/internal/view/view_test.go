@@ -28,7 +28,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -229,7 +228,7 @@ func TestSearchGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Record(t.Context(), storetest.Entries(traces)); err != nil {
+	if err := db.Record(t.Context(), entriesOf(traces)); err != nil {
 		t.Fatal(err)
 	}
 	for name, from := range map[string]Reader{"lines": reader(t, traces), "sqlite": db} {
@@ -940,4 +939,13 @@ func TestARunsPageShowsItsVerdict(t *testing.T) {
 	if !strings.Contains(page, "was reported as passed by ada: the export") || strings.Contains(page, "No model was asked") {
 		t.Error("the page of the report does not say what it is")
 	}
+}
+
+// entriesOf returns traces as a store records them.
+func entriesOf(traces []*sdk.Trace) []store.Entry {
+	entries := make([]store.Entry, len(traces))
+	for i, t := range traces {
+		entries[i].Trace = t
+	}
+	return entries
 }

@@ -25,7 +25,7 @@ func requireRefused(t testing.TB, err error) *store.RefusedError {
 	return full
 }
 
-func capsHold(t *testing.T, e Engine) {
+func capsHold(t *testing.T, e engine) {
 	stores := []store.Store{e.Open(t), e.Open(t)}
 	charges := []store.Charge{{Account: "run", Amount: 10, Cap: 100}, {Account: "tenant", Amount: 10, Cap: 1000}}
 	var granted atomic.Int64
@@ -58,7 +58,7 @@ func capsHold(t *testing.T, e Engine) {
 	}
 }
 
-func allOrNothing(t *testing.T, e Engine) {
+func allOrNothing(t *testing.T, e engine) {
 	s := e.Open(t)
 	full := requireRefused(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 50, Cap: 100}, {Account: "b narrow", Amount: 50, Cap: 7}}, time.Hour))
 	if full.Account != "b narrow" || full.Left != 7 || full.Asked != 50 {
@@ -70,7 +70,7 @@ func allOrNothing(t *testing.T, e Engine) {
 	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 100, Cap: 100}}, time.Hour))
 }
 
-func settling(t *testing.T, e Engine) {
+func settling(t *testing.T, e engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "a", Amount: 90, Cap: 100}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
@@ -85,7 +85,7 @@ func settling(t *testing.T, e Engine) {
 	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
 }
 
-func twice(t *testing.T, e Engine) {
+func twice(t *testing.T, e engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "a", Amount: 60, Cap: 100}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
@@ -95,7 +95,7 @@ func twice(t *testing.T, e Engine) {
 	}
 }
 
-func expiry(t *testing.T, e Engine) {
+func expiry(t *testing.T, e engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "a", Amount: 75, Cap: 100}}
 	must(t, s.Reserve(t.Context(), 1, one, -time.Second))
@@ -119,7 +119,7 @@ func expiry(t *testing.T, e Engine) {
 	}
 }
 
-func returning(t *testing.T, e Engine) {
+func returning(t *testing.T, e engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "streams", Amount: 1, Cap: 1, Returns: true}}
 	must(t, s.Reserve(t.Context(), 1, one, -time.Second))
@@ -132,7 +132,7 @@ func returning(t *testing.T, e Engine) {
 	must(t, s.Settle(t.Context(), 2, nil))
 }
 
-func periods(t *testing.T, e Engine) {
+func periods(t *testing.T, e engine) {
 	s := e.Open(t)
 	noon := time.Date(2031, 5, 6, 12, 0, 30, 0, time.UTC)
 	e.Clock(t, s, noon)
@@ -153,7 +153,7 @@ func periods(t *testing.T, e Engine) {
 
 // What nobody settles comes back when the operator says that it was not spent, and a bill
 // that comes after all is booked.
-func releasing(t *testing.T, e Engine) {
+func releasing(t *testing.T, e engine) {
 	s := e.Open(t)
 	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 30, Cap: 100}, {Account: "b", Amount: 30, Cap: 100}}, -time.Second))
 	must(t, s.Reserve(t.Context(), 2, []store.Charge{{Account: "a", Amount: 50, Cap: 100}}, time.Hour))
@@ -183,14 +183,14 @@ func releasing(t *testing.T, e Engine) {
 }
 
 // What is old goes, in small batches; what a cap may still go by stays.
-func pruning(t *testing.T, e Engine) {
+func pruning(t *testing.T, e engine) {
 	s := e.Open(t)
 	day := 24 * time.Hour
 	e.Clock(t, s, time.Now().Add(-100*day))
 	run := store.RunAccount("blue", "nightly")
 	active := trace(1)
 	active.Tenant, active.Run, active.Start = "blue", "active", time.Now()
-	must(t, s.Record(t.Context(), Entries([]*sdk.Trace{active})))
+	must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{active})))
 	for id, c := range []store.Charge{
 		{Account: run}, {Account: store.RunAccount("blue", "held")}, {Account: store.TenantAccount("blue")}, {Account: "key requests", Period: time.Hour}, {Account: "yearly", Period: 365 * day},
 		{Account: store.RunAccount("blue", "active")},
@@ -232,7 +232,7 @@ func pruning(t *testing.T, e Engine) {
 	}
 }
 
-func many(t *testing.T, e Engine) {
+func many(t *testing.T, e engine) {
 	var wg sync.WaitGroup
 	for w := range 4 {
 		s := e.Open(t)
@@ -258,17 +258,17 @@ func many(t *testing.T, e Engine) {
 	}
 }
 
-func badText(t *testing.T, e Engine) {
+func badText(t *testing.T, e engine) {
 	s := e.Open(t)
 	one := trace(1)
 	one.Prompt, one.Error, one.Run = "nul \x00 and \xff", "bad \x00", "run\x00"
-	must(t, s.Record(t.Context(), Entries([]*sdk.Trace{one})))
+	must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{one})))
 	if found, err := s.Steps(t.Context(), store.Filter{Text: "nul"}); err != nil || len(found) != 1 {
 		t.Errorf("got %v, %v", found, err)
 	}
 }
 
-func testCancel(t *testing.T, e Engine) {
+func testCancel(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Direct: true})
 	defer leased.Close()

@@ -18,8 +18,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Entries are traces that are to be recorded, with the keys by position.
-func Entries(traces []*sdk.Trace, keys ...string) []store.Entry {
+// entriesOf returns traces as they are recorded, with the keys by position.
+func entriesOf(traces []*sdk.Trace, keys ...string) []store.Entry {
 	entries := make([]store.Entry, len(traces))
 	for i, t := range traces {
 		entries[i].Trace = t
@@ -58,14 +58,14 @@ func ids(steps []store.Step) (list []string) {
 	return list
 }
 
-func traces(t *testing.T, e Engine) {
+func traces(t *testing.T, e engine) {
 	s := e.Open(t)
 	var batch []*sdk.Trace
 	var keys []string
 	for i := range 12 {
 		batch, keys = append(batch, trace(i)), append(keys, fmt.Sprint("key", i%2))
 	}
-	must(t, s.Record(t.Context(), Entries(batch, keys...)))
+	must(t, s.Record(t.Context(), entriesOf(batch, keys...)))
 	s.Close()
 
 	s = e.Open(t)
@@ -134,10 +134,10 @@ func traces(t *testing.T, e Engine) {
 	}
 }
 
-func countsOnce(t *testing.T, e Engine) {
+func countsOnce(t *testing.T, e engine) {
 	s := e.Open(t)
 	for range 3 {
-		must(t, s.Record(t.Context(), Entries([]*sdk.Trace{trace(1), trace(2), trace(1)})))
+		must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{trace(1), trace(2), trace(1)})))
 	}
 	total, err := s.Sums(t.Context(), nil, store.Filter{})
 	if must(t, err); len(total) != 1 || total[0].Steps != 2 || math.Abs(total[0].CostUSD-0.5) > 1e-12 {
@@ -145,10 +145,10 @@ func countsOnce(t *testing.T, e Engine) {
 	}
 }
 
-func sums(t *testing.T, e Engine) {
+func sums(t *testing.T, e engine) {
 	s := e.Open(t)
 	for i := range 48 {
-		must(t, s.Record(t.Context(), Entries([]*sdk.Trace{trace(i)}, fmt.Sprint("key", i%2))))
+		must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{trace(i)}, fmt.Sprint("key", i%2))))
 	}
 	total, err := s.Sums(t.Context(), nil, store.Filter{})
 	must(t, err)
@@ -183,13 +183,13 @@ func sums(t *testing.T, e Engine) {
 	}
 }
 
-func pages(t *testing.T, e Engine) {
+func pages(t *testing.T, e engine) {
 	s := e.Open(t)
 	// Three at each time, so that a page ends among equals.
 	for i := range 30 {
 		one := trace(i)
 		one.Start = start.Add(time.Duration(i/3) * time.Second)
-		must(t, s.Record(t.Context(), Entries([]*sdk.Trace{one})))
+		must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{one})))
 	}
 	seen := map[string]bool{}
 	f := store.Filter{Limit: 4}
@@ -216,7 +216,7 @@ func pages(t *testing.T, e Engine) {
 		other := e.Open(t)
 		wg.Go(func() {
 			for i := range 40 {
-				entries := Entries([]*sdk.Trace{trace(1000 + 100*w + i)})
+				entries := entriesOf([]*sdk.Trace{trace(1000 + 100*w + i)})
 				err := other.Record(t.Context(), entries)
 				for errors.Is(err, sdk.ErrStoreUnavailable) { // a slow disk keeps the others out
 					err = other.Record(t.Context(), entries)
@@ -247,7 +247,7 @@ func pages(t *testing.T, e Engine) {
 
 // What no engine can hold, and what only some can, is left out and told; the rest of the
 // batch is written, again and again.
-func unwritable(t *testing.T, e Engine) {
+func unwritable(t *testing.T, e engine) {
 	s := e.Open(t)
 	noise := func(n int) string {
 		var b strings.Builder
@@ -270,7 +270,7 @@ func unwritable(t *testing.T, e Engine) {
 	for name, spoil := range bad {
 		batch := []*sdk.Trace{trace(1), trace(2), trace(3), trace(i + 1), trace(i + 2), trace(i + 3)}
 		spoil(batch[4])
-		err := s.Record(t.Context(), Entries(batch))
+		err := s.Record(t.Context(), entriesOf(batch))
 		if left, ok := errors.AsType[*store.LeftOutError](err); err != nil && (!ok || len(left.Reasons) != 1) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -290,7 +290,7 @@ func unwritable(t *testing.T, e Engine) {
 	}
 }
 
-func absurd(t *testing.T, e Engine) {
+func absurd(t *testing.T, e engine) {
 	s := e.Open(t)
 	for i := range 40 {
 		one := trace(4 * i)
@@ -299,11 +299,11 @@ func absurd(t *testing.T, e Engine) {
 		one.Calls[0].Usage = one.Usage
 		one.CostUSD, one.Calls[0].CostUSD = 1e300, 1e300
 		one.Duration, one.Overhead, one.Calls[0].Latency = math.MaxInt64, math.MinInt64, math.MaxInt64
-		must(t, s.Record(t.Context(), Entries([]*sdk.Trace{one})))
+		must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{one})))
 	}
 	honest := trace(1)
 	honest.Start = start
-	must(t, s.Record(t.Context(), Entries([]*sdk.Trace{honest})))
+	must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{honest})))
 	for _, by := range [][]store.Dimension{nil, {store.ByModel}} {
 		if found, err := s.Sums(t.Context(), by, store.Filter{}); err != nil || len(found) == 0 || found[0].InputTokens < 0 || found[0].Overhead < 0 {
 			t.Errorf("got %+v, %v", found, err)
@@ -316,7 +316,7 @@ func absurd(t *testing.T, e Engine) {
 
 // Names that no index holds whole are told apart and found all the same; names that no
 // engine holds are found by nobody, without an error.
-func longNames(t *testing.T, e Engine) {
+func longNames(t *testing.T, e engine) {
 	s := e.Open(t)
 	long := func(end string) string {
 		var b strings.Builder
@@ -332,7 +332,7 @@ func longNames(t *testing.T, e Engine) {
 		one.Calls[0].Model = long(end)
 		batch = append(batch, one)
 	}
-	must(t, s.Record(t.Context(), Entries(batch, long("a"), long("b"))))
+	must(t, s.Record(t.Context(), entriesOf(batch, long("a"), long("b"))))
 	name := long("b")
 	for _, f := range []store.Filter{{Run: name}, {Tenant: name}, {Session: name}, {Query: name}, {Policy: name}, {Chosen: name}, {Key: name}, {Model: name}} {
 		if found, err := s.Steps(t.Context(), f); err != nil || len(found) != 1 || found[0].ID != batch[1].ID {

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-func leases(t *testing.T, e Engine) {
+func leases(t *testing.T, e engine) {
 	s := e.Open(t)
 	c := store.Charge{Account: "a", Amount: 50, Cap: 800}
 	amount, until, err := s.Lease(t.Context(), 1, c, 10, time.Hour)
@@ -65,7 +65,7 @@ func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64)
 
 // The leases of a process that was killed end after a minute: what counts as spent then is
 // what was spent, what was held, and at most an eighth of the leases.
-func testKill(t *testing.T, e Engine) {
+func testKill(t *testing.T, e engine) {
 	const limit, price = 100_000, 50
 	s := &killable{Store: e.Open(t)}
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
@@ -100,7 +100,7 @@ func testKill(t *testing.T, e Engine) {
 
 // A slot lasts as long as its process says so, and ends soon after that was killed; what the
 // call may cost stands for its longer time.
-func killedSlots(t *testing.T, e Engine) {
+func killedSlots(t *testing.T, e engine) {
 	const ttl = 300 * time.Millisecond
 	s := &killable{Store: e.Open(t)}
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{LeaseTTL: ttl, Idle: 40 * time.Millisecond})
@@ -128,7 +128,7 @@ func killedSlots(t *testing.T, e Engine) {
 
 // What a call may have cost beyond what anybody saw is reserved as that of a killed process is,
 // and then unsettled; it is not handed out again, from leases either.
-func uncertain(t *testing.T, e Engine) {
+func uncertain(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 40 * time.Millisecond})
 	ctx := store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: 1})
@@ -162,7 +162,7 @@ func uncertain(t *testing.T, e Engine) {
 	}
 }
 
-func processesShare(t *testing.T, e Engine) {
+func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64
 	var wg sync.WaitGroup
@@ -198,7 +198,7 @@ func processesShare(t *testing.T, e Engine) {
 	}
 }
 
-func idle(t *testing.T, e Engine) {
+func idle(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 50 * time.Millisecond})
 	for range 50 {
@@ -223,7 +223,7 @@ func idle(t *testing.T, e Engine) {
 }
 
 // What is spent of an account that goes on being charged is seen in the store.
-func seen(t *testing.T, e Engine) {
+func seen(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 200 * time.Millisecond})
 	defer leased.Close()
@@ -240,7 +240,7 @@ func seen(t *testing.T, e Engine) {
 }
 
 // A cap that is lowered holds at once, also where much was leased under the one before.
-func leasesEndWithTheirCap(t *testing.T, e Engine) {
+func leasesEndWithTheirCap(t *testing.T, e engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
 	defer leased.Close()
 	take := func(limit int64) error {
@@ -257,7 +257,7 @@ func leasesEndWithTheirCap(t *testing.T, e Engine) {
 	must(t, take(1_000_000))
 }
 
-func everyCent(t *testing.T, e Engine) {
+func everyCent(t *testing.T, e engine) {
 	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
 	defer leased.Close()
 	for i := range 1000 {
@@ -274,7 +274,7 @@ func everyCent(t *testing.T, e Engine) {
 	t.Error("the cap does not hold")
 }
 
-func ledger(t *testing.T, e Engine) {
+func ledger(t *testing.T, e engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
 	defer leased.Close()

@@ -9,14 +9,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Bench measures an engine: reservations with their settling on one hot account, from
+func BenchmarkSQLite(b *testing.B) { benchmarkEngine(b, openSQLite) }
+
+// BenchmarkPostgres has the server wait for the disk, as it does in earnest.
+func BenchmarkPostgres(b *testing.B) {
+	c := pgtest.Start(b)
+	benchmarkEngine(b, func(t testing.TB) engine { return openPostgres(c.Database(t), "") })
+}
+
+// benchmarkEngine measures an engine: reservations with their settling on one hot account, from
 // one process and from four (each with connections and leases of its own), on ten
 // thousand cold ones, and traces in batches.
-func Bench(b *testing.B, fresh func(t testing.TB) Engine) {
+func benchmarkEngine(b *testing.B, fresh func(t testing.TB) engine) {
 	b.Run("hot/1", func(b *testing.B) {
 		reserveAll(b, fresh(b), 1, 8, func(int64) string { return "hot" }, store.LeaseOptions{})
 	})
@@ -57,7 +66,7 @@ func readLargest(b *testing.B, s store.Store, n int) {
 	}
 }
 
-func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int64) string, o store.LeaseOptions) {
+func reserveAll(b *testing.B, e engine, processes, callers int, account func(int64) string, o store.LeaseOptions) {
 	shared := make([]*store.LeasedAccounts, processes)
 	for i := range shared {
 		shared[i] = store.NewLeasedAccounts(e.Open(b), o)
@@ -94,7 +103,7 @@ func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int
 	}
 }
 
-func recordAll(b *testing.B, e Engine) {
+func recordAll(b *testing.B, e engine) {
 	s := e.Open(b)
 	written := 0
 	b.ResetTimer()
@@ -103,7 +112,7 @@ func recordAll(b *testing.B, e Engine) {
 		for i := range batch {
 			batch[i] = trace(written + i)
 		}
-		if err := s.Record(context.Background(), Entries(batch)); err != nil {
+		if err := s.Record(context.Background(), entriesOf(batch)); err != nil {
 			b.Fatal(err)
 		}
 		written += len(batch)

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-func keys(t *testing.T, e Engine) {
+func keys(t *testing.T, e engine) {
 	s := e.Open(t)
 	now := time.Now().UTC().Truncate(time.Second)
 	k := &store.Key{ID: "k1", Tenant: "acme", Created: now, CapUSD: 5, RequestsPerMinute: 3}
@@ -50,7 +50,7 @@ func keys(t *testing.T, e Engine) {
 	}
 }
 
-func notes(t *testing.T, e Engine) {
+func notes(t *testing.T, e engine) {
 	s, other := e.Open(t), e.Open(t)
 	must(t, s.Post(t.Context(), "circuit", "a", []byte("1"), time.Hour))
 	must(t, s.Post(t.Context(), "circuit", "a", []byte("2"), time.Hour))
@@ -72,7 +72,7 @@ func notes(t *testing.T, e Engine) {
 
 // A note that is claimed is one process's until it ends; what follows a claim may be
 // written over it, and be given up.
-func claims(t *testing.T, e Engine) {
+func claims(t *testing.T, e engine) {
 	s, other := e.Open(t), e.Open(t)
 	var wg sync.WaitGroup
 	var won atomic.Int32
@@ -103,7 +103,7 @@ func claims(t *testing.T, e Engine) {
 	}
 }
 
-func numbers(t *testing.T, e Engine) {
+func numbers(t *testing.T, e engine) {
 	var wg sync.WaitGroup
 	for range 4 {
 		s := e.Open(t)

@@ -2,23 +2,84 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/sqlite"
 )
 
-// Engine is an engine under test.
-type Engine struct {
+// engine is an engine under test.
+type engine struct {
 	// Open opens the same database each time, as another process would.
 	Open func(t testing.TB) store.Store
 	// Clock sets the clock by which the engine counts the periods of accounts.
 	Clock func(t testing.TB, s store.Store, now time.Time)
 }
 
-// Run runs the tests. Each gets an engine with an empty database from fresh.
-func Run(t *testing.T, fresh func(t testing.TB) Engine) {
-	for name, test := range map[string]func(*testing.T, Engine){
+func TestSQLite(t *testing.T) { testEngine(t, openSQLite) }
+
+func TestPostgres(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	testEngine(t, func(t testing.TB) engine { return openPostgres(c.Database(t), "") })
+}
+
+// TestPostgresBehindAPooler runs the same behind PgBouncer, which gives each transaction
+// another connection.
+func TestPostgresBehindAPooler(t *testing.T) {
+	if os.Getenv("STEPFALL_ATTACKS") != "all" {
+		t.Skip("STEPFALL_ATTACKS is not all: TestPostgres asks the same without a pooler")
+	}
+	c := pgtest.Start(t, "fsync=off")
+	pooled := c.Pooler(t)
+	testEngine(t, func(t testing.TB) engine { return openPostgres(c.Database(t), pooled+"&pool_max_conns=8") })
+}
+
+func openSQLite(t testing.TB) engine {
+	path := filepath.Join(t.TempDir(), "with a space?.db")
+	return engine{
+		Open: func(t testing.TB) store.Store {
+			s, err := sqlite.Open(context.Background(), path)
+			must(t, err)
+			t.Cleanup(func() { s.Close() })
+			return s
+		},
+		Clock: func(_ testing.TB, s store.Store, now time.Time) {
+			s.(*sqlite.Store).Now = func() time.Time { return now }
+		},
+	}
+}
+
+// openPostgres opens the database of a URL by that URL and more of its query.
+func openPostgres(url, more string) engine {
+	return engine{
+		Open: func(t testing.TB) store.Store {
+			s, err := postgres.Open(context.Background(), url+more)
+			must(t, err)
+			t.Cleanup(func() { s.Close() })
+			return s
+		},
+		Clock: func(t testing.TB, _ store.Store, now time.Time) {
+			c, err := pgx.Connect(context.Background(), url)
+			must(t, err)
+			defer c.Close(context.Background())
+			_, err = c.Exec(context.Background(), fmt.Sprintf(
+				"CREATE OR REPLACE FUNCTION stepfall.now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT %d::bigint $$", now.UnixNano()))
+			must(t, err)
+		},
+	}
+}
+
+// testEngine runs the tests. Each gets an engine with an empty database from fresh.
+func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
+	for name, test := range map[string]func(*testing.T, engine){
 		"CapsHoldAgainstConcurrentCallers":        capsHold,
 		"AReservationIsAllOrNothing":              allOrNothing,
 		"SettlingGivesTheRestBackOnce":            settling,

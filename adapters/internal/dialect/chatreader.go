@@ -281,6 +281,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 	}
+	c.lists++
 	eachOf(calls, func(_, call gjson.Result) bool {
 		s.call(c, call)
 		return true
@@ -315,26 +316,21 @@ func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
 func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	id, custom := in.Get("id").Str, in.Get("custom.name").Str
 	name, arguments := cmp.Or(in.Get("function.name").Str, custom), in.Get("function.arguments").String()+in.Get("custom.input").Str
+	n := len(c.calls)
 	at := c.position(in.Get("index"), id, name)
-	if at < 0 || at >= maxChoices {
+	if at >= maxChoices {
+		c.calls, c.places = c.calls[:maxChoices], c.places[:maxChoices]
 		return
 	}
-	isNew := at >= len(c.calls)
-	for len(c.calls) <= at {
-		c.calls = append(c.calls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{}})
-	}
-	call := &c.calls[at]
+	call, piece := &c.calls[at], middleware.ToolDelta{Index: at, Arguments: arguments}
 	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
-		c.hasState, c.isStateNew, c.extras = true, true, append(c.extras, callExtra{cmp.Or(call.ID, id), json.RawMessage(extra.Raw)})
+		c.hasState, c.isStateNew, c.extras = true, true, append(c.extras, callExtra{call.ID, json.RawMessage(extra.Raw)})
 	}
-	if isNew {
+	if at == n {
 		s.sendState(c)
+		piece.ID = call.ID
 	}
 	s.isUsageOld = true
-	piece := middleware.ToolDelta{Index: at, Arguments: arguments}
-	if call.ID == "" {
-		call.ID, piece.ID = id, id
-	}
 	if call.FunctionCall.Name == "" {
 		call.FunctionCall.Name, piece.Name = name, name
 	}

@@ -76,6 +76,11 @@ func TestWhatServersLeaveOut(t *testing.T) {
 		`{"choices":[{"delta":{"content":"hi","tool_calls":null},"finish_reason":"stop"}],"usage":null}`:                                                                                                             ``,
 		`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"look","arguments":"{}"}},{"id":"b","function":{"name":"go"}}]},"finish_reason":"tool_calls"}]}`:                                         `look {}, go {}, `,
 		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"go"}}]},"finish_reason":null}]}` + "\n" + `{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}` + "\n" + `{"choices":null}`: `go {}, `,
+		`{"choices":[{"message":{"tool_calls":[{"id":"","function":{"name":"look","arguments":"{}"}},{"id":"","function":{"name":"go","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`:                          `look {}, go {}, `,
+		`{"choices":[{"message":{"tool_calls":[{"id":"k","function":{"name":"look","arguments":"{}"}},{"id":"k","function":{"name":"look","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`:                      `look {}, look {}, `,
+		`{"choices":[{"delta":{"tool_calls":[{"id":"","function":{"name":"look","arguments":"{}"}},{"id":"","function":{"name":"go"}}]},"finish_reason":"tool_calls"}]}`:                                             `look {}, go {}, `,
+		`{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"a","function":{"name":"look"}}]}}]}` + "\n" + `{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":"{}"}},{"index":1,"id":"b","function":{"name":"go"}}]}}]}` + "\n" +
+			`{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"arguments":"[]"}}]},"finish_reason":"tool_calls"}]}`: `look {}, go [], `,
 	} {
 		said := ""
 		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) {
@@ -91,8 +96,12 @@ func TestWhatServersLeaveOut(t *testing.T) {
 		if err := s.End(true); err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		got, ids := "", map[string]bool{"": true}
 		for _, call := range s.choices[0].calls {
+			if ids[call.ID] {
+				t.Errorf("%s: two calls have the id %q", event, call.ID)
+			}
+			ids[call.ID] = true
 			got += call.FunctionCall.Name + " " + call.FunctionCall.Arguments + ", "
 		}
 		if got != want || strings.Count(said, "{}") != strings.Count(want, "{}") {

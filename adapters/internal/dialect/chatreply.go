@@ -15,7 +15,8 @@ type chatReply struct {
 	*replyChoice
 
 	index                int
-	moved                map[int]int // where the call of an index is, if not there
+	places               []callPlace // of the calls
+	lists                int         // how many lists of calls have come
 	details              []json.RawMessage
 	extras               []callExtra
 	hasState, isStateNew bool   // the message has members that its model wants back, and of them more than was given on
@@ -29,35 +30,42 @@ type callExtra struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
+// callPlace is where pieces of a call stand: at the index that its server gave it, last in that
+// list of calls.
+type callPlace struct {
+	index float64
+	list  int
+}
+
 // position returns the index among calls of the one that a piece belongs to. The servers
 // that call themselves compatible leave the index out, or give the same to several calls,
-// or another id to each piece of one.
+// or another id to each piece of one, or no id to any: a list has no call's name twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
-	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
+	known, last := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id }), len(c.calls)-1
+	at := known
 	if index.Type != gjson.Number {
-		switch {
-		case known >= 0:
-			return known
-		case id == "" && len(c.calls) > 0:
-			return len(c.calls) - 1
+		if at < 0 && (id == "" || name == "") {
+			at = last
 		}
-		return len(c.calls)
+	} else {
+		for last >= 0 && c.places[last].index != index.Num {
+			last--
+		}
+		if last < 0 || id == "" || name == "" || c.calls[last].ID == id {
+			at = last
+		}
 	}
-	at := int(index.Num)
-	if to, ok := c.moved[at]; ok {
-		at = to
+	if at < 0 || name != "" && c.places[at].list == c.lists {
+		if at = len(c.calls); known >= 0 {
+			id = ""
+		}
+		c.calls = append(c.calls, llms.ToolCall{ID: callID(id), Type: "function", FunctionCall: &llms.FunctionCall{}})
+		c.places = append(c.places, callPlace{index: -1})
 	}
-	if at < 0 || at >= len(c.calls) || id == "" || name == "" || c.calls[at].ID == "" || c.calls[at].ID == id {
-		return at
+	if c.places[at].list = c.lists; index.Type == gjson.Number {
+		c.places[at].index = index.Num
 	}
-	if known < 0 { // a call of its own, with the index of another
-		known = len(c.calls)
-	}
-	if c.moved == nil {
-		c.moved = map[int]int{}
-	}
-	c.moved[int(index.Num)] = known
-	return known
+	return at
 }
 
 // detail takes in an entry of reasoning_details, of which a stream gives pieces: those of

@@ -168,7 +168,6 @@ func (b *breaker) open() bool {
 	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.openElsewhere()
 }
 
-// permits takes leave for one call.
 func (b *breaker) permits() bool {
 	return !b.openElsewhere() && (!b.troubled.Load() || b.circuit.TryAcquirePermit())
 }

@@ -37,7 +37,6 @@ const (
 	maxDoubtTools = 10000
 )
 
-// record counts a step.
 func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -124,7 +124,6 @@ func (s *size) addMembers(members map[string]json.RawMessage) {
 	}
 }
 
-// count counts the parts of messages, and the calls and results among them.
 func (s *size) count(messages []llms.MessageContent) {
 	for i := range messages {
 		s.parts += len(messages[i].Parts)

@@ -116,7 +116,6 @@ func (l *loader) defaults(b *block, dst reflect.Value, path []string) {
 	}
 }
 
-// fallback gives an argument its default.
 func (l *loader) fallback(a *argument, dst reflect.Value, path []string) {
 	if a.fallback == "" {
 		return

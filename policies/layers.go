@@ -325,7 +325,6 @@ type literals struct {
 	calls int
 }
 
-// Enter implements hclsyntax.Walker.
 func (w *literals) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	switch n := n.(type) {
 	case *hclsyntax.FunctionCallExpr:
@@ -338,7 +337,6 @@ func (w *literals) Enter(n hclsyntax.Node) hcl.Diagnostics {
 	return nil
 }
 
-// Exit implements hclsyntax.Walker.
 func (w *literals) Exit(n hclsyntax.Node) hcl.Diagnostics {
 	if _, ok := n.(*hclsyntax.FunctionCallExpr); ok {
 		w.calls--

@@ -217,7 +217,6 @@ type countedExpression struct {
 	m *meter
 }
 
-// Value implements hcl.Expression.
 func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return e.m.value(e.Expression, ctx)
 }

@@ -228,7 +228,6 @@ func (l *loader) source(name, dir string, src []byte) {
 	}
 }
 
-// includes loads what a file includes, before the file itself.
 func (p fileParser) includes(body *hclsyntax.Body) {
 	a := body.Attributes["include"]
 	if a == nil {

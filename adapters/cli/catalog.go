@@ -95,7 +95,6 @@ func (f *catalogFlags) compare(s Streams) error {
 	return nil
 }
 
-// write writes the blocks of the models to the file of --out.
 func (f *catalogFlags) write(s Streams, blocks []byte) error {
 	blocks, err := policies.Format(f.out, blocks)
 	if err != nil {

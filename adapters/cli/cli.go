@@ -37,10 +37,8 @@ type exitError struct {
 	Err  error
 }
 
-// Error returns the message of the wrapped error.
 func (e *exitError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the wrapped error.
 func (e *exitError) Unwrap() error { return e.Err }
 
 // Run runs the stepfall command with the arguments after the program's name and

@@ -53,7 +53,6 @@ func complete(root *cobra.Command) {
 	})
 }
 
-// visitCommands calls do for every command of the tree.
 func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, sub := range cmd.Commands() {
@@ -93,7 +92,6 @@ func policyNames(_ *cobra.Command, _ []string, begun string) (names []cobra.Comp
 	return beginning(names, begun), cobra.ShellCompDirectiveNoFileComp
 }
 
-// pluginNames completes to the plugins that are found, and to paths.
 func pluginNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if isPath(begun) {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -114,7 +114,6 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	return s.render(report, func(p *printer) { p.demo(report, f.out, time.Since(start)) })
 }
 
-// save writes the picture, the traces and the report.
 func (f *demoFlags) save(report *demo.Report) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err

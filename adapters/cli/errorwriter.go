@@ -15,7 +15,6 @@ type errorWriter struct {
 	err error
 }
 
-// Write writes to the writer below.
 func (c *errorWriter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -126,7 +126,6 @@ func (f *evalFlags) writable() error {
 	return nil
 }
 
-// tables reads the table to learn from and the one to measure on.
 func (f *evalFlags) tables(ctx context.Context, warn io.Writer) (train, test *outcome.Table, err error) {
 	if f.outcomes != "" {
 		all, err := f.open(ctx, f.outcomes, warn)
@@ -143,7 +142,6 @@ func (f *evalFlags) tables(ctx context.Context, warn io.Writer) (train, test *ou
 	return train, test, err
 }
 
-// study reads the tables and sets up the comparison.
 func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, error) {
 	train, test, err := f.tables(ctx, warn)
 	if err != nil {

@@ -213,7 +213,6 @@ func (f *fitFlags) check() error {
 	return nil
 }
 
-// checkShares checks the flags that are parts of a whole.
 func (f *fitFlags) checkShares() error {
 	for _, share := range []struct {
 		flag  string

@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// trainClassifier writes the classifier that is trained on the table to a file.
 func trainClassifier(s Streams, table *outcome.Table, path string) error {
 	c, err := classifier.Train(table, classifier.Options{})
 	if err != nil {

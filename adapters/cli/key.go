@@ -126,7 +126,6 @@ func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) 
 	return errors.Join(do(shared), shared.Close())
 }
 
-// limits adds the flags of what can be changed of a key.
 func (f *keyFlags) limits(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key.Note, "note", "", "what it is for")
 	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
@@ -141,7 +140,6 @@ const leastPeriod = time.Minute
 // longestText bounds the name, tenant and note of a key, in bytes.
 const longestText = 500
 
-// checkTexts returns what is too long of a key.
 func checkTexts(k *store.Key) error {
 	for _, text := range [...]struct{ what, is string }{{"KEY", k.ID}, {"--tenant", k.Tenant}, {"--note", k.Note}} {
 		if n := len(text.is); n > longestText {
@@ -151,7 +149,6 @@ func checkTexts(k *store.Key) error {
 	return nil
 }
 
-// change sets what the flags say of a key.
 func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	if given("note") {
 		k.Note = f.key.Note

@@ -11,7 +11,6 @@ type listing[Row any] struct {
 
 func newListing[Row any](s Streams) *listing[Row] { return &listing[Row]{s: s, rows: []Row{}} }
 
-// add takes a row and the line that shows it.
 func (l *listing[Row]) add(row Row, line string) {
 	l.rows = append(l.rows, row)
 	if !l.s.wantsJSON() {

@@ -96,7 +96,6 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-// newOutcomeSummary returns what `outcomes --json` prints.
 func newOutcomeSummary(d outcome.Summary) any {
 	known := func(x float64) *float64 {
 		if math.IsNaN(x) {
@@ -190,7 +189,6 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 	}
 }
 
-// judges says what judges said of the outcomes, and of how many they said nothing.
 func (p *printer) judges(t *outcome.Table) {
 	for _, judge := range t.Judges() {
 		var said, passed [2]int // of wrong answers and of right ones

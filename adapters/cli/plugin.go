@@ -120,7 +120,6 @@ func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err erro
 	return h.Info(ctx, name)
 }
 
-// describePlugin shows what a plugin is for and which arguments it takes.
 func describePlugin(ctx context.Context, s Streams, argument string) error {
 	h, name, err := pluginHost(s, argument)
 	if err != nil {

@@ -171,7 +171,6 @@ func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 	d.line("ok", f.Name, "checksum "+sum)
 }
 
-// ask starts a plugin and reports what it says it is.
 func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error) {
 	begun := time.Now()
 	info, err := ask(ctx, d.s, absolute(f.Path))
@@ -186,7 +185,6 @@ func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error)
 	return info, nil
 }
 
-// absolute makes a path that is taken for one.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -205,7 +205,6 @@ func (f *validateFlags) layOutFile(s Streams, path string) (isChanged bool, err 
 	return true, replaceFile(path, out)
 }
 
-// count returns a number with its noun.
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
 
 // readPolicy reads a policy's file, no more of it than shows that it is too large; what

@@ -218,7 +218,6 @@ func assumedLengths(p *policies.Policy) string {
 	return fmt.Sprintf("Costs ASSUME answers of so many tokens: %s. Say better in expected_output_tokens (--set model.%s.expected_output_tokens=60); recorded outcomes, traces and profiles know it.\n", text, p.Models[0].Name)
 }
 
-// beliefs prints what a decision rests on.
 func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {
 	tab := newTable(p.w, column{name: "model"}, column{name: "quality", number: true}, column{name: "±", number: true},
 		column{name: "USD", number: true}, column{name: "price in quality", number: true}, column{name: ""})

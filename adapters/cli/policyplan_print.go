@@ -141,7 +141,6 @@ func (p *madePlan) alwaysRows() []planRow {
 	}
 }
 
-// modelRows are the lines about one model.
 func modelRows(name string, withError bool) []planRow {
 	use := func(get func(forecast.ModelUse) float64) func(*forecast.Forecast) float64 {
 		return func(r *forecast.Forecast) float64 {
@@ -219,7 +218,6 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 	}
 }
 
-// printNotes says what the figures leave out.
 func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 	for _, judge := range p.unread {
 		w.f("%s: THE VERDICTS OF %s ARE NOT READ (verdict_%s): no verifier has that name, and those of another name say nothing of these answers\n", next.Path, judge, judge)

@@ -45,7 +45,6 @@ whole cap anew.`,
 	return cmd
 }
 
-// keep returns how long what is kept.
 func (f *pruneFlags) keep() (*policies.Retention, error) {
 	if (f.older == "") == (f.policy == "") {
 		return nil, usage("either --policy or --older says what is old")

@@ -27,7 +27,6 @@ type submission struct {
 	keep   time.Duration // for how long the run is kept
 }
 
-// submit opens a queue and sends a policy through it.
 func submit(ctx context.Context, url string, p *policies.Policy, sets []string) (*submission, error) {
 	s, err := postgres.Open(ctx, url)
 	if err != nil {

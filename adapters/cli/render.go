@@ -8,7 +8,6 @@ const printsJSON = "json"
 // hasJSON are the annotations of such a command.
 func hasJSON() map[string]string { return map[string]string{printsJSON: "yes"} }
 
-// wantsJSON reports whether the command line says --json.
 func (s Streams) wantsJSON() bool { return s.json != nil && *s.json }
 
 // render prints what a command has computed: as JSON, or as the text that shows it.

@@ -193,7 +193,6 @@ func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err err
 	return addr, keys, err
 }
 
-// isLimit reports whether limits are on what is limited.
 func isLimit(limits map[string]int) bool {
 	for name, n := range limits {
 		if n < 0 || name != "requests" && name != "connections" {
@@ -228,7 +227,6 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 	return jobs, nil
 }
 
-// guardByKeys has the keys of a store let clients in.
 func guardByKeys(shared *store.Shared, t *telemetry.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
 	guard := gatekeeper.NewGuard(shared.Store, shared.Leased)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
@@ -249,7 +247,6 @@ func guardByKeys(shared *store.Shared, t *telemetry.Telemetry, o *gateway.Option
 	}
 }
 
-// readKeys returns the tenants by key.
 func (f *serveFlags) readKeys() (map[string]string, error) {
 	keys := map[string]string{}
 	for _, k := range f.keys {

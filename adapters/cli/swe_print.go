@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// plan says what a run would do.
 func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver *swe.Solver, trees string) error {
 	p := &printer{w: s.Out}
 	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}

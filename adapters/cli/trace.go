@@ -121,7 +121,6 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	})
 }
 
-// steps prints a line for each step, and what they cost.
 func (p *printer) steps(listed *traceList) {
 	tab := p.table(column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
 		column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
@@ -327,7 +326,6 @@ func (p *printer) calls(t *sdk.Trace) {
 	}
 }
 
-// callTable prints a line for each call.
 func (p *printer) callTable(calls []sdk.Call) {
 	tab := p.table(column{name: "call"}, column{name: "try", number: true}, column{name: "in", number: true}, column{name: "out", number: true},
 		column{name: "USD", number: true}, column{name: "time", number: true}, column{name: "quality", number: true}, column{name: "verdict"}, column{name: "judged in", number: true})

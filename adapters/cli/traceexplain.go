@@ -60,7 +60,6 @@ const beliefsLegend = `
 USD: of a model that has not run, what it was expected to cost; of one that has, what its calls in this step cost.
 `
 
-// decisionsOf returns what `trace --why --json` prints.
 func decisionsOf(t *sdk.Trace) any {
 	type decision struct {
 		*sdk.Decision

@@ -17,7 +17,6 @@ func usage(format string, args ...any) error {
 	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// newCompletionCommand prints scripts for shells.
 func newCompletionCommand(s Streams) *cobra.Command {
 	scripts := map[string]func(*cobra.Command) error{
 		"bash":       func(root *cobra.Command) error { return root.GenBashCompletionV2(s.Out, true) },
@@ -67,7 +66,6 @@ func explainHelp(root *cobra.Command) {
 	}
 }
 
-// badFlag is the error of a flag that cannot be, with the one that may have been meant.
 func badFlag(cmd *cobra.Command, err error) error {
 	hint := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {

@@ -18,7 +18,6 @@ import (
 
 type pluginHosts struct{}
 
-// Host implements [router.PluginHosts].
 func (pluginHosts) Host(p *policies.Policy, ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error), logger hclog.Logger) (router.PluginHost, error) {
 	c := hostConfig(p)
 	c.Logger, c.Models = logger, wire.ModelCallerFunc(ask)

@@ -141,7 +141,6 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	r.add(ctx, t)
 }
 
-// call writes the span and the metrics of one call within the step of ctx.
 func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 	start := c.Start
 	if start.IsZero() {

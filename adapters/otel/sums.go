@@ -51,7 +51,6 @@ func newSums(meter metric.Meter) (s sums, err error) {
 	return s, err
 }
 
-// add counts one step.
 func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	tenant := attribute.String("tenant", s.tenants.label(t.Tenant))
 	s.steps.Add(ctx, 1, metric.WithAttributes(tenant, attribute.String("model", s.models.label(t.Chosen)),
@@ -141,13 +140,11 @@ type tenantAccounts struct {
 	of  map[string]*savings.Account
 }
 
-// record takes in a step.
 func (a *tenantAccounts) record(ctx context.Context, tenant string, t *sdk.Trace) {
 	a.all.Record(ctx, t)
 	a.tenant(tenant).Record(ctx, t)
 }
 
-// observe makes the instruments that show them.
 func (a *tenantAccounts) observe(meter metric.Meter) error {
 	saved, err := meter.Float64ObservableUpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
 		metric.WithDescription("What always asking the dearest model would have cost, less what was spent, by tenant; 0 with one model alone"))
@@ -199,7 +196,6 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 	return err
 }
 
-// tenant returns a tenant's account.
 func (a *tenantAccounts) tenant(name string) *savings.Account {
 	a.mu.RLock()
 	account := a.of[name]

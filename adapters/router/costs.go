@@ -18,7 +18,6 @@ type costEstimator struct {
 	sdk.CostEstimator
 }
 
-// EstimateCost implements [sdk.CostEstimator].
 func (c costEstimators) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
 	out := &sdk.CostResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 	for i := range out.Estimates {

@@ -12,7 +12,6 @@ import (
 // at most 1 - d^(n-1) where n agree, and others differ on a share d of the steps.
 type doubting struct{ sdk.QualityEstimator }
 
-// EstimateQuality implements [sdk.QualityEstimator].
 func (e doubting) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	resp, err := e.QualityEstimator.EstimateQuality(ctx, req)
 	if err != nil || len(req.Attempts) < 2 {

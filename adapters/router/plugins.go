@@ -57,7 +57,6 @@ type replacedVerifiers struct {
 	verifiers func(block string) sdk.Verifier
 }
 
-// Verifier implements [Plugins].
 func (j replacedVerifiers) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
 	return j.verifiers(name), nil
 }
@@ -91,7 +90,6 @@ type budgetVerifier struct {
 	usd float64
 }
 
-// Verify implements [sdk.Verifier].
 func (b budgetVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	return b.Verifier.Verify(sdk.WithModelBudget(ctx, b.usd), req)
 }

@@ -62,7 +62,6 @@ func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.
 		id, c.Account, a.period, amount, returns, s.Now().Add(ttl).UnixNano())
 }
 
-// isReserved says whether the reservation is there already.
 func (s *Store) isReserved(id int64) (bool, error) {
 	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE id = $1)")
 	if err != nil {

@@ -80,7 +80,6 @@ func (p temporaryStatement) statement(ctx context.Context, query string) (*sql.S
 	return s, err
 }
 
-// ExecContext implements [sqlstore.Tx].
 func (p temporaryStatement) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := p.statement(ctx, query)
 	if err != nil {
@@ -89,7 +88,6 @@ func (p temporaryStatement) ExecContext(ctx context.Context, query string, args 
 	return s.ExecContext(ctx, args...)
 }
 
-// QueryContext implements [sqlstore.Tx].
 func (p temporaryStatement) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := p.statement(ctx, query)
 	if err != nil {
@@ -98,7 +96,6 @@ func (p temporaryStatement) QueryContext(ctx context.Context, query string, args
 	return s.QueryContext(ctx, args...)
 }
 
-// QueryRowContext implements [sqlstore.Tx].
 func (p temporaryStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return p.t.conn.QueryRowContext(ctx, query, args...)
 }

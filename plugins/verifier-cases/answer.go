@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// apply works out the files of the answer.
 func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 	root, err := os.OpenRoot(r.dir)
 	if err != nil {

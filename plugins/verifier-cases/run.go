@@ -27,7 +27,6 @@ type run struct {
 	result  *jail.Result
 }
 
-// spec is what all runs have in common.
 func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	c := &r.v.config
 	spec := &jail.Spec{

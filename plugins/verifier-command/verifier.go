@@ -137,7 +137,6 @@ func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 	return c
 }
 
-// read reads the verdict of a program that has ended so.
 func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) || errors.Is(cause, errLoud) {
 		return nil, cause

@@ -198,7 +198,6 @@ func task(query *sdk.Query) string {
 	return strings.TrimSpace(b.String())
 }
 
-// textAndCalls is what an answer says, its tool calls included.
 func textAndCalls(answer *sdk.Answer) string {
 	var b strings.Builder
 	b.WriteString(answer.Text)

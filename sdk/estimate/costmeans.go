@@ -179,7 +179,6 @@ func meanCosts(t *outcome.Table) []float64 {
 	return means
 }
 
-// at fills in the means for a query.
 func (e *costMeans) at(dst []float64, q *Query) {
 	g := e.groupOf(q.Group)
 	x := 0.0

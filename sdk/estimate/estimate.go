@@ -42,7 +42,6 @@ type Run struct {
 	Signals []float64
 }
 
-// unknownRun returns a Run that shows nothing.
 func unknownRun() Run {
 	nan := math.NaN()
 	return Run{Verdict: nan, Post: nan, CostUSD: nan, InputTokens: nan, OutputTokens: nan}

@@ -65,7 +65,6 @@ func (e *gaussian) groupOf(name string) int {
 	return len(e.Groups)
 }
 
-// prepare works out the tables.
 func (e *gaussian) prepare() {
 	e.name()
 	n := len(e.Correlation)

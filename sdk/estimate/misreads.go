@@ -53,7 +53,6 @@ func (c *verdictCounts) add(o *verdictCounts, weight float64) {
 	c.right, c.rejected = c.right+weight*o.right, c.rejected+weight*o.rejected
 }
 
-// log returns the logarithm of the probability of the verdicts.
 func (c *verdictCounts) log(r cascade.Rates) float64 {
 	return c.passed*math.Log(r.FalsePass) + (c.wrong-c.passed)*math.Log1p(-r.FalsePass) +
 		c.rejected*math.Log(r.FalseReject) + (c.right-c.rejected)*math.Log1p(-r.FalseReject)

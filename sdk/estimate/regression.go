@@ -144,12 +144,10 @@ func (e *regression) hasShape(models int) bool {
 		!slices.ContainsFunc(e.StdDev, func(rows [][]float64) bool { return !wide(rows, models) })
 }
 
-// wide reports whether every row has n entries.
 func wide[T any](rows [][]T, n int) bool {
 	return !slices.ContainsFunc(rows, func(row []T) bool { return len(row) != n })
 }
 
-// checkLengths makes sure that there is a coefficient for every feature.
 func (e *regression) checkLengths(models int) error {
 	s := e.Features.newSeen(models)
 	for _, ran := range e.examples(models) {
@@ -162,7 +160,6 @@ func (e *regression) checkLengths(models int) error {
 	return nil
 }
 
-// examples are sets of models that between them use all coefficients.
 func (e *regression) examples(models int) [][]int {
 	if e.Exact == nil {
 		return [][]int{nil, {0}, {models - 1}}

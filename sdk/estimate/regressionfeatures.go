@@ -41,7 +41,6 @@ const (
 // classes: "class:A".
 const signalClass = "class:"
 
-// features returns the features that a regression can use.
 func features() []string {
 	return []string{
 		featureGroup, featureLength, featureText, featureSignal, featureVerdict, featureTokens, featureLogProbs, featureClasses, featureAgreement,
@@ -86,7 +85,6 @@ type runFeature struct {
 	StdDev []float64   `json:"std_dev"`
 }
 
-// fit reports whether the layout is one for so many models.
 func (l *featureLayout) fit(models int) bool {
 	groups := len(l.Groups) + 1
 	return len(l.Trust) == groups && wide(l.Trust, models) &&
@@ -134,7 +132,6 @@ func scaleOf(m moments) scale {
 	return scale{}
 }
 
-// newFeatureLayout fits the layout to a table.
 func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureLayout, error) {
 	for _, name := range wanted {
 		if !slices.Contains(features(), name) {
@@ -241,7 +238,6 @@ func (l *featureLayout) addRunFeatures(t *outcome.Table, uses func(string) bool)
 	}
 }
 
-// fitRunFeatures sets the means and deviations.
 func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 	n := len(t.Models)
 	raw := make([][][]float64, len(l.Run))

@@ -118,7 +118,6 @@ func contains(all, some []int) bool {
 	return true
 }
 
-// with returns a set with one model more.
 func with(set []int, model int) []int {
 	at, has := slices.BinarySearch(set, model)
 	if has {
@@ -180,7 +179,6 @@ func (f *regressionFit) fitOne(e *regression, use func(int) bool, target int, ma
 	return r.fit(len(r.x[0]))
 }
 
-// emptyLike returns some set that matches.
 func (f *regressionFit) emptyLike(e *regression, target int, match func([]int) bool, ran bool) []int {
 	n := len(f.t.Models)
 	for _, set := range append(e.examples(n), []int{target}) {

@@ -117,7 +117,6 @@ func columnsOf(t *outcome.Table, names []string) [][][]float64 {
 	return columns
 }
 
-// promptTokens returns the length of a query's prompt.
 func promptTokens(t *outcome.Table, query int) float64 { return float64(t.PromptTokens(query)) }
 
 // withKeys returns the table with its answers in the form in which the step engine
@@ -211,7 +210,6 @@ func (r *Replay) Source() replay.Source { return source{r} }
 
 type source struct{ *Replay }
 
-// Start implements [replay.Source].
 func (s source) Start(query int) replay.Cursor { return s.Replay.Start(query) }
 
 // LookUSD returns what a look cost that is called as in [Reading.Believe]: as the table has

@@ -137,7 +137,6 @@ func (c *signalCursor) Observe(model int, r *Run) {
 
 func (c *signalCursor) Beliefs(dst []cascade.Belief) { copy(dst, c.now) }
 
-// column returns a model's column of a matrix.
 func column(matrix [][]float64, model int) []float64 {
 	out := make([]float64, len(matrix))
 	for q := range matrix {

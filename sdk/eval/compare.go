@@ -151,7 +151,6 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 	return c, nil
 }
 
-// sampleRow is the row of a replayed sample.
 func sampleRow(s *Sample) row { return func(w []float64, _ *Frame) Curve { return s.Curve(w) } }
 
 // oracleLambdas covers every trade-off between the models' costs.
@@ -176,7 +175,6 @@ func logSpaced(low, high float64, n int, zero bool) []float64 {
 	return out
 }
 
-// fill sets the metrics and intervals of the rows.
 func (c *Comparison) fill(rows []row, re *resample) {
 	reference := slices.IndexFunc(c.Rows, func(r *Row) bool { return r.Name == c.Reference })
 	for i, r := range c.Rows {

@@ -55,7 +55,6 @@ type noisyCosts struct {
 	predicted []float64
 }
 
-// Believe implements [replay.Cursor].
 func (c *noisyCosts) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
 	c.Cursor.Believe(ran, beliefs, costs)
 	copy(costs, c.predicted)

@@ -62,7 +62,6 @@ func newFrame(costs, qualities []float64) Frame {
 	return f
 }
 
-// costRange returns the mean costs of the cheapest and of the dearest model.
 func (f *Frame) costRange() (low, high float64) {
 	return f.Models[f.Cheapest].Cost, f.Models[f.Dearest].Cost
 }
@@ -114,7 +113,6 @@ func (c Curve) Reach(quality float64) (Point, bool) {
 	return Point{}, false
 }
 
-// mix returns the coin toss between a and b that costs cost.
 func mix(a, b Point, cost float64) Point {
 	share := 0.0
 	if b.Cost > a.Cost {

@@ -220,7 +220,6 @@ func addLabels(p *plot.Plot, labels []Label, visible func(x, y float64) bool) er
 // name for which there is no room is left out.
 type names struct{ plotter.XYLabels }
 
-// Plot implements [plot.Plotter].
 func (n names) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	style := textSize(7)
@@ -276,7 +275,6 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 // evenTicks marks round numbers, five to ten of them.
 type evenTicks struct{}
 
-// Ticks returns the marks between low and high.
 func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	if !(high > low) {
 		return []plot.Tick{{Value: low, Label: fmt.Sprintf("%.4g", low)}}

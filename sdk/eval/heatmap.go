@@ -88,7 +88,6 @@ func (h *HeatMap) scale(low, high float64) *plot.Plot {
 // nameTicks puts names at 0, 1, 2 and so on.
 type nameTicks []string
 
-// Ticks returns one mark for each name.
 func (n nameTicks) Ticks(_, _ float64) []plot.Tick {
 	ticks := make([]plot.Tick, len(n))
 	for i, name := range n {
@@ -102,7 +101,6 @@ type cellPainter struct {
 	low, high float64
 }
 
-// Plot paints the cells with their numbers.
 func (m cellPainter) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	style := textSize(8)
@@ -128,7 +126,6 @@ func (m cellPainter) Plot(c draw.Canvas, p *plot.Plot) {
 
 type scalePainter struct{ low, high float64 }
 
-// Plot paints the scale.
 func (s scalePainter) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	const bands = 100

@@ -46,7 +46,6 @@ func (o *Outcomes) Validate() error {
 	return nil
 }
 
-// rows returns the outcomes of some queries.
 func (o *Outcomes) rows(queries []int) *Outcomes {
 	part := &Outcomes{Models: o.Models}
 	for _, q := range queries {

@@ -85,7 +85,6 @@ type timedStrategy struct {
 	spent     time.Duration
 }
 
-// Decide implements [cascade.Strategy].
 func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 	start := time.Now()
 	d := t.Strategy.Decide(s)

@@ -65,7 +65,6 @@ func fullCascade(answer cascade.AnswerRule) func(context.Context, *problem, *fit
 // publishedCascadeRoute decides as the paper's code does.
 type publishedCascadeRoute struct{ *cascade.CascadeRoute }
 
-// Decide implements [cascade.Strategy].
 func (p publishedCascadeRoute) Decide(s *cascade.State) cascade.Decision {
 	seen := *s
 	seen.Beliefs = slices.Clone(s.Beliefs)
@@ -245,7 +244,6 @@ func (l *ladders) gate(lambda float64) cascade.Params {
 	return l.bestOf(prefixesOf(orders[len(orders)-1]), []float64{0.5}, lambda, cascade.Last)
 }
 
-// byValue sorts places by a number.
 func byValue(values []float64) []int {
 	places := make([]int, len(values))
 	for i := range places {

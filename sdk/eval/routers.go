@@ -16,12 +16,10 @@ type guesses struct {
 	cost    []float64
 }
 
-// Start implements [replay.Source].
 func (g *guesses) Start(query int) replay.Cursor { return &guess{g.quality[query], g.cost} }
 
 type guess struct{ quality, cost []float64 }
 
-// Believe implements [replay.Cursor].
 func (g *guess) Believe(_ []int, beliefs []cascade.Belief, costs []float64) {
 	for m, v := range g.quality {
 		beliefs[m] = cascade.Belief{Mean: v, Unseen: true}
@@ -168,7 +166,6 @@ func gbtSources(h *Halves) *fittedSources {
 	})
 }
 
-// binCuts returns quantiles of each feature.
 func binCuts(x [][]float64) [][]float64 {
 	cuts := make([][]float64, len(x[0]))
 	column := make([]float64, len(x))

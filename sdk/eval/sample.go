@@ -62,7 +62,6 @@ func (s *Sample) frame(weight []float64) Frame {
 	return newFrame(costs, qualities)
 }
 
-// rows returns the sample of some queries.
 func (s *Sample) rows(queries []int) *Sample {
 	part := NewSample(s.Lambdas, len(queries))
 	for l := range s.Lambdas {

@@ -54,7 +54,6 @@ type entry struct {
 	rule     func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 }
 
-// byName is the rule of a strategy of package cascade.
 func byName(name string, params cascade.Params) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
 	return func(context.Context, *problem, *fittedSources) (strategyAt, error) {
 		base, err := cascade.New(name, params)
@@ -65,7 +64,6 @@ func byName(name string, params cascade.Params) func(context.Context, *problem, 
 	}
 }
 
-// atLambda returns the rule that sets the lambda of a strategy.
 func atLambda(base cascade.Strategy) (strategyAt, error) {
 	tunable, ok := base.(cascade.Tunable)
 	if !ok {
@@ -212,5 +210,4 @@ type subSource struct {
 	places []int
 }
 
-// Start starts the query at that place.
 func (p *subSource) Start(q int) replay.Cursor { return p.Source.Start(p.places[q]) }

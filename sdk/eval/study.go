@@ -218,7 +218,6 @@ func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Compari
 	return all, groups, nil
 }
 
-// replay fits and plays.
 func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, nil, err
@@ -245,7 +244,6 @@ func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, err
 	return p, players, samples, err
 }
 
-// measure makes the comparison of replayed samples.
 func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, progress func(int)) (*Comparison, error) {
 	opts := Options{Train: OutcomesOf(s.Halves.Train), Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
 	if slices.ContainsFunc(players, func(p *Player) bool { return p.Name == cascade.NameCascadeRoute }) {
@@ -313,7 +311,6 @@ type kinds struct {
 // as in the paper, has enough queries for each.
 const historyModels = 5
 
-// plan chooses the estimates and returns the halves with the signals they read.
 func (s *Study) plan() (*Halves, kinds, error) {
 	h := *s.Halves
 	if s.Verdicts != nil {
@@ -379,7 +376,6 @@ func dropVerdicts(t *outcome.Table) *outcome.Table {
 	return &c
 }
 
-// sources fits one kind of estimate.
 func (s *Study) sources(h *Halves, kind string) (*fittedSources, error) {
 	src, err := fitSources(h, kind, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
 	if err != nil {

@@ -115,7 +115,6 @@ func withScale(name string, scale float64) (strategyAt, error) {
 	return atLambda(base)
 }
 
-// scaledRule is the rule of a strategy at the fitted scale.
 func scaledRule(name string) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
 	return func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 		scale, err := s.fittedScale(ctx, p.Train)

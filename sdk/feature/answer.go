@@ -25,7 +25,6 @@ func OfAnswer(a *sdk.Answer) map[string]float64 {
 	return out
 }
 
-// features yields the features of tokens with a prefix before their names.
 func features(prefix string, tokens []sdk.TokenLogProb) func(yield func(string, float64) bool) {
 	return func(yield func(string, float64) bool) {
 		f, ok := OfTokens(tokens)

@@ -41,7 +41,6 @@ func Classes(tokens []sdk.TokenLogProb, classes []string) ([]float64, bool) {
 	return nil, false
 }
 
-// classesOf returns the classes that a token names.
 func classesOf(token string, classes []string) []int {
 	token = strings.ToLower(strings.TrimSpace(token))
 	if token == "" {

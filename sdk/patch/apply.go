@@ -210,7 +210,6 @@ func textOf(text string) []string {
 	return slices.DeleteFunc(mapLines(strings.Split(text, "\n"), strings.TrimSpace), func(line string) bool { return line == "" })
 }
 
-// replaceFile makes an edit of a whole file.
 func (a *appliedHunk) replaceFile(edit Edit) error {
 	if edit.Fenced {
 		old, _, err := a.read(edit.Path)

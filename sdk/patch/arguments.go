@@ -10,7 +10,6 @@ import (
 // contentFields are the names of what becomes of a file as a whole.
 var contentFields = []string{"content", "file_text", "contents", "new_content", "code"}
 
-// parseArguments returns the edits in the arguments of an editing tool.
 func parseArguments(arguments string) []Edit {
 	var value any
 	if json.Unmarshal([]byte(arguments), &value) != nil {

@@ -66,7 +66,6 @@ func ownFolder(part string) bool {
 	return strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1")
 }
 
-// shorten is text for a message.
 func shorten(text string) string {
 	const enough = 400
 	if len(text) <= enough {

@@ -19,7 +19,6 @@ func isDiffStart(lines []string, i int) bool {
 	return strings.HasPrefix(lines[i], "--- ") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "+++ ")
 }
 
-// isHunk reports whether a line begins a hunk.
 func isHunk(line string) bool { return line == "@@" || strings.HasPrefix(line, "@@ ") }
 
 // parseDiff reads the diff of one file at line i and returns the line after it.

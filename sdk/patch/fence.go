@@ -8,7 +8,6 @@ import (
 // fenceStart is what stands before a fence: it may be an item of a list.
 var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(?:`{3,}[^`]*|~~~.*)$")
 
-// isFence reports whether a block begins at a line.
 func isFence(line string) bool {
 	return (strings.Contains(line, "```") || strings.Contains(line, "~~~")) && fenceStart.MatchString(line)
 }

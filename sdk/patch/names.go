@@ -168,7 +168,6 @@ func pathTokens(line string) (tokens []token) {
 	return tokens
 }
 
-// infoName returns the file that the info string of a fence names.
 func infoName(info string) string {
 	if match := infoPath.FindStringSubmatch(info); match != nil {
 		return cleanPath(match[1] + match[2])
@@ -201,7 +200,6 @@ func knownExtension(file string) bool {
 	return known || strings.Contains(file, "/") && path.Ext(file) != ""
 }
 
-// fitsLanguage reports whether a block in a language can be the file.
 func fitsLanguage(file, language string) bool {
 	extension := path.Ext(file)
 	if slices.Contains(shells, language) {

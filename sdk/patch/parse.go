@@ -146,7 +146,6 @@ func (r *reader) fileOf() name {
 	return r.name
 }
 
-// sentence reads a line of prose.
 func (r *reader) sentence(line string) {
 	if strings.TrimSpace(line) == "" {
 		return
@@ -223,7 +222,6 @@ func (r *reader) readRule(i int) int {
 	return end
 }
 
-// block reads one fenced block.
 func (r *reader) block(info string, body []string) {
 	defer func() { r.prose = "" }()
 	language, _, _ := strings.Cut(strings.ToLower(info), " ")

@@ -82,7 +82,6 @@ type wirePlugin struct {
 	server *wire.Server
 }
 
-// GRPCServer registers the services.
 func (w *wirePlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	w.server.Register(s)
 	return nil

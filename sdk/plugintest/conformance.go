@@ -93,7 +93,6 @@ type trial struct {
 // errSkip ends a check that does not apply.
 type errSkip struct{ why string }
 
-// Error returns why.
 func (e *errSkip) Error() string { return e.why }
 
 func skipf(format string, args ...any) error { return &errSkip{fmt.Sprintf(format, args...)} }

@@ -43,7 +43,6 @@ func checkUnconfigured(ctx context.Context, t *trial) error {
 	return wantStatus(t.ask(ctx, plainSample(0)), codes.FailedPrecondition, "called before it is configured")
 }
 
-// refuses checks that a config is refused with a diagnostic at the path.
 func (t *trial) refuses(ctx context.Context, config map[string]any, path ...string) error {
 	p, err := process.Start(ctx, t.spec())
 	if err != nil {

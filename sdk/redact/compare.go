@@ -58,7 +58,6 @@ func hash(key uint64) (word int, bit uint64) {
 	return int(h >> 6), 1 << (h & 63)
 }
 
-// add adds the forms of a secret.
 func (n *needles) add(secret string) {
 	n.addNeedle(fold(secret))
 	n.addEncoded([]byte(secret))

@@ -111,7 +111,6 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
 }
 
-// run does a task and judges its end.
 func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
 	run := t.QueryID + "/" + a.name
 	row := &Outcome{QueryID: t.QueryID, Group: t.Group, Prompt: t.Prompt, Model: a.name}

@@ -257,7 +257,6 @@ type answer struct {
 	cause error
 }
 
-// askModel asks a router of one model, and judges what it says.
 func askModel(ctx context.Context, r *router.Router, t *Task, model, run string) *answer {
 	ctx, report := middleware.WithReport(middleware.WithInfo(ctx, t.info(run)))
 	var messages []llms.MessageContent

@@ -122,7 +122,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	return run(ctx, &o, policy, plugins)
 }
 
-// run is Run with the plugins at hand.
 func run(ctx context.Context, o *Options, policy *policies.Policy, plugins router.Plugins) (_ *Report, err error) {
 	d := &demo{o: o, policy: policy, models: policy.SDKModels(), calls: map[[2]string]sdk.Call{}, report: &Report{}}
 	slices.SortStableFunc(d.models, func(a, b sdk.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
@@ -314,7 +313,6 @@ func (d *demo) strategyOfBeliefs(kind string) policies.Strategy {
 // errOverBudget says that a strategy costs more than the budget at its cheapest.
 var errOverBudget = errors.New("the budget cannot be met")
 
-// learn fits a strategy to outcomes and returns the file of the profile.
 func (d *demo) learn(ctx context.Context, name, kind string, share float64, from *outcome.Table) (string, error) {
 	profile, err := fit.Fit(ctx, from, fit.Options{Strategy: kind, BudgetUSD: share * slices.Max(from.MeanCosts()), Models: d.models, Seed: 1})
 	if err != nil {

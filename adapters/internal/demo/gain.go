@@ -34,7 +34,6 @@ const Mixed = "single models, mixed"
 // resamples of the tasks that intervals come from.
 const resamples = 1000
 
-// compare fills in the gains.
 func (r *Report) compare(ctx context.Context) error {
 	singles := &eval.Outcomes{Models: r.Models}
 	var rows []*Row

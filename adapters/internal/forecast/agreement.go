@@ -63,7 +63,6 @@ type normal struct{ mean, variance float64 }
 // anyKind is how hard queries of all kinds are.
 var anyKind = normal{0, 1}
 
-// hardnessOf returns how hard queries of a kind are in a trial.
 func (a *agreement) hardnessOf(seed uint64, trial int, kind string) normal {
 	if a.kinds[kind] {
 		return anyKind
@@ -73,7 +72,6 @@ func (a *agreement) hardnessOf(seed uint64, trial int, kind string) normal {
 	return normal{math.Sqrt(ofKind) * rand.New(rand.NewPCG(seed+uint64(trial), h.Sum64())).NormFloat64(), 1 - ofKind}
 }
 
-// newAgreement returns the agreement of models at the shifts.
 func newAgreement(models []Model, shifts ...float64) *agreement {
 	a := &agreement{models: models, shifts: shifts}
 	for _, shift := range shifts {
@@ -186,7 +184,6 @@ func (a *agreement) draw(seed uint64, n, trial, i int, hard normal, answers []Ou
 	return Outcome{Text: "wrong as " + m.Name + " is"}
 }
 
-// index returns the place of a model.
 func (a *agreement) index(name string) int {
 	return slices.IndexFunc(a.models, func(m Model) bool { return m.Name == name })
 }

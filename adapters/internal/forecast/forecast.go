@@ -173,7 +173,6 @@ func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 	return names
 }
 
-// mean turns sums over the queries of all trials into means.
 func (f *Forecast) mean(trials int) {
 	n := float64(max(1, f.Queries))
 	for _, sum := range []*float64{&f.InputTokens, &f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
@@ -260,7 +259,6 @@ func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, s
 	return mean, math.Sqrt(within + between/float64(max(len(sums)-1, 1))), n
 }
 
-// add counts what a step came to.
 func (f *Forecast) add(s sample, res *step.Result, truth map[string]Outcome, err error) error {
 	f.Queries++
 	s.usd, s.ran = res.Trace.CostUSD, make([]bool, len(f.Models))

@@ -72,7 +72,6 @@ func (r *rehearsal) verdictUSD(verifier, model string) float64 {
 	return usd
 }
 
-// signal finds in an answer what was recorded under a name, for what that cost.
 func (j judges) signal(name string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		recorded := j.r.sold[req.Answer.Model]

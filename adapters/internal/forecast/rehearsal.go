@@ -146,7 +146,6 @@ func (r *rehearsal) now() time.Time { return r.clock }
 // ledger is the round's ledger.
 type ledger struct{ r *rehearsal }
 
-// Reserve implements [step.Ledger].
 func (l ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
 	return l.r.accounts.Reserve(ctx, q, usd)
 }
@@ -154,7 +153,6 @@ func (l ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Re
 // oneAccount books every query on one account.
 type oneAccount struct{ *step.Memory }
 
-// Reserve implements [step.Ledger].
 func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }

@@ -264,7 +264,6 @@ func (t *Traces) answers(n int, models []Model) (list []Outcome, areSilent bool)
 	return list, known && !texts
 }
 
-// agreement learns from the steps how the answers of models agree.
 func (t *Traces) agreement(models []Model) *agreement {
 	var queries [][]Outcome
 	var of []int

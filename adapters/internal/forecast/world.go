@@ -197,5 +197,4 @@ func Sample(ps ...*policies.Policy) []*sdk.Query {
 	return list
 }
 
-// example returns a text that a pattern matches.
 func example(pattern string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(pattern) }

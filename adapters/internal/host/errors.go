@@ -38,7 +38,6 @@ type unavailableError struct {
 	Err error
 }
 
-// Error returns the message.
 func (e *unavailableError) Error() string {
 	text := fmt.Sprintf("plugin %s (%s) is unavailable: %s", e.Plugin, e.Instance, e.Reason)
 	if !e.Until.IsZero() {
@@ -50,10 +49,8 @@ func (e *unavailableError) Error() string {
 	return text
 }
 
-// Is reports whether target is sdk.ErrPluginUnavailable.
 func (e *unavailableError) Is(target error) bool { return target == sdk.ErrPluginUnavailable }
 
-// Unwrap returns the cause.
 func (e *unavailableError) Unwrap() error { return e.Err }
 
 // configError says that a plugin refused its config. The instance stays down.
@@ -62,13 +59,11 @@ type configError struct {
 	Diagnostics      schema.Diagnostics
 }
 
-// Error returns the diagnostics, one a line.
 func (e *configError) Error() string {
 	return fmt.Sprintf("plugin %s refuses the config of %s:\n  %s", e.Plugin, e.Instance,
 		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
 }
 
-// Unwrap returns the diagnostics.
 func (e *configError) Unwrap() error { return e.Diagnostics }
 
 // callError is a plugin's own error, or its breach of the protocol.
@@ -79,10 +74,8 @@ type callError struct {
 	Err     error
 }
 
-// Error returns the message.
 func (e *callError) Error() string {
 	return fmt.Sprintf("plugin %s (%s): %s", e.Plugin, e.Instance, e.Message)
 }
 
-// Unwrap returns the error of the transport.
 func (e *callError) Unwrap() error { return e.Err }

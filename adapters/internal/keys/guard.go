@@ -47,7 +47,6 @@ func NewGuard(s store.Store, leased *store.LeasedAccounts) *Guard {
 	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]knownKey{}}
 }
 
-// find returns the key of a secret.
 func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 	if secret == "" {
 		return nil, gateway.ErrUnknownKey

@@ -193,7 +193,6 @@ func isBefore(line, column, otherLine, otherColumn int) bool {
 	return line < otherLine || line == otherLine && column < otherColumn
 }
 
-// try builds and runs the tests with one mutant.
 func (p *pkg) try(ctx context.Context, dir string, m *mutant) error {
 	source, err := os.ReadFile(m.at.Filename)
 	if err != nil {

@@ -122,7 +122,6 @@ func overSplits[T any](ctx context.Context, n int, f func(ctx context.Context, i
 	return out, group.Wait()
 }
 
-// eachData gives every table a section with what was measured on it.
 func (e *Env) eachData(p *Page, list []*Data, measure func(d *Data) (*eval.Table, error)) error {
 	for _, d := range list {
 		e.startingf("%s: %s", p.Name, d.Name)
@@ -150,7 +149,6 @@ type grid struct {
 	cells []*cell
 }
 
-// columns runs one study after the other.
 func (e *Env) columns(ctx context.Context, page string, share float64, splits int, list []column) (*grid, error) {
 	g := &grid{}
 	for _, col := range list {
@@ -221,7 +219,6 @@ func spreadOf(values []float64) (mean, two float64) {
 	return mean, 2 * math.Sqrt(two/float64(max(len(values)-1, 1)))
 }
 
-// per is a value of a row on each split.
 func (c *cell) per(name string, value func(*eval.Comparison, *eval.Row) float64) []float64 {
 	var out []float64
 	for _, result := range c.comparisons {

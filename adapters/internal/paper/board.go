@@ -122,7 +122,6 @@ func oneArm(t *outcome.Table, seed uint64) (*outcome.Table, error) {
 	return oneRun(c, seed)
 }
 
-// applyGate takes what a gate said for its verdicts.
 func applyGate(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 	c := *t
 	c.Verdicts, c.Signals = map[string][][]float64{"gate": t.Signals["gate_pass"]}, nil
@@ -352,7 +351,6 @@ func (n *entrant) mark() string {
 	return " ▼"
 }
 
-// board measures every method on every table that can be read.
 func board(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("board", "The board: every method on every table")
 	var results []*result

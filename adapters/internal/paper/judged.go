@@ -65,7 +65,6 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 	return p, e.submissions(ctx, p)
 }
 
-// submissions repeats the paper's table of ten submissions with attempts for a cost.
 func (e *Env) submissions(ctx context.Context, p *Page) error {
 	d, err := e.open(ctx, "swebench_verified_2024_submissions.csv", outcome.Options{Verified: true})
 	if errors.Is(err, os.ErrNotExist) {

@@ -154,8 +154,6 @@ func bestSingle(t *outcome.Table) (string, float64) {
 	return best, quality
 }
 
-// steps walks a strategy over a table and returns the estimate and quality of each
-// answer.
 func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (estimates, qualities []float64, err error) {
 	beliefs, err := p.Estimator.On(t)
 	if err != nil {

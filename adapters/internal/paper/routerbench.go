@@ -80,7 +80,6 @@ func noisy(noise eval.Noise, points int, rows ...string) func(*eval.Study) {
 	return func(s *eval.Study) { s.Noise, s.Strategies, s.Points = &noise, rows, points }
 }
 
-// noiseColumns has every set of models at every level of noise.
 func noiseColumns(t *outcome.Table) ([]column, error) {
 	var list []column
 	for _, set := range sets(t, paperSizes...) {

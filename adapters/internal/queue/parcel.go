@@ -47,7 +47,6 @@ type partWriter struct {
 	parts int
 }
 
-// Write implements [io.Writer].
 func (w *partWriter) Write(data []byte) (int, error) {
 	_, err := w.tx.Exec(w.ctx, "INSERT INTO stepfall_queue.parts (name, part, data) VALUES ($1, $2, $3) ON CONFLICT (name, part) DO UPDATE SET data = excluded.data", w.name, w.parts, data)
 	w.parts++

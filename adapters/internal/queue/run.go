@@ -36,7 +36,6 @@ type jobArgs struct {
 	Args []byte `json:"args"`
 }
 
-// Kind implements [river.JobArgs].
 func (jobArgs) Kind() string { return "stepfall" }
 
 // jobOutput is a result as River keeps it.

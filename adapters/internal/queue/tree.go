@@ -95,7 +95,6 @@ func packOne(out *tar.Writer, root *os.Root, name string) error {
 	return nil
 }
 
-// unpack makes the tree of an archive in dir.
 func unpack(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -69,7 +69,6 @@ type paidError struct {
 	usd float64
 }
 
-// SpentUSD is read by [sdk.SpentUSD].
 func (e *paidError) SpentUSD() float64 { return e.usd }
 
 // Verify returns the work of judging answers, so many at once.

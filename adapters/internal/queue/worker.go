@@ -219,7 +219,6 @@ func (w *worker) NextRetry(job *river.Job[jobArgs]) time.Time {
 	return time.Now().Add(time.Duration(w.ahead.Load()) + w.q.t.firstRetry<<min(max(job.Attempt-1, 0), 4))
 }
 
-// Work does one job.
 func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
 	if job.Output() != nil {
 		return nil // an earlier attempt got so far and was lost

@@ -64,7 +64,6 @@ type verdicts struct {
 	right                                float64
 }
 
-// add counts what a verdict says of an answer.
 func (v *verdicts) add(c *sdk.Call) {
 	switch c.Verdict.Outcome {
 	case sdk.Passed:
@@ -174,7 +173,6 @@ func (s *sums) compare(t *sdk.Trace) {
 	}
 }
 
-// begin notes the run of a step, so that verdicts on it count.
 func (a *Account) begin(t *sdk.Trace) {
 	if t.Run != "" {
 		a.note(t, runVerdict{hasStep: true})
@@ -201,7 +199,6 @@ func (a *Account) note(t *sdk.Trace, v runVerdict) {
 	a.runs[unit] = a.runs[unit].with(v)
 }
 
-// with returns what v and a later w say of one run.
 func (v runVerdict) with(w runVerdict) runVerdict {
 	hasStep := v.hasStep || w.hasStep
 	if w.hasVerdict {
@@ -294,7 +291,6 @@ func (m *modelSums) merge(o *modelSums) {
 	}
 }
 
-// of returns the sums of a model.
 func (s *sums) of(model string) *modelSums {
 	if s.models == nil {
 		s.models = map[string]*modelSums{}

@@ -46,7 +46,6 @@ func (r *reference) merge(o *reference) {
 	r.estimate.add(&o.estimate)
 }
 
-// compare adds a step that both answered.
 func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
 	if own.Propensity > 0 && own.Propensity < 1 {
 		r.compareDrawn(group, p, own, other, 1/own.Propensity)
@@ -81,7 +80,6 @@ func (e *estimate) add(o *estimate) {
 	e.coldHistory, e.warmHistory = e.coldHistory+o.coldHistory, e.warmHistory+o.warmHistory
 }
 
-// estimateOf returns what usage u would cost at the price.
 func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	warm, cold := promptOf(u), sdk.Usage{InputTokens: inputTokens(u)}
 	answer := cold
@@ -96,7 +94,6 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	}
 }
 
-// promptOf returns the part of a usage that is the prompt.
 func promptOf(u *sdk.Usage) sdk.Usage {
 	return sdk.Usage{InputTokens: u.InputTokens, CachedInputTokens: u.CachedInputTokens, CacheWriteTokens: u.CacheWriteTokens}
 }
@@ -236,7 +233,6 @@ func (f *factor) leaveOut(group int) float64 {
 	return value
 }
 
-// main is the ratio that counts for most.
 func (f *factor) main() *ratio {
 	if f.weight > 0.5 {
 		return f.drawn

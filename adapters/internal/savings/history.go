@@ -77,7 +77,6 @@ func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 	}
 }
 
-// answer notes what a step answered.
 func (h *history) answer(t *sdk.Trace) {
 	if h == nil {
 		return

@@ -81,7 +81,6 @@ func (r *ratio) of(group int) *sumPair {
 	return nil
 }
 
-// isKnown reports whether there is anything to compare.
 func (r *ratio) isKnown() bool { return r.all.x > 0 && r.all.y > 0 }
 
 // leaveOut returns the ratio where a group is left out; 1 where nothing was added.

@@ -198,7 +198,6 @@ func (a *Account) Measures(verifier string) bool {
 	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measure()
 }
 
-// quality is the mean with its interval.
 func (m *mean) quality(by ...string) Quality {
 	if m.n == 0 {
 		return Quality{}
@@ -293,7 +292,6 @@ func (r *Result) Excess() string {
 	return text + "."
 }
 
-// comparison is the part about the baseline.
 func (r *Result) comparison() string {
 	name := say.Short(r.Baseline)
 	switch {
@@ -358,7 +356,6 @@ func (r *Result) explainMissing(of string) string {
 	return fmt.Sprintf("; %d of %s got no answer, on which nothing counts as saved", r.Unanswered, of)
 }
 
-// qualities is the sentence about quality.
 func (r *Result) qualities() string {
 	text := "Quality: " + r.Quality.String()
 	if b := &r.BaselineQuality; r.Baseline != "" && b.N > 0 {

@@ -53,17 +53,14 @@ type namedStatement struct {
 
 func (n namedStatement) name(query string) string { return strings.ReplaceAll(query, "@", n.prefix) }
 
-// ExecContext implements [Tx].
 func (n namedStatement) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return n.Tx.ExecContext(ctx, n.name(query), args...)
 }
 
-// QueryContext implements [Tx].
 func (n namedStatement) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return n.Tx.QueryContext(ctx, n.name(query), args...)
 }
 
-// QueryRowContext implements [Tx].
 func (n namedStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
 }

@@ -110,7 +110,6 @@ func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	return nil
 }
 
-// writeTable writes those of one table.
 func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error {
 	table := keys[0].table
 	identity := sumTables[table]

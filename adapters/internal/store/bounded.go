@@ -142,15 +142,12 @@ func (b *deadlineStore) Ready(ctx context.Context) error {
 	return b.change(ctx, deadline, b.writeNothing)
 }
 
-// Ping implements [Store].
 func (b *deadlineStore) Ping(ctx context.Context) error { return b.change(ctx, deadline, b.Store.Ping) }
 
-// Reserve implements [Accounts].
 func (b *deadlineStore) Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Reserve(ctx, id, charges, ttl) })
 }
 
-// Lease implements [Accounts].
 func (b *deadlineStore) Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
 	type lease struct {
 		amount int64
@@ -163,52 +160,42 @@ func (b *deadlineStore) Lease(ctx context.Context, id int64, c Charge, least int
 	return l.amount, l.until, err
 }
 
-// Settle implements [Accounts].
 func (b *deadlineStore) Settle(ctx context.Context, id int64, spent map[string]int64) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
 }
 
-// Extend implements [Accounts].
 func (b *deadlineStore) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, handedOut, ttl) })
 }
 
-// Record implements [Traces].
 func (b *deadlineStore) Record(ctx context.Context, entries []Entry) error {
 	return b.change(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
 }
 
-// Prune implements [Store].
 func (b *deadlineStore) Prune(ctx context.Context, r Retention, most int) (PruneCounts, error) {
 	return runWithin(ctx, b, recordDeadline, func(ctx context.Context) (PruneCounts, error) { return b.Store.Prune(ctx, r, most) })
 }
 
-// KeyByDigest implements [Keys].
 func (b *deadlineStore) KeyByDigest(ctx context.Context, digest []byte) (*Key, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) (*Key, error) { return b.Store.KeyByDigest(ctx, digest) })
 }
 
-// Post implements [Notes].
 func (b *deadlineStore) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
 }
 
-// Claim implements [Notes].
 func (b *deadlineStore) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) (bool, error) { return b.Store.Claim(ctx, kind, name, note, ttl) })
 }
 
-// Note implements [Notes].
 func (b *deadlineStore) Note(ctx context.Context, kind, name string) ([]byte, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
 }
 
-// Notes implements [Notes].
 func (b *deadlineStore) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
 }
 
-// Add implements [Notes].
 func (b *deadlineStore) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
 }

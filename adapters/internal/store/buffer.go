@@ -321,7 +321,6 @@ func (b *Buffer) write(ctx context.Context, entries []Entry) error {
 	return nil
 }
 
-// drop counts what was lost and what was written.
 func (b *Buffer) drop(lost, written int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -124,7 +124,6 @@ func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, err
 	return h, nil
 }
 
-// reserve reserves charges in the store itself, if there are any.
 func (t *LeasedAccounts) reserve(ctx context.Context, charges []Charge, ttl time.Duration) (id int64, err error) {
 	if len(charges) == 0 {
 		return 0, nil

@@ -94,13 +94,11 @@ func (e *noMoney) Unwrap() error { return e.full }
 // free is a reservation on no account.
 type free struct{}
 
-// Settle implements [step.Reservation].
 func (free) Settle(context.Context, float64) error { return nil }
 
 // money is a reservation of US dollars on several accounts.
 type money struct{ held *Hold }
 
-// Settle implements [step.Reservation].
 func (m *money) Settle(ctx context.Context, usd float64) error {
 	amount, err := nano(usd)
 	if err != nil {

@@ -191,14 +191,12 @@ func (p *peers) hearCircuits(ctx context.Context) error {
 	return nil
 }
 
-// Opened implements [middleware.Circuits].
 func (p *peers) Opened(name string, until time.Time) {
 	p.say(func(ctx context.Context) error {
 		return p.board.Post(ctx, kindCircuit, name, strconv.AppendInt(nil, until.UnixNano(), 10), time.Until(until))
 	})
 }
 
-// Until implements [middleware.Circuits].
 func (p *peers) Until(name string) time.Time {
 	if open := p.until.Load(); open != nil {
 		return (*open)[name]
@@ -206,7 +204,6 @@ func (p *peers) Until(name string) time.Time {
 	return time.Time{}
 }
 
-// Load implements [middleware.Conversations].
 func (p *peers) Load(id string) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), quick)
 	defer cancel()
@@ -217,7 +214,6 @@ func (p *peers) Load(id string) []byte {
 	return note
 }
 
-// Save implements [middleware.Conversations].
 func (p *peers) Save(id string, note []byte, ttl time.Duration) {
 	p.say(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
 }

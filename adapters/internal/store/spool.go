@@ -139,7 +139,6 @@ func (s *spool) size() (sum int64, err error) {
 	return sum, err
 }
 
-// current returns the file that has room.
 func (s *spool) current() (*spoolFile, error) {
 	if n := len(s.files); n > 0 {
 		if last := s.files[n-1]; last.size < spoolSize {
@@ -187,7 +186,6 @@ func stillThere(file *os.File) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// markStored says that a trace of the file is in the store.
 func (s *spool) markStored(f *spoolFile) error {
 	if f.left--; f.left > 0 {
 		return nil
@@ -318,7 +316,6 @@ type untilDone struct {
 	io.Reader
 }
 
-// Read implements [io.Reader].
 func (r untilDone) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err

@@ -42,7 +42,6 @@ func (s *Suite) taskOf(req *scripted.Request) *Task {
 	return nil
 }
 
-// plan lists the tool calls of each turn.
 func plan(t *Task, model string) [][]scripted.ToolCall {
 	edits := t.Edits(model)
 	var turns [][]scripted.ToolCall

@@ -15,7 +15,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// attempt runs the agent with one model on a clean tree.
 func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	key := w.key(c)
 	if w.s.Journal != nil {

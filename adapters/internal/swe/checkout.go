@@ -154,7 +154,6 @@ func (r *Repository) take() *Checkout {
 	return c
 }
 
-// add makes a work tree.
 func (r *Repository) add(ctx context.Context, commit string) (*Checkout, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

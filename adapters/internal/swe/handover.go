@@ -40,7 +40,6 @@ func (w *work) handOver(r *Result) {
 	}
 }
 
-// withConfidence returns the verdict on a patch with the confidence that its verifier has.
 func (w *work) withConfidence(v *sdk.Verdict, patch string) *sdk.Verdict {
 	confidence := w.confidences[patch]
 	if v == nil || v.Outcome != sdk.Passed || confidence == 0 {

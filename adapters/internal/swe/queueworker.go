@@ -82,7 +82,6 @@ func (h *QueueWorker) do(ctx context.Context, j *queue.Job) (queue.Outcome, erro
 	return queue.Outcome{Output: result, Again: result.Unfinished || result.Error != ""}, nil
 }
 
-// recordsOf is a journal that is kept in the queue.
 func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 	list, err := j.Records(ctx)
 	if err != nil {
@@ -189,7 +188,6 @@ func (h *QueueWorker) Close() error {
 	return err
 }
 
-// bundle writes the commits with all that led to them.
 func (r *Repository) bundle(ctx context.Context, commits []string, w io.Writer) error {
 	// A bundle holds what has names: in a repository of its own that borrows this one's
 	// objects, so that nothing is written here.

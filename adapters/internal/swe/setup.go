@@ -51,7 +51,6 @@ type meteredModel struct {
 	pin   string
 }
 
-// GenerateContent implements [llms.Model].
 func (m meteredModel) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	if m.pin != "" {
 		options = append(slices.Clip(options), llms.WithModel(m.pin))
@@ -64,7 +63,6 @@ func (m meteredModel) GenerateContent(ctx context.Context, messages []llms.Messa
 	return response, nil
 }
 
-// Call implements [llms.Model].
 func (m meteredModel) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
@@ -75,13 +73,10 @@ type spentError struct {
 	usd float64
 }
 
-// Unwrap returns the error itself.
 func (e *spentError) Unwrap() error { return e.error }
 
-// SpentUSD is read by [sdk.SpentUSD].
 func (e *spentError) SpentUSD() float64 { return e.usd }
 
-// routedCost reads what the middleware reports about a step.
 func routedCost(_ *sdk.Model, r *llms.ContentResponse) (sdk.Usage, float64) {
 	if len(r.Choices) == 0 {
 		return sdk.Usage{}, 0
@@ -108,7 +103,6 @@ func newTrajectoryCosts() *trajectoryCosts {
 	return &trajectoryCosts{sum: map[string]float64{}, n: map[string]int{}}
 }
 
-// saw takes the cost of an attempt into account.
 func (c *trajectoryCosts) saw(model string, usd float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +110,6 @@ func (c *trajectoryCosts) saw(model string, usd float64) {
 	c.n[model]++
 }
 
-// EstimateCost implements [sdk.CostEstimator].
 func (c *trajectoryCosts) EstimateCost(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

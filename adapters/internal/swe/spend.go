@@ -37,7 +37,6 @@ func (s *Spend) SpentUSD() float64 {
 	return s.spent
 }
 
-// hasCap reports whether calls are made under a reservation.
 func (s *Spend) hasCap() bool { return s.CapUSD > 0 || s.Ledger != nil }
 
 // reserve sets aside what a call can cost at most. The caller settles it once.

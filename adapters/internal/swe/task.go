@@ -51,7 +51,6 @@ func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error
 	return hashOf(string(text)), nil
 }
 
-// hashOf tells texts apart.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:8])

@@ -46,7 +46,6 @@ type tools struct {
 	code int
 }
 
-// definitions describes the tools to a model.
 func definitions() []llms.Tool {
 	tool := func(name, description string, properties map[string]any, required ...string) llms.Tool {
 		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{

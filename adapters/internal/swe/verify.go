@@ -119,7 +119,6 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 // applies reports whether a verifier judges patches of this task.
 func (w *work) applies(v step.Verifier) bool { return v.Applies == nil || v.Applies(w.query) }
 
-// ask asks a verifier and counts the time.
 func (w *work) ask(ctx context.Context, v sdk.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	start := time.Now()
 	defer func() { w.away += time.Since(start) }()

@@ -124,7 +124,6 @@ type transport struct {
 	propagator propagation.TextMapPropagator
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	own := r.Clone(r.Context())
 	t.propagator.Inject(r.Context(), propagation.HeaderCarrier(own.Header))

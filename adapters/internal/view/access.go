@@ -28,7 +28,6 @@ type guard struct {
 	used bool
 }
 
-// ServeHTTP implements http.Handler.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	host, port, err := net.SplitHostPort(r.Host)
 	if err != nil || port != g.port || host != "127.0.0.1" && host != "localhost" && host != "::1" {
@@ -56,7 +55,6 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	home(w, r)
 }
 
-// redeem uses the token up.
 func (g *guard) redeem(token string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +98,6 @@ type keyGuard struct {
 
 const keyedCookie = "stepfall-view"
 
-// ServeHTTP implements http.Handler.
 func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !sameOrigin(r) {
 		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")

@@ -46,7 +46,6 @@ func (c *policyChange) Flags() string {
 	return "--set '" + strings.Join(c.Sets, "' --set '") + "'"
 }
 
-// Kind says what the change is expected to bring.
 func (c *policyChange) Kind() string {
 	switch {
 	case c.Quality > 2*c.QualityStdError && c.USD < 0:
@@ -120,7 +119,6 @@ func changesTried(p *policies.Policy) (tried [][]string) {
 
 func formatRounded(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// listOf writes a list of settings after a change of each.
 func listOf(values []float64, change func(float64) float64) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -142,7 +142,6 @@ func sideOf(t *sdk.Trace) side {
 	return s
 }
 
-// pairs fills in the rows that change, and the sentence.
 func (p *comparePage) pairs(pairs []pair) {
 	var models []*sdk.Trace
 	cost, better, betterSquares := 0.0, 0.0, 0.0

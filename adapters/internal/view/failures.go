@@ -103,7 +103,6 @@ func failuresOf(traces []*sdk.Trace) *failures {
 	return f
 }
 
-// kindOf names what kind of step it was.
 func kindOf(t *sdk.Trace) string {
 	switch {
 	case t.Group != "":

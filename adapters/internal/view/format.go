@@ -92,7 +92,6 @@ func quality(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// lambda writes a price of quality.
 func lambda(v float64) string {
 	if v == 0 {
 		return "0"

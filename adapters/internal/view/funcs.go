@@ -17,7 +17,6 @@ import (
 
 var nan = math.NaN()
 
-// funcs are what pages call.
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written

@@ -207,7 +207,6 @@ func (p *overviewPage) status(ctx context.Context) {
 	p.Status = s
 }
 
-// headline says in a sentence what the page comes to.
 func (p *overviewPage) headline() string {
 	if p.Total.Steps == 0 {
 		return "No steps yet."
@@ -230,10 +229,8 @@ func (p *overviewPage) headline() string {
 	return text + "; quality: " + plain(r.Quality.String()) + "."
 }
 
-// KnowsPolicy reports whether changes of the policy can be tried.
 func (p *overviewPage) KnowsPolicy() bool { return p.v.o.Policy != nil }
 
-// AnsweredShare is the share of steps that got an answer.
 func (p *overviewPage) AnsweredShare() string {
 	if p.Result.Steps == 0 {
 		return "–"

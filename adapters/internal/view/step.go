@@ -328,7 +328,6 @@ func (d *decisionView) flips() string {
 	return text
 }
 
-// whyJSON takes a decision again at the lambda that is asked for.
 func (v *viewer) whyJSON(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)

@@ -143,7 +143,6 @@ func (v *viewer) warm() {
 	_ = v.ledger.read(context.Background())
 }
 
-// secure sets the headers of every answer.
 func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -203,7 +202,6 @@ func (f frame) Policy() string {
 	return strings.NewReplacer("frame-ancestors 'none'; ", "", "connect-src 'self'", "connect-src 'self' blob:").Replace(contentPolicy)
 }
 
-// Tabs are the pages that there are.
 func (f frame) Tabs() []tab {
 	return []tab{{"overview", "Overview"}, {"steps", "Steps"}, {"runs", "Runs"}, {"trust", "Trust"}, {"compare", "Compare"}}
 }

@@ -204,7 +204,6 @@ func newPointTable(answers []*answer) (t pointTable) {
 	return t
 }
 
-// explain takes the decision and says what it rests on.
 func (q *question) explain(knob float64) (*answer, error) {
 	s, err := q.at(knob)
 	if err != nil {
@@ -231,7 +230,6 @@ func (q *question) explain(knob float64) (*answer, error) {
 	return a, nil
 }
 
-// value fills in what the explanation says of model i.
 func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 	for _, alt := range e.Alternatives {
 		if len(alt.Models) != len(q.state.Ran)+1 || alt.Models[len(alt.Models)-1] != i {
@@ -277,7 +275,6 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 	}
 }
 
-// sentence says in words why.
 func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 	best := ""
 	if e.Decision.Answer >= 0 {

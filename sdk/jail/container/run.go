@@ -236,7 +236,6 @@ func (e *Engine) remove(ctx context.Context, name string) error {
 	}
 }
 
-// state reads how the container's command ended.
 func (e *Engine) state(ctx context.Context, name string, ran error, result *jail.Result) error {
 	said, err := e.do(ctx, "inspect", "--format", "{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}", name)
 	if err != nil {

@@ -72,7 +72,6 @@ func (r *runner) prepare(env []string, dir string) {
 
 var errKilled = errors.New("killed before it started")
 
-// Start starts the process and what reads its output.
 func (r *runner) Start(context.Context) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -246,7 +245,6 @@ func (r *runner) Stdout() io.ReadCloser { return r.handshake }
 // Stderr is empty: the lines are read here, where no line can do harm.
 func (r *runner) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
-// Name is the program.
 func (r *runner) Name() string { return r.spec.Path }
 
 // Diagnose has nothing to add to what [StartError] says.
@@ -277,7 +275,6 @@ func (r *runner) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
 
-// HostToPlugin changes nothing.
 func (r *runner) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

@@ -123,7 +123,6 @@ func (f *Field) hint() string {
 	return text
 }
 
-// example says what is written for a type.
 func example(typ string) string {
 	examples := map[string]string{
 		"string": "a text in quotes", "bool": "true or false", "integer": "a whole number", "duration": `a duration such as "1.5s"`,

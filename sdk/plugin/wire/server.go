@@ -95,7 +95,6 @@ type server struct {
 	instance    atomic.Pointer[Instance]
 }
 
-// GetInfo answers with the plugin's info.
 func (s *server) GetInfo(context.Context, *pb.GetInfoRequest) (*pb.GetInfoResponse, error) {
 	return toWire[pb.GetInfoResponse](s.Info), nil
 }
@@ -105,7 +104,6 @@ func (s *server) Connect(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.C
 	return s.models.serve(stream)
 }
 
-// Configure makes the instance.
 func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
@@ -150,7 +148,6 @@ func notConfigured(role Role) error {
 	return status.Errorf(codes.FailedPrecondition, "the plugin is not configured as a %s", role)
 }
 
-// EstimateQuality estimates several models.
 func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityRequest) (*pb.EstimateQualityResponse, error) {
 	estimator := s.current().Quality
 	if estimator == nil {
@@ -161,7 +158,6 @@ func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityReq
 	return estimateBy[pb.EstimateQualityResponse](s.callContext(ctx, req.GetCallId()), request, estimator.EstimateQuality)
 }
 
-// EstimateCost estimates several models.
 func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) (*pb.EstimateCostResponse, error) {
 	estimator := s.current().Cost
 	if estimator == nil {
@@ -194,7 +190,6 @@ func statusOf(ctx context.Context, err error) error {
 	return status.Error(codes.Unknown, utf8(err.Error()))
 }
 
-// Verify sends the events of a verification and its verdict.
 func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.VerifyResponse]) error {
 	verifier := s.current().Verifier
 	if verifier == nil {

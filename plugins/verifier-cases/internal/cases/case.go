@@ -56,7 +56,6 @@ type Expect struct {
 	Result   json.RawMessage   `json:"result"`
 }
 
-// expectsAnything reports whether there is something to compare with.
 func (c *Case) expectsAnything() bool {
 	return c.Expect.Stdout != nil || c.Expect.ExitCode != nil || len(c.Expect.Files) > 0 || len(c.Expect.Result) > 0 ||
 		slices.ContainsFunc(c.HTTP, func(r Request) bool { return r.Expect != nil })

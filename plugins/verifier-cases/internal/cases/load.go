@@ -171,7 +171,6 @@ func readRows(in *bufio.Reader) ([]row, error) {
 	return rows, nil
 }
 
-// cases are those of one row.
 func (r *row) cases() ([]Case, error) {
 	switch {
 	case r.Public != "" || r.Private != "":

@@ -25,7 +25,7 @@ func (b *redactedBody) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		n, err := b.ReadCloser.Read(p)
-		if end := bytes.LastIndexByte(p[:n], '\n') + 1; end > 0 {
+		if end := bytes.LastIndexAny(p[:n], "\r\n") + 1; end > 0 {
 			b.clean = len(b.pending) + end
 		}
 		if b.pending, b.err = append(b.pending, p[:n]...), err; err != nil {

@@ -48,11 +48,16 @@ func TestAnswersHaveNoKeys(t *testing.T) {
 			}
 		}
 	}
-	from, to := io.Pipe()
-	body := &redactedBody{ReadCloser: from, secrets: redact.New(key)}
-	go func() { _, _ = io.WriteString(to, "data: 1\n\nda") }()
-	line := make([]byte, 64)
-	if n, err := body.Read(line); err != nil || string(line[:n]) != "data: 1\n\n" {
-		t.Errorf("%q, %v", line[:n], err)
+	for _, end := range []string{"\n\n", "\r\n\r\n", "\r\r"} {
+		from, to := io.Pipe()
+		body := &redactedBody{ReadCloser: from, secrets: redact.New(key)}
+		go func() {
+			_, _ = io.WriteString(to, "data: 1"+end+"da")
+			_ = to.Close()
+		}()
+		line := make([]byte, 64)
+		if n, err := body.Read(line); err != nil || string(line[:n]) != "data: 1"+end {
+			t.Errorf("%q, %v", line[:n], err)
+		}
 	}
 }

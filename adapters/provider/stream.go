@@ -47,6 +47,7 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	defer lineBuffers.Put(buf)
 	lines := bufio.NewScanner(r)
 	lines.Buffer(buf[:], math.MaxInt)
+	lines.Split(scanLines())
 	var data []byte
 	isFirst, hasData := true, false
 	for lines.Scan() && lines.Err() == nil { // what was cut off is no line
@@ -80,6 +81,34 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 		return err
 	}
 	return each(data)
+}
+
+// scanLines returns what splits lines at LF, CR or both, each as soon as it ends.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
+func scanLines() bufio.SplitFunc {
+	hasCR := false // at the end of the last line
+	return func(data []byte, isEnd bool) (n int, line []byte, err error) {
+		if hasCR && len(data) > 0 {
+			if hasCR = false; data[0] == '\n' {
+				n = 1
+			}
+		}
+		line = data[n:]
+		end := bytes.IndexByte(line, '\n')
+		if end >= 0 {
+			line = line[:end]
+		}
+		if at := bytes.IndexByte(line, '\r'); at >= 0 {
+			end, hasCR = at, true
+		}
+		switch {
+		case end >= 0:
+			return n + end + 1, line[:end], nil
+		case isEnd && len(line) > 0:
+			return len(data), line, nil
+		}
+		return n, nil, nil
+	}
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}

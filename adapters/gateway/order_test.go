@@ -66,8 +66,15 @@ func TestReasoningStaysInOrder(t *testing.T) {
 	if got = ask("chat", messagesPath, deep, `{"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`); gjson.Get(got, "content.#.type").Raw != `["redacted_thinking","tool_use"]` {
 		t.Errorf("without thinking: %s", got)
 	}
-	if got = ask("chat", messagesPath, deep, `{"max_tokens":40,"messages":[{"role":"user","content":"hi"}]}`); gjson.Get(got, "content.0.type").Str != "tool_use" {
-		t.Errorf("without tools: %s", got)
+	for _, stream := range []string{"true", "false"} { // and not without calls: "content[0].text" is the answer
+		got = ask("chat", messagesPath, strings.Replace(deep, `"content":null`, `"content":"hi"`, 1), `{"stream":`+stream+`,"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`)
+		if order := kinds(got, "content_block_start", "content_block.type") + strings.Join(strings.FieldsFunc(gjson.Get(got, "content.#.type").Raw, func(c rune) bool { return strings.ContainsRune(`[",]`, c) }), " "); order != "text redacted_thinking tool_use" {
+			t.Errorf("a text before the call: %q in %s", order, got)
+		}
+		got = ask("chat", messagesPath, `{"id":"c","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi","reasoning_content":"hm"}}]}`, `{"stream":`+stream+`,"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`)
+		if strings.Contains(got, "thinking") || !strings.Contains(got, `"text"`) {
+			t.Errorf("without calls: %s", got)
+		}
 	}
 	got = ask("chat", messagesPath, deep, `{"stream":true,"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`)
 	if order := kinds(got, "content_block_start", "content_block.type") + " " + kinds(got, "content_block_start", "index"); order != "redacted_thinking tool_use 0 1" {

@@ -55,7 +55,7 @@ type sequence struct {
 	isCut bool
 	// endsWithText leaves out the state of a model of another dialect that comes after all the text.
 	endsWithText bool
-	// hidesThoughts says that the client does not see reasoning.
+	// hidesThoughts says that the client does not see reasoning: state stands before calls alone.
 	hidesThoughts bool
 	// carry returns a block of the dialect that carries the state of a model of another
 	// one with the reasoning text that it stands for, nil where the client has no use
@@ -64,7 +64,7 @@ type sequence struct {
 
 	blocks  []*block
 	open    *block
-	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last
+	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last, or for a call
 	held    strings.Builder
 	pending []*block // tool calls that came while another one was open
 	wrote   map[blockKind]bool
@@ -126,7 +126,7 @@ func (s *sequence) note(k blockKind) {
 // begin stops the open block and starts another. Calls that came before a block of another
 // kind stand before it.
 func (s *sequence) begin(b *block) *block {
-	if late := s.late; late != nil {
+	if late := s.late; late != nil && (b.kind == blockTool || !s.hidesThoughts) {
 		s.late = nil
 		s.own(*late)
 	}
@@ -229,7 +229,7 @@ func (s *sequence) foreign(p middleware.RawPart) {
 	}
 	if raw := s.carry(p, text); raw != nil {
 		own := middleware.RawPart{Dialect: s.dialect, Raw: raw}
-		if s.endsWithText && s.open != nil && s.open.kind == blockText {
+		if s.hidesThoughts || s.endsWithText && s.open != nil && s.open.kind == blockText {
 			s.late = &own
 			return
 		}

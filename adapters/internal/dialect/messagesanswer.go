@@ -59,7 +59,7 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, holdRefusals: true, endsWithText: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
 		// A server that gives reasoning_content may want it back with the calls of its turn, also
 		// from a client that did not ask for any: "Missing reasoning_content field".
-		if !thinks && (p.Dialect != middleware.DialectChat || len(a.Tools) == 0) {
+		if !thinks && p.Dialect != middleware.DialectChat {
 			return nil
 		}
 		v := map[string]string{"type": "redacted_thinking", "data": Wrap(p)}

@@ -322,18 +322,33 @@ func TestSignaturesOfTextsSplitNone(t *testing.T) {
 	}
 }
 
-// A signature of a call stays with it where a text comes before.
+// A signature of a call stays with it where a text comes before, and a thought without one has a tag in
+// its place: clients take it for what anybody may be told otherwise.
 func TestSignaturesOfCallsStayWithThem(t *testing.T) {
-	const parts = `[{"text":"I look"},{"functionCall":{"id":"c1","name":"look","args":{}},"thoughtSignature":"c2ln"}]`
+	const parts = `[{"text":"hm","thought":true},{"text":"I look"},{"functionCall":{"id":"c1","name":"look","args":{}},"thoughtSignature":"c2ln"}]`
 	whole := `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":` + parts + `},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
 	api := exampleAPI{path: messagesPath, open: func(up http.RoundTripper) (llms.Model, error) {
-		return provider.New(provider.Options{API: middleware.DialectGemini, Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: up})
+		return provider.New(provider.Options{API: middleware.DialectGemini, Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: streamsByAddress{up.(*seen)}})
 	}}
-	const first = `{"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[{"name":"look","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"hi"}`
-	_, w := askExample(t, api, first+`]}`, upstream{whole: whole})
-	up, _ := askExample(t, api, first+`,{"role":"assistant","content":`+gjson.Get(w.body, "content").Raw+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"a"}]}]}`, upstream{whole: whole})
-	if back := gjson.Get(up.body, "contents.1.parts"); !reflect.DeepEqual(back.Value(), gjson.Parse(parts).Value()) {
-		t.Errorf("sent back %s", back.Raw)
+	piece := func(part, end string) string {
+		return `{"responseId":"g","modelVersion":"m","candidates":[{"index":0,"content":{"role":"model","parts":[` + part + `]}` + end + `}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5}}`
+	}
+	own := gjson.Parse(parts).Array()
+	answers := upstream{whole: whole, streamed: sse(piece(`{"text":"h","thought":true}`, ""), piece(`{"text":"m","thought":true}`, ""), piece(own[1].Raw, ""), piece(own[2].Raw, `,"finishReason":"STOP"`))}
+	for _, isStreamed := range []bool{false, true} {
+		first := fmt.Sprintf(`{"stream":%t,"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[{"name":"look","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"hi"}`, isStreamed)
+		_, w := askExample(t, api, first+`]}`, answers)
+		content := gjson.Get(w.body, "content").Raw
+		if isStreamed {
+			content = contentOf(w.body)
+		}
+		if signature := gjson.Get(content, "0.signature").Str; !strings.HasPrefix(signature, "stepfall1") {
+			t.Errorf("streamed %t: a thought has the signature %q in %s", isStreamed, signature, w.body)
+		}
+		up, _ := askExample(t, api, first+`,{"role":"assistant","content":`+content+`},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"a"}]}]}`, answers)
+		if back := gjson.Get(up.body, "contents.1.parts"); !reflect.DeepEqual(back.Value(), gjson.Parse(parts).Value()) {
+			t.Errorf("streamed %t: sent back %s", isStreamed, up.body)
+		}
 	}
 }
 

@@ -124,6 +124,7 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 			if s.sign(c, signature, d.Choice); d.Reasoning == "" {
 				c.endWithText()
 			}
+			c.thought = c.reasoning.Len()
 		}
 	}
 	s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
@@ -161,6 +162,18 @@ func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choic
 	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
 }
 
+// endThought takes in what was thought without a signature: it goes back as it is.
+func (s *geminiReader) endThought(c *replyChoice, choice int) {
+	if thought := c.reasoning.String()[c.thought:]; thought != "" {
+		c.thought = c.reasoning.Len()
+		s.sign(c, s.state(Object{"text": thought, "thought": true}), choice)
+	}
+}
+
+func (s *geminiReader) state(part Object) *middleware.RawPart {
+	return &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: rawJSON(part)}
+}
+
 // part takes in a part: its text is put into d, and is before the signature that is returned. That
 // of a call is before the call.
 func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) (signature *middleware.RawPart, err error) {
@@ -178,8 +191,10 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		return nil, err
 	}
 	if p.Signature != "" {
-		own := rawJSON(map[string]string{"thoughtSignature": p.Signature})
-		signature = &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: own}
+		signature = s.state(Object{"thoughtSignature": p.Signature})
+	}
+	if !p.Thought {
+		s.endThought(c, d.Choice)
 	}
 	switch f := p.FunctionCall; {
 	case f != nil:
@@ -204,10 +219,11 @@ func (s *geminiReader) End(bool) error {
 	if s.isBlocked && len(s.choices) == 0 {
 		s.choice(0).stop = "SAFETY"
 	}
-	for _, c := range s.choices {
+	for i, c := range s.choices {
 		if c.stop == "" && s.Extra.Raw == nil {
 			return errUnfinished
 		}
+		s.endThought(c, i)
 		c.word = cmp.Or(geminiStops[c.stop], brokenOff(c.stop))
 		if len(c.calls) > 0 && c.word == "stop" {
 			c.word = "tool_calls"

@@ -126,6 +126,7 @@ type replyChoice struct {
 	// content up to covered.
 	parts     []llms.ContentPart
 	covered   int
+	thought   int // how much of the reasoning is in parts, where it is in any
 	isSpecial bool
 }
 

@@ -36,7 +36,7 @@ type chatMessage struct {
 	Content   *string           `json:"content"`
 	Refusal   *string           `json:"refusal"`
 	Reasoning string            `json:"reasoning_content,omitempty"`
-	Thoughts  string            `json:"reasoning,omitempty"` // the same, where the model has it under this name
+	Thoughts  string            `json:"reasoning,omitempty"` // the same, of a model that has it under this name
 	Details   []json.RawMessage `json:"reasoning_details,omitempty"`
 	ToolCalls []any             `json:"tool_calls,omitempty"`
 }
@@ -83,7 +83,10 @@ func (chat) Answer(a *Request, o *Answer) any {
 
 func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage {
 	x := middleware.ExtraOf(choice)
-	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Thoughts: state.thoughts, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
+	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
+	if state.isReasoning {
+		m.Reasoning, m.Thoughts = "", m.Reasoning
+	}
 	refused := x != nil && x.Refusal != ""
 	if refused {
 		m.Refusal = &x.Refusal
@@ -98,11 +101,11 @@ func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage
 type chatState struct {
 	origin  string // tagged on the calls, since other texts of the message have no place for it
 	details []json.RawMessage
-	// thoughts is the reasoning of a model that has it as reasoning, and not as reasoning_content.
-	thoughts string
-	extras   map[string]json.RawMessage // by call
-	members  []byte                     // that are nobody's state
-	customs  []json.RawMessage          // calls of custom tools
+	// isReasoning is set where the model's reasoning is the member of that name.
+	isReasoning bool
+	extras      map[string]json.RawMessage // by call
+	members     []byte                     // that are nobody's state
+	customs     []json.RawMessage          // calls of custom tools
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
@@ -132,7 +135,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			continue
 		}
 		if own.Dialect == middleware.DialectChat {
-			s.origin, s.thoughts = own.Model, gjson.GetBytes(own.Raw, "reasoning").Str
+			s.origin, s.isReasoning = own.Model, isReasoning(&own)
 			for _, d := range gjson.GetBytes(own.Raw, "reasoning_details").Array() {
 				s.details = append(s.details, Seal(own.Model, json.RawMessage(d.Raw)))
 			}
@@ -149,6 +152,11 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
 	}
 	return s
+}
+
+// isReasoning reports whether a part is of a model whose reasoning is the member of that name.
+func isReasoning(p *middleware.RawPart) bool {
+	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists()
 }
 
 func next(parts []llms.ContentPart, i int) llms.ContentPart {

@@ -269,8 +269,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		s.said = d
 	}
 	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 { // what it is called, before what it says
-		p := newMembers(middleware.DialectChat, messageMembers, Object{"reasoning": ""}.inner())
-		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: &middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"reasoning":""}`)}})
 	}
 	s.say(c, d)
 	if unknown != nil {

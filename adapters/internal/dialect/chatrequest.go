@@ -229,7 +229,7 @@ func (f field) getUnknown(name string) field {
 // that come before it, and those that come before a call.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	origin, members := Unknown, map[string]any{}
-	for _, name := range []string{"reasoning", "reasoning_content"} { // a client that was given both may return both
+	for _, name := range []string{"reasoning", "reasoning_content"} { // clients may return both
 		if r := f.getUnknown(name); r.exists() && len(members) == 0 {
 			members[name] = r.raw()
 		}

@@ -1,10 +1,10 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
-	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -22,7 +22,7 @@ type chatStream struct {
 // choiceProgress is what has been written of a choice.
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
-	ownThoughts                           bool   // the reasoning is written under its server's name too
+	isReasoning                           bool   // the model's reasoning is the member of that name
 	origin                                string // whose state came before the calls
 	calls                                 []int  // by index: which of those that are written, from 1 on; 0 has not begun
 	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
@@ -97,12 +97,16 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		s.server = chatServer(d.Extra)
 	}
 	progress := s.progressOf(d.Choice)
+	if d.Raw != nil && isReasoning(d.Raw) {
+		progress.isReasoning = true
+	}
 	if d.Reasoning != "" {
 		progress.thought = true
-		s.member(d.Choice, "reasoning_content", d.Reasoning, nil)
-		if progress.ownThoughts {
-			s.member(d.Choice, "reasoning", d.Reasoning, nil)
+		name := "reasoning_content"
+		if progress.isReasoning {
+			name = "reasoning"
 		}
+		s.member(d.Choice, name, d.Reasoning, nil)
 	}
 	if d.Text != "" || len(d.LogProbs) > 0 {
 		progress.text = progress.text || d.Text != ""
@@ -131,15 +135,13 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 
 // raw streams what only this dialect has: members, a custom call, or whose state follows.
 func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
-	if members := membersIn(*p, messageMembers); gjson.GetBytes(p.Raw, messageMembers+".reasoning").Exists() {
-		progress.ownThoughts = true
-	} else if members != nil {
+	if members := membersIn(*p, messageMembers); members != nil {
 		progress.members = true
 		s.chunk(choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
 	} else if isCustomCall(*p) {
 		s.customCall(choice, p.Raw)
 	} else {
-		progress.origin = p.Model
+		progress.origin = cmp.Or(p.Model, progress.origin)
 	}
 }
 
@@ -209,12 +211,14 @@ func (s *chatStream) Finish(o *Answer) {
 // finishChoice writes what has not been written of a choice, and returns how many calls of custom
 // tools it has.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
+	x := middleware.ExtraOf(choice)
+	state := chatStateOf(x)
+	s.progressOf(i).isReasoning = state.isReasoning
 	progress := *s.progressOf(i)
 	whole := &middleware.Delta{Choice: i}
 	if !progress.thought {
 		whole.Reasoning = choice.ReasoningContent
 	}
-	x := middleware.ExtraOf(choice)
 	if !progress.text && (x == nil || x.Refusal != choice.Content) {
 		whole.Text = choice.Content
 	}
@@ -222,10 +226,6 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 		whole.Refusal = x.Refusal
 	}
 	s.Delta(whole)
-	state := chatStateOf(x)
-	if state.thoughts != "" && !progress.ownThoughts {
-		s.member(i, "reasoning", state.thoughts, nil)
-	}
 	if len(progress.calls) == 0 {
 		for k, call := range choice.ToolCalls {
 			if call.FunctionCall != nil {

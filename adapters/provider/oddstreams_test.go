@@ -125,3 +125,32 @@ func TestAnswersThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// A stream of Responses whose last event has no items has those that ended before, and an answer that
+// has none is empty, as it is in other APIs.
+func TestResponsesWithoutItems(t *testing.T) {
+	const last = `{"type":"response.completed","response":{"id":"r","status":"completed","output":[],"usage":{"input_tokens":3,"output_tokens":4}}}`
+	for stream, want := range map[string]string{
+		chunks(`{"type":"response.output_text.delta","output_index":0,"delta":"Hello"}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"Hello"}]}}`,
+			`{"type":"response.output_item.done","output_index":1,"item":{"type":"function_call","call_id":"c1","name":"look","arguments":"{}"}}`, last): "Hello look",
+		chunks(last): " ",
+	} {
+		u := dialects[1].serve(t)
+		u.answer = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, stream)
+		}
+		resp, err := u.model(t).GenerateContent(t.Context(), human("hi"), llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := resp.Choices[0].Content + " "
+		for _, call := range resp.Choices[0].ToolCalls {
+			got += call.FunctionCall.Name
+		}
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

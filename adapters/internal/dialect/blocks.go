@@ -339,8 +339,10 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 			switch {
 			case p.Dialect == s.dialect:
 				s.own(p)
-			case p.Text != "" && p.Text != refusal:
-				s.write(blockText, p.Text, nil)
+			case p.Text != "":
+				if text := strings.TrimSuffix(p.Text, refusal); text != "" {
+					s.write(blockText, text, nil)
+				}
 			default:
 				s.foreign(p)
 			}

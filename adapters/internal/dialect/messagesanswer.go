@@ -86,6 +86,9 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 		}
 	}
 	if x != nil {
+		if x.Refusal != "" && word == "end_turn" {
+			word = "refusal"
+		}
 		switch x.StopReason {
 		case "pause_turn", "compaction", "model_context_window_exceeded", "stop_sequence":
 			word = x.StopReason

@@ -190,8 +190,9 @@ type outputItem struct {
 type responsesReader struct {
 	*Reply
 
-	calls    map[int]int  // index of a tool call by that of its item
-	special  map[int]bool // items that are in a form of their own
+	calls    map[int]int       // index of a tool call by that of its item
+	special  map[int]bool      // items that are in a form of their own
+	items    []json.RawMessage // that have ended
 	hasEnded bool
 }
 
@@ -206,7 +207,7 @@ func (s *responsesReader) End(bool) error {
 	return nil
 }
 
-// Event takes in an event. The last has the answer, which is collected from it alone.
+// Event takes in an event. The answer is made of the last alone, or of the items that ended before it.
 func (s *responsesReader) Event(data []byte) error {
 	if !gjson.ValidBytes(data) {
 		return errNotJSON
@@ -226,6 +227,7 @@ func (s *responsesReader) Event(data []byte) error {
 	case "response.output_item.done":
 		item := rawOf(e.Get("item"))
 		it, err := readItem(item)
+		s.items = append(s.items, item)
 		if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
 			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
 		}
@@ -355,6 +357,9 @@ func (s *responsesReader) Whole(data []byte) error {
 		x.Created = int64(n)
 	}
 	x.Usage = responsesUsage.read(gjson.ParseBytes(in.Usage))
+	if len(in.Output) == 0 { // as some servers end a stream
+		in.Output = s.items
+	}
 	items := make([]outputItem, len(in.Output))
 	for i, raw := range in.Output {
 		var err error
@@ -368,7 +373,7 @@ func (s *responsesReader) Whole(data []byte) error {
 	if in.Error != nil {
 		return ServerError(data)
 	}
-	if len(in.Output) == 0 && in.Incomplete == nil {
+	if len(in.Output) == 0 && in.Incomplete == nil && in.Status != "completed" {
 		return middleware.ErrEmptyResponse
 	}
 	c := s.choice(0)

@@ -236,7 +236,7 @@ func (x *exchange) describe() {
 			asked += ", " + model
 		}
 	}
-	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, strings.Join(dialect.SpellNotSent(x.api.Dialect(), notSentTo(t)), ", ")}
+	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, dialect.SpellNotSent(x.api.Dialect(), notSentTo(t))}
 	for i, name := range []string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent} {
 		if values[i] != "" {
 			h[name] = values[i : i+1 : i+1]

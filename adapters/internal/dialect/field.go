@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -100,8 +101,11 @@ func (f field) number() *float64 {
 }
 
 func (f field) whole() *int {
-	n := int(f.value.Num)
-	if f.value.Type != gjson.Number || float64(n) != f.value.Num {
+	n, err := strconv.Atoi(f.value.Raw) // 64 bits, of which a float has 53
+	if err != nil {
+		n = int(f.value.Num)
+	}
+	if f.value.Type != gjson.Number || float64(n) != f.value.Num || n == math.MinInt {
 		f.refusef("want a whole number")
 		return nil
 	}

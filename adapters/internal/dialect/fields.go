@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -138,8 +139,10 @@ var otherMembers = map[middleware.Dialect]map[string]string{
 	middleware.DialectAnthropic: {"Schema": "output_config.format", "StopWords": "stop_sequences", "ParallelToolCalls": "tool_choice.disable_parallel_tool_use", "ToolChoice": "tool_choice", "Thinking": "thinking"},
 }
 
-// SpellNotSent returns names of what was not sent as a client of an API wrote it.
-func SpellNotSent(d middleware.Dialect, names []string) (spelled []string) {
+// SpellNotSent returns names of what was not sent as a client of an API wrote it, as the value of a
+// header that all clients can read.
+func SpellNotSent(d middleware.Dialect, names []string) string {
+	var spelled []string
 	for _, name := range names {
 		word, more, _ := strings.Cut(name, " ")
 		member := otherMembers[d][word]
@@ -151,9 +154,14 @@ func SpellNotSent(d middleware.Dialect, names []string) (spelled []string) {
 		if member != "" {
 			name = strings.TrimSpace(member + " " + more)
 		}
-		spelled = addNew(spelled, name)
+		spelled = addNew(spelled, strings.Trim(strconv.QuoteToASCII(name), `"`))
 	}
-	return spelled
+	text := strings.Join(spelled, ", ")
+	const most = 2048 // of the 8 kB that some clients take of all headers
+	if len(text) > most {
+		text = text[:most] + " ..."
+	}
+	return text
 }
 
 // NameNotSent returns the names of members of an API's requests that were not sent: of the fields of

@@ -88,6 +88,10 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 			notSent = append(notSent, name)
 		}
 	}
+	if l.Seeds != nil && p.Seed != nil && (*p.Seed < l.Seeds[0] || *p.Seed > l.Seeds[1]) {
+		p.Seed = nil
+		notSent = append(notSent, "Seed")
+	}
 	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
 		p.MaxTokens = &l.MinTokens
 	}

@@ -42,6 +42,8 @@ type Limits struct {
 	Choices int
 	// MinTokens is the least limit of an answer.
 	MinTokens int
+	// Seeds are the smallest and the largest seed; others are not sent.
+	Seeds []int
 	// StopWords is the largest number of stop words; those beyond are looked for in the
 	// answer by the middleware; below 0 it takes none.
 	StopWords int

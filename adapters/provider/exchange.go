@@ -68,8 +68,8 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	}
 	req.Header = header
 	resp, err := m.http.Do(req)
-	if err != nil {
-		return nil, err
+	if err != nil { // a *url.Error, whose address may have a key
+		return nil, fmt.Errorf("asking the server: %w", errors.Unwrap(err))
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	resp.Body = &body{ReadCloser: resp.Body, left: m.maxAnswer, tooLarge: &x.tooLarge}

@@ -195,6 +195,16 @@ func TestAttackKeyInError(t *testing.T) {
 			server.Close()
 		}
 	}
+	// Nor is one in an address.
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	model, err := provider.New(provider.Options{Model: "m", BaseURL: server.URL + "/v1?code=" + key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = model.GenerateContent(t.Context(), human("hi")); err == nil || shows(err.Error()) {
+		t.Error(err)
+	}
 }
 
 func TestFaults(t *testing.T) {

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/middleware"
 )
 
 // A Model is a scripted model. What befalls it in a step depends on the step alone, so
@@ -53,6 +56,8 @@ const (
 	// A judging model finds a right step right, and a wrong one wrong, so often, each time
 	// that it is asked.
 	judgesRight, judgesWrong = 0.93, 0.6
+	// charsPerToken is how long a token is, about.
+	charsPerToken = 4
 )
 
 // errs reports whether the model errs in a step of a task.
@@ -112,18 +117,6 @@ func NewCast(agents ...*Agent) *Cast {
 
 // Respond answers a request as the model that it names.
 func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply {
-	at := slices.IndexFunc(c.models, func(m Model) bool { return m.Served == req.Model })
-	text := req.Text()
-	_, rest, _ := strings.Cut(text, "[")
-	id, _, _ := strings.Cut(rest, "]")
-	task := c.tasks[id]
-	if at < 0 || task == nil {
-		return scripted.Reply{Fault: scripted.Fault{Kind: scripted.FaultStatus, Status: 404}}
-	}
-	m := &c.models[at]
-	if len(req.Tools) == 0 {
-		return c.judge(m, id, text)
-	}
 	s := &Conversation{}
 	for _, message := range req.Messages {
 		for _, call := range message.ToolCalls {
@@ -132,6 +125,22 @@ func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply 
 		if message.Role == "tool" {
 			s.Results = append(s.Results, message.Content)
 		}
+	}
+	return c.reply(req.Model, req.Text(), len(req.Tools) > 0, s)
+}
+
+// reply returns what a model says in a conversation, given its text, with tools or as a judge.
+func (c *Cast) reply(served, text string, tools bool, s *Conversation) scripted.Reply {
+	at := slices.IndexFunc(c.models, func(m Model) bool { return m.Served == served })
+	_, rest, _ := strings.Cut(text, "[")
+	id, _, _ := strings.Cut(rest, "]")
+	task := c.tasks[id]
+	if at < 0 || task == nil {
+		return scripted.Reply{Fault: scripted.Fault{Kind: scripted.FaultStatus, Status: 404}}
+	}
+	m := &c.models[at]
+	if !tools {
+		return c.judge(m, id, text)
 	}
 	task.Solve(s)
 	move, right := m.move(c.salt+id, &s.Next)
@@ -145,6 +154,59 @@ func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply 
 	}
 	c.record(id, saidBy(reply), right)
 	return reply
+}
+
+// open makes the client of a model in the process. Draws whose subject is what is decided and
+// planned need no wire, which is half of what a step takes.
+func (c *Cast) open(config middleware.ClientConfig) (llms.Model, error) {
+	return castModel{c, config.Model}, nil
+}
+
+// castModel is one model of a cast.
+type castModel struct {
+	cast   *Cast
+	served string
+}
+
+// GenerateContent answers as the model that [Cast.Respond] answers for over HTTP.
+func (m castModel) GenerateContent(_ context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	var text strings.Builder
+	s := &Conversation{}
+	for _, message := range messages {
+		for _, part := range message.Parts {
+			switch part := part.(type) {
+			case llms.TextContent:
+				text.WriteString(part.Text + "\n")
+			case llms.ToolCall:
+				s.Calls = append(s.Calls, Call{part.FunctionCall.Name, part.FunctionCall.Arguments})
+				text.WriteString(part.FunctionCall.Name + part.FunctionCall.Arguments + "\n")
+			case llms.ToolCallResponse:
+				s.Results = append(s.Results, part.Content)
+				text.WriteString(part.Content + "\n")
+			}
+		}
+	}
+	var o llms.CallOptions
+	for _, option := range options {
+		option(&o)
+	}
+	reply := m.cast.reply(m.served, text.String(), len(o.Tools) > 0, s)
+	if reply.Fault.Kind != 0 {
+		return nil, fmt.Errorf("%s: %d", m.served, reply.Fault.Status)
+	}
+	choice := &llms.ContentChoice{Content: reply.Text, StopReason: "stop", GenerationInfo: map[string]any{
+		"PromptTokens": text.Len() / charsPerToken, "CompletionTokens": 1 + len(saidBy(reply))/charsPerToken,
+	}}
+	for _, call := range reply.ToolCalls {
+		choice.StopReason = "tool_calls"
+		choice.ToolCalls = append(choice.ToolCalls, llms.ToolCall{ID: call.ID, Type: "function", FunctionCall: &llms.FunctionCall{Name: call.Name, Arguments: call.Arguments}})
+	}
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{choice}}, nil
+}
+
+// Call is part of llms.Model, and nobody's road.
+func (m castModel) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
 // saidBy is an answer as a judge is shown it.

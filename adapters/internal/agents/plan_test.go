@@ -19,7 +19,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -79,17 +78,12 @@ func (s *stage) play(t *testing.T, text, name string) (steps []*sdk.Trace, right
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := scripted.Start(scripted.Options{Respond: s.cast.Respond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
 	for i := range p.Models {
-		m := &p.Models[i]
-		m.Provider, m.API, m.BaseURL = "openai", "chat", server.URL()
+		p.Models[i].Provider = "cast"
 	}
 	var mu sync.Mutex
-	o := router.Options{Seed: 1, Logger: hclog.NewNullLogger(), Traces: func(_ context.Context, trace *sdk.Trace) {
+	providers := map[string]middleware.OpenClient{"cast": s.cast.open}
+	o := router.Options{Seed: 1, Logger: hclog.NewNullLogger(), Providers: providers, Traces: func(_ context.Context, trace *sdk.Trace) {
 		mu.Lock()
 		defer mu.Unlock()
 		steps = append(steps, trace)

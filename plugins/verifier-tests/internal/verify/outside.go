@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -15,8 +16,24 @@ import (
 // maxQuestions bounds what is asked about one answer.
 const maxQuestions = 500
 
-// atStart matches a conftest.py without which code may do something else.
-var atStart = regexp.MustCompile(`autouse|(?m)^(?:def pytest_|[\w.]+\(|os\.environ)`)
+// asker asks the code of one language.
+type asker interface {
+	// begins reports whether a file has something done before the tests, without which the code
+	// may do something else.
+	begins(file, text string) bool
+	// shows returns what questions find of a file of code, and whether they do: not the tests,
+	// nor what examples give.
+	shows(file, text string) (string, bool)
+	// answers has groups of questions answered in the tree with changes, each group in a process
+	// of its own. A note of what is compared begins as [alter.Request] says, or with raised. There
+	// are fewer where the rest could not be asked.
+	answers(ctx context.Context, groups [][]alter.Question, changes []jail.Change) ([][]string, error)
+}
+
+// askers are those of the languages.
+func (e *expectations) askers() map[string]asker {
+	return map[string]asker{"python": &pythonAsker{e}}
+}
 
 // askOutside asks the code what the tests compare, where none of them is: without a framework,
 // what is expected, names, and the inputs of other tests, each question in a process of its own.
@@ -24,7 +41,18 @@ var atStart = regexp.MustCompile(`autouse|(?m)^(?:def pytest_|[\w.]+\(|os\.envir
 // Those of which all is answered so are e.answered. Those of which something is not, each time,
 // are e.differing, unless it hangs on what was asked before it or on what the untouched tree lacks, too.
 func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) error {
-	asked := e.questions(tests)
+	askers := e.askers()
+	for _, language := range slices.Sorted(maps.Keys(askers)) {
+		if err := e.askIn(ctx, askers[language], language, tests); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askIn asks about the tests in one language.
+func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
+	asked := e.questions(tests, in, language)
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
@@ -34,20 +62,20 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 			groups = append(groups, []alter.Question{{File: q.File, Program: q.Expected, Apart: true}})
 		}
 	}
-	answers, err := e.answers(ctx, groups, e.shown(asked, false))
+	answers, err := in.answers(ctx, groups, e.shown(in, asked, false))
 	if err != nil {
 		return err
 	}
 	if len(answers) == len(groups) {
 		expect(asked, answers[len(asked):])
 	}
-	var right []alter.Question
+	var right, differing []alter.Question
 	var first [][]string
 	for i, q := range asked {
 		switch {
 		case i >= len(answers):
 		case isOdd(q, answers[i]):
-			e.differing, first = append(e.differing, q), append(first, answers[i])
+			differing, first = append(differing, q), append(first, answers[i])
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answers[i], "")):
 			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
 		case len(answers[i]) == 1 && isAsExpected(q, answers[i][0]):
@@ -59,10 +87,10 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 			e.answered = append(e.answered, test)
 		}
 	}
-	if len(e.differing) == 0 {
+	if len(differing) == 0 {
 		return nil
 	}
-	return e.askAgain(ctx, asked, first)
+	return e.askAgain(ctx, in, asked, differing, first)
 }
 
 // expect gives questions the values that they expect, where these were computed twice, the same.
@@ -84,41 +112,44 @@ func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question)
 	isWrong := func(q alter.Question) bool {
 		return e.isNamed(test, q.File, []string{q.Test}) && !slices.Contains(right, q)
 	}
-	return !slices.ContainsFunc(asked, isWrong) && slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(test, s.Path, s.Answerable) })
+	isOpen := func(s alter.Source) bool { return e.holds(s, test) && !e.isNamed(test, s.Path, s.Answerable) }
+	return slices.ContainsFunc(asked, func(q alter.Question) bool { return e.isNamed(test, q.File, []string{q.Test}) }) &&
+		!slices.ContainsFunc(asked, isWrong) && !slices.ContainsFunc(e.sources, isOpen)
 }
 
-// questions are those of the tests; none where the tests need more than their own files to begin.
-func (e *expectations) questions(tests []runner.Test) []alter.Question {
-	for _, file := range e.a.tree.Files {
-		if path.Base(file) == "conftest.py" && atStart.MatchString(e.source(file, nil).Text) {
-			return nil
-		}
-	}
+// questions are those of the tests in a language; none where the tests need more than their own files to begin.
+func (e *expectations) questions(tests []runner.Test, in asker, language string) []alter.Question {
 	var all []alter.Question
 	for _, source := range e.sources {
+		if alter.Language(source.Path) != language {
+			continue
+		}
 		all = append(all, slices.DeleteFunc(slices.Clone(source.Questions), func(q alter.Question) bool {
 			return !slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{q.Test}) })
 		})...)
 	}
+	if len(all) > 0 && slices.ContainsFunc(e.a.tree.Files, func(file string) bool {
+		return alter.Language(file) == language && in.begins(file, e.source(file, nil).Text)
+	}) {
+		return nil
+	}
 	return all
 }
 
-// askAgain leaves those of e.differing that are so once more, all the same, where the answers
-// were the first.
-func (e *expectations) askAgain(ctx context.Context, asked []alter.Question, first [][]string) error {
-	odd := e.differing
-	e.differing = nil
-	again, err := e.answers(ctx, append(oneByOne(odd), asked), e.shown(asked, false))
+// askAgain adds those of odd questions to e.differing that are so once more, all the same, where
+// the answers were the first.
+func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alter.Question, first [][]string) error {
+	again, err := in.answers(ctx, append(oneByOne(odd), asked), e.shown(in, asked, false))
 	if err != nil {
 		return err
 	}
-	withData, err := e.answers(ctx, oneByOne(odd), e.shown(asked, true))
+	withData, err := in.answers(ctx, oneByOne(odd), e.shown(in, asked, true))
 	if err != nil {
 		return err
 	}
 	answer := *e.a
 	e.a.changes = nil
-	untouched, err := e.answers(ctx, oneByOne(odd), e.shown(asked, false))
+	untouched, err := in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
 	if e.a.changes = answer.changes; err != nil {
 		return err
 	}
@@ -137,20 +168,6 @@ func (e *expectations) askAgain(ctx context.Context, asked []alter.Question, fir
 		}
 	}
 	return nil
-}
-
-// answers has groups of questions answered, each group in a process of its own.
-func (e *expectations) answers(ctx context.Context, groups [][]alter.Question, changes []jail.Change) (found [][]string, err error) {
-	interpreter := e.interpreter(ctx, "python")
-	if interpreter == "" {
-		return nil, nil
-	}
-	modules := append(slices.Clone(e.passed.Path), ".")
-	for _, file := range e.files {
-		modules = append(modules, path.Dir(file))
-	}
-	request := map[string]any{"path": slices.Compact(modules), "groups": groups}
-	return found, e.runProgram(ctx, interpreter, alter.Asker, request, changes, &found)
 }
 
 func oneByOne(questions []alter.Question) (groups [][]alter.Question) {
@@ -174,17 +191,14 @@ func isOdd(q alter.Question, answers []string) bool {
 // ownClass matches a note of something that has no text, as of a class of the code's own.
 var ownClass = regexp.MustCompile(`^\?\w+$`)
 
-// example matches what an example in the documentation of Python code gives.
-var example = regexp.MustCompile(`(?m)(^[ \t]*(?:>>>|\.\.\.) .*\n)(?:[ \t]*(?:[^\s"'>.]|"[^"\n]|'[^'\n]).*\n)+`)
-
 // apart matches files that are about code, and no part of it.
 var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|samples?)/`)
 
 // shown are the changes to the tree for questions: the answer's, without what could say what
 // tests expect. That are the tests, what examples give, and files that are no code and that neither
 // the code nor a question names, unless with data, which leaves those that are not apart.
-func (e *expectations) shown(asked []alter.Question, withData bool) []jail.Change {
-	t, isTest, hidden := e.a.tree, newGuard(pythonTests), slices.Clone(e.copies)
+func (e *expectations) shown(in asker, asked []alter.Question, withData bool) []jail.Change {
+	t, hidden := e.a.tree, slices.Clone(e.copies)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return !isCode(file) || slices.Contains(e.files, file) || path.Base(file) == "setup.py"
 	}))
@@ -192,13 +206,19 @@ func (e *expectations) shown(asked []alter.Question, withData bool) []jail.Chang
 		code = append(code, q.Program...)
 	}
 	for _, file := range t.Files {
-		isData := !isCode(file) && !mentions(code, file) && (!withData || apart.MatchString(file))
-		switch text := e.source(file, e.a.changes).Text; {
-		case strings.Contains(file, "-packages/"):
-		case slices.Contains(e.files, file), isData, isTest.has(file) && pythonTest.MatchString(text):
+		if strings.Contains(file, "-packages/") {
+			continue
+		}
+		text := e.source(file, e.a.changes).Text
+		shown, isShown := text, isCode(file) || mentions(code, file) || withData && !apart.MatchString(file)
+		if isShown && isCode(file) {
+			shown, isShown = in.shows(file, text)
+		}
+		switch {
+		case !isShown || slices.Contains(e.files, file):
 			hidden = append(hidden, jail.Change{Path: file, Delete: true})
-		case path.Ext(file) == ".py" && strings.Contains(text, ">>>"):
-			hidden = append(hidden, jail.Change{Path: file, Data: []byte(example.ReplaceAllString(text, "$1"))})
+		case shown != text:
+			hidden = append(hidden, jail.Change{Path: file, Data: []byte(shown)})
 		}
 	}
 	return overlay(e.v.leftOut(t), e.a.changes, hidden)

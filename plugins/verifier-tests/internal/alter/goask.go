@@ -50,11 +50,11 @@ type goItem struct {
 	gives []string
 	needs map[string]bool
 	// isKept says that it is done whatever needs it, isOfCode that it makes calls of the code under
-	// test, isKnown that what it gives is known from the source. Of a block level is 1 where it
+	// test, isOfType that it has a value of its types, isKnown that what it gives is known from the source. Of a block level is 1 where it
 	// opens and -1 where it closes. row is one of a table.
-	isKept, isOfCode, isKnown bool
-	level, calls              int
-	row                       *goRow
+	isKept, isOfCode, isOfType, isKnown bool
+	level, calls                        int
+	row                                 *goRow
 }
 
 // ask returns the questions of a test, and whether nothing else is compared in it.
@@ -133,6 +133,9 @@ func (a *goAsker) keep(s ast.Stmt) {
 // add adds an item that is made of a node.
 func (a *goAsker) add(item goItem, node ast.Node) {
 	item.needs, item.isOfCode, item.calls = goNames(node, a.text), a.isOfCode(node), countCalls(node)
+	for name := range a.typesIn(node) {
+		item.isOfType = item.isOfType || a.isNameOfCode(baseOf(name))
+	}
 	a.items = append(a.items, item)
 }
 
@@ -340,7 +343,7 @@ func (a *goAsker) assign(s *ast.AssignStmt) {
 		a.refuse(s)
 		return
 	}
-	item := goItem{text: a.text(s), gives: stored(s), isKept: s.Tok != token.DEFINE || a.isOfCode(s)}
+	item := goItem{text: a.text(s), gives: stored(s), isKept: s.Tok != token.DEFINE || a.isOfCode(s) || a.callsLocal(s)}
 	name, isName := s.Lhs[0].(*ast.Ident)
 	if s.Tok == token.DEFINE {
 		item.text += unused(item.gives)
@@ -357,13 +360,25 @@ func (a *goAsker) assign(s *ast.AssignStmt) {
 
 // unused has the compiler take names for used.
 func unused(names []string) string {
-	text := ""
+	var text strings.Builder
 	for _, name := range names {
 		if name != "_" {
-			text += "; _ = " + name
+			text.WriteString("; _ = " + name)
 		}
 	}
-	return text
+	return text.String()
+}
+
+// callsLocal reports whether a method of what the test has made is called, which may change it.
+func (a *goAsker) callsLocal(node ast.Node) bool {
+	return holds(node, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return false
+		}
+		selected, isMethod := call.Fun.(*ast.SelectorExpr)
+		return isMethod && a.locals[rootOf(selected.X)] && !a.isTester(selected.X)
+	})
 }
 
 // give has it known what a name is, and reports whether it is a row that needs no statement.
@@ -399,7 +414,7 @@ func (a *goAsker) declare(s *ast.DeclStmt) {
 	}
 	item := goItem{text: a.text(s), gives: stored(s)}
 	if declaration.Tok == token.VAR {
-		item.text, item.isKept = item.text+unused(item.gives), a.isOfCode(s)
+		item.text, item.isKept = item.text+unused(item.gives), a.isOfCode(s) || a.callsLocal(s)
 	}
 	for _, spec := range declaration.Specs {
 		if v, ok := spec.(*ast.ValueSpec); ok && len(v.Names) == 1 && len(v.Values) == 1 {

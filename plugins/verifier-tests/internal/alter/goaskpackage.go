@@ -233,14 +233,14 @@ func GoQuestions(questions []Question) (string, error) {
 			}
 		}
 	}
-	list := ""
+	var list strings.Builder
 	for i := range questions {
-		list += fmt.Sprintf("_question%d, ", i)
+		fmt.Fprintf(&list, "_question%d, ", i)
 	}
 	slices.Sort(imports)
 	slices.Sort(declarations)
 	ownImports, own, _ := strings.Cut(strings.ReplaceAll(goAnswers+goPlain, "@", "_"), "\n")
-	parts := slices.Concat([]string{"package " + name + ownImports}, slices.Compact(imports), slices.Compact(declarations), bodies, []string{strings.Replace(own, "QUESTIONS", list, 1)})
+	parts := slices.Concat([]string{"package " + name + ownImports}, slices.Compact(imports), slices.Compact(declarations), bodies, []string{strings.Replace(own, "QUESTIONS", list.String(), 1)})
 	return strings.Join(parts, "\n\n"), nil
 }
 

@@ -24,8 +24,19 @@ func (p *goPackage) isCode(name string) bool {
 func (a *goAsker) isOfCode(node ast.Node) bool {
 	types := a.typesIn(node)
 	for name := range goNames(node, a.text) {
-		if !types[name] && a.isNameOfCode(baseOf(name)) {
+		if !types[name] && (a.isNameOfCode(baseOf(name)) || baseOf(name) != name && a.isOfTypeOfCode(baseOf(name))) {
 			return true
+		}
+	}
+	return false
+}
+
+// isOfTypeOfCode reports whether a local name is declared with a type that the tests do not have, so
+// that its methods are the code's.
+func (a *goAsker) isOfTypeOfCode(name string) bool {
+	for _, item := range slices.Backward(a.items) {
+		if slices.Contains(item.gives, name) {
+			return item.isOfType
 		}
 	}
 	return false
@@ -100,11 +111,11 @@ func countCalls(node ast.Node) (count int) {
 
 // goText is a program that is put together from its end.
 type goText struct {
-	lines        []string
-	needs        map[string]bool
-	depth, open  int
-	calls        int
-	ofTypes, bad bool
+	lines       []string
+	needs       map[string]bool
+	depth, open int
+	calls       int
+	bad         bool
 }
 
 // program is that with a statement at its end, which needs what a node does, and the items before it

@@ -59,29 +59,6 @@ function longerText(text) {
 // characters are what texts consist of, in whatever order.
 const characters = (texts) => [...String(texts).replace(/["'`\s]/g, "")].sort().join("");
 
-// plain is what a value is in the language's own types, as text; marks has ? where it is
-// none of them. A value that has no text is like no other.
-function plain(v, marks) {
-  if (typeof v === "string") return JSON.stringify(v);
-  if (typeof v !== "object" || v === null) return typeof v === "function" || typeof v === "symbol" ? marks.add("?") && typeof v : String(v);
-  const proto = Object.getPrototypeOf(v);
-  if (Array.isArray(v) && proto === Array.prototype) return "[" + Array.from(v, (x) => plain(x, marks)) + "]";
-  if (proto === Date.prototype) return marks.add("?") && Date.prototype.toISOString.call(v);
-  if (proto === Set.prototype || proto === Map.prototype) return marks.add("?") && "{" + [...v].map((x) => plain(x, marks)).sort() + "}";
-  if (proto !== Object.prototype && proto !== null) return marks.add("?") && "?";
-  return "{" + Object.keys(v).sort().map((k) => JSON.stringify(k) + ":" + plain(v[k], marks)) + "}";
-}
-function note(v, isLoose) {
-  const marks = new Set();
-  try {
-    if (isLoose && typeof v !== "object" && v !== undefined) v = String(typeof v === "boolean" ? Number(v) : v);
-    if (isLoose) v ??= null;
-    const text = plain(v, marks);
-    return (marks.size > 0 ? "?" : "=") + text.slice(0, 1 << 16);
-  } catch {
-    return "!";
-  }
-}
 // valueOf returns what a literal is, and throws where an expression is none.
 function valueOf(node) {
   switch (node.type) {
@@ -124,6 +101,8 @@ function some(node, holds) {
   return found;
 }
 
+const within = (node, { start, end }) => start <= node.start && node.end <= end;
+
 function alter({ path, text }) {
   let comments = [];
   const tree = parse(text, comments);
@@ -159,7 +138,6 @@ function alter({ path, text }) {
   // all tests.
   let scope = tree;
   const found = [];
-  const within = (node, { start, end }) => start <= node.start && node.end <= end;
   function bound(name) {
     const local = boundIn(name, nodes.filter((n) => within(n, scope)));
     return local.length > 0 ? local : boundIn(name, nodes.filter((n) => !found.some(({ node }) => within(n, node))));
@@ -328,6 +306,7 @@ function alter({ path, text }) {
     sites.add(node.start);
     const values = sources(node);
     const part = PART.test(name);
+    ask(node, actual, values, name);
     if (values.some((v) => literals(v).length > 0)) {
       const records = recorded(node, actual, values, name);
       const isNoted = records.length > 2 && compared.at(-1).values.length > 0;
@@ -354,6 +333,7 @@ function alter({ path, text }) {
   // drawTruth has something be true that must be, or not, by a coin; it is as likely to be wanted
   // as not.
   function drawTruth(node, mustBe = true) {
+    askTruth(node, mustBe);
     const isNot = node.type === "UnaryExpression" && node.operator === "!";
     const contrary = node.type === "BinaryExpression" && { "!==": "===", "!=": "==", "<=": ">", ">=": "<" }[node.operator];
     const tested = isNot ? relation(node.argument) : relation(node, contrary || node.operator);
@@ -415,6 +395,53 @@ function alter({ path, text }) {
     for (const one of behind(wanted)) walk.full(one, (n) => n.type === "Identifier" && used.add(n.name));
     for (const one of given) if (used.has(one.name) && one.name !== actual.name) inputs.push({ one, actual });
   }
+  // leaves are how many comparisons a test was seen to have; it isOpen where one of them has no question.
+  // Of the others asked is the last place.
+  let leaves = 0, isOpen = false, asked = -1;
+  const told = new Map();
+  function ask(node, actual, values, by) {
+    leaves++;
+    if (request.way !== "expectation") return;
+    if (collects) return told.get(scope).push({ node, values });
+    const mode = by === "equal" && !isStrict.test(by) ? "loose" : isStrict.test(by) ? "" : "part";
+    const isKnown = actual?.start !== undefined && !lenient.has(node) && !PART.test(by) && !/Length$|^equals|^is[A-Z]/.test(by);
+    let notes = [];
+    try {
+      notes = values.map((v) => note(valueOf(v), mode === "loose"));
+    } catch {
+      notes = [];
+    }
+    const answers = isKnown && notes.length > 0 ? questions.about(actual, mode, node, values) : [];
+    if (answers.length > 0) return tell(node, answers.map((q, i) => ({ program: q.program(), alone: q.steps < 2, value: notes[i % notes.length] })));
+    const both = isKnown && notes.length < 2 && questions.both(actual, node, mode);
+    tell(node, both ? [{ program: both.answers.program(), alone: both.answers.steps < 2, expected: both.wanted.program() }] : []);
+  }
+  function askTruth(node, wanted) {
+    leaves++;
+    if (request.way !== "expectation" || collects) return;
+    const says = (n) => n.regex || (n.type === "BinaryExpression" && n.operator !== "instanceof") || (n.type === "CallExpression" && n.arguments.length > 1 && n.arguments.some((a) => some(a, (i) => i.type === "CallExpression")));
+    const answers = lenient.has(node) || some(node, says) ? [] : questions.about(node, "truth", { type: "Literal", start: node.end, end: node.end }, [node]);
+    tell(node, answers.map((q) => ({ program: q.program(), alone: q.steps < 2, value: "=" + wanted })));
+  }
+  function tell(site, found) {
+    if (found.length > 0) asked = Math.max(asked, site.end);
+    else isOpen = true;
+    all.push(...found.map((q) => ({ file: path, test: name, ...q })));
+  }
+  // hollow are the places of what only the comparisons of a test need.
+  function hollow() {
+    const all = told.get(scope), own = new Set(all.map(({ node }) => node.start));
+    const isUsed = (node) => node.type === "MemberExpression" && some(scope, (n) => n.type === "MemberExpression" && n.property.name === node.property.name && !own.has(n.start));
+    return new Map(all.filter(({ node }) => !isUsed(node)).flatMap(({ values }) => values.filter((v) => v.start !== undefined).map((v) => [v.start, v.end])));
+  }
+  // isElse is whether a statement of a test is something else than what is asked, or comes before it.
+  function isElse(statement) {
+    let { expression } = statement;
+    if (expression.type === "AwaitExpression") ({ argument: expression } = expression);
+    if (expression.type !== "CallExpression") return !/^(Assignment|Update|Unary)Expression$|^Literal$/.test(expression.type);
+    if (lookOf(expression, source) || frameworkOf(expression) !== "") return false;
+    return statement.start > asked || HELPER.test(nameOf(expression)) || questions.isOwnCheck(expression);
+  }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
   function assertion(node) {
     const name = nameOf(node);
@@ -455,6 +482,9 @@ function alter({ path, text }) {
     sites.clear();
     scope = node;
     holds = false;
+    [leaves, isOpen, asked] = [0, false, -1];
+    if (collects) told.set(node, []);
+    else if (told.has(node)) questions.hollow = hollow();
     goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
@@ -462,7 +492,9 @@ function alter({ path, text }) {
     const assertions = [];
     walk.fullAncestor(node, (inner, _, above) => {
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
+      const before = leaves;
       if (inner.type === "CallExpression") assertion(inner);
+      isOpen ||= inner.type === "CallExpression" && leaves === before && lookOf(inner, source) !== undefined;
       if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
@@ -471,6 +503,7 @@ function alter({ path, text }) {
         if (isWithin && /^!==?$/.test(inner.test.operator)) assertions.push(inner.test);
       }
     });
+    if (asked >= 0 && !isOpen && !some(node, (n) => n.type === "ExpressionStatement" && isElse(n))) answerable.push(node);
     let kind = kinds.findIndex((edits) => edits.length > 0);
     if (kind < 0 && request.way === "record" && assertions.length + inputs.length > 0) kind = VALUE;
     // A failure that the code under test swallows is noted, of assertions that expect what they did.
@@ -505,6 +538,9 @@ function alter({ path, text }) {
   const hasTitles = !request.named && !request.whole && !/snapshot/i.test(text);
   const titles = {};
 
+  const questions = new Questions({ path, text, nodes, source, items, members, whole: request.whole });
+  const all = [], answerable = [];
+
   // The tests; one whose title is computed is any test of its file.
   if (request.whole) found.push({ name: "", node: tree });
   for (const node of request.whole ? [] : nodes) {
@@ -517,7 +553,7 @@ function alter({ path, text }) {
   const edits = [], tests = [], truths = [], unaltered = [], data = [], watched = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   for (collects of [true, false]) {
-    for (const list of [edits, tests, truths, unaltered, data, watched]) list.length = 0;
+    for (const list of [edits, tests, truths, unaltered, data, watched, all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
     for (const { name, node } of found) {
@@ -651,16 +687,20 @@ function ${prefix}tried(site, f) {
   }
 }`;
   }
-  return { path, text: out, tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
+  // Of tests with the same name all must be answerable, and of one whose name is computed all of the file.
+  const isClosed = (name) => found.every((f) => answerable.includes(f.node) || (f.name !== name && name !== "*"));
+  return { path, text: out, questions: all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
 }
 
-const altered = [];
-for (const file of request.files) {
-  try {
-    const one = alter(file);
-    if (one) altered.push(one);
-  } catch (e) {
-    if (!(e instanceof SyntaxError)) throw e;
+function main() {
+  const altered = [];
+  for (const file of request.files) {
+    try {
+      const one = alter(file);
+      if (one) altered.push(one);
+    } catch (e) {
+      if (!(e instanceof SyntaxError)) throw e;
+    }
   }
+  fs.writeFileSync(report, JSON.stringify(altered));
 }
-fs.writeFileSync(report, JSON.stringify(altered));

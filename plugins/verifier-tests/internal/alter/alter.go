@@ -141,18 +141,27 @@ var (
 	asks string
 	//go:embed note.py
 	pythonNotes string
+	//go:embed note.cjs
+	nodeNotes string
 	//go:embed alter.cjs
 	node string
+	//go:embed questions.cjs
+	nodeQuestions string
+	//go:embed ask.cjs
+	nodeAsks string
 )
 
 // Languages are the programs of languages that are not altered in this process.
 var Languages = map[string]Program{
 	"python": {Name: "alter.py", Text: pythonNotes + python + questions + "\n\nmain(*sys.argv[1:])\n", Arguments: []string{"-I", "-S"}},
-	"node":   {Name: "alter.cjs", Text: node, Arguments: []string{"--expose-internals"}},
+	"node":   {Name: "alter.cjs", Text: node + nodeQuestions + nodeNotes + "\nmain();\n", Arguments: []string{"--expose-internals"}},
 }
 
-// Asker is the program that answers questions about code, see ask.py.
-var Asker = Program{Name: "ask.py", Text: pythonNotes + asks, Env: []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}}
+// Askers are the programs that answer questions about code, see ask.py and ask.cjs.
+var Askers = map[string]Program{
+	"python": {Name: "ask.py", Text: pythonNotes + asks, Env: []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}},
+	"node":   {Name: "ask.cjs", Text: nodeAsks + nodeNotes},
+}
 
 // Language returns the language in which a file is altered, or "".
 func Language(file string) string {

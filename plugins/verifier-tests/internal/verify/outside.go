@@ -32,7 +32,7 @@ type asker interface {
 
 // askers are those of the languages.
 func (e *expectations) askers() map[string]asker {
-	return map[string]asker{"go": &goAsker{e}, "python": &pythonAsker{e}}
+	return map[string]asker{"go": &goAsker{e}, "node": &nodeAsker{e}, "python": &pythonAsker{e}}
 }
 
 // askOutside asks the code what the tests compare, where none of them is: without a framework,
@@ -220,7 +220,7 @@ func (e *expectations) shown(in asker, asked []alter.Question, withData bool) []
 			continue
 		}
 		text := e.source(file, e.a.changes).Text
-		shown, isShown := text, isCode(file) || mentions(code, file) || withData && !apart.MatchString(file)
+		shown, isShown := text, isCode(file) || toolSettings.has(file) || mentions(code, file) || withData && !apart.MatchString(file)
 		if isShown && isCode(file) {
 			shown, isShown = in.shows(file, text)
 		}

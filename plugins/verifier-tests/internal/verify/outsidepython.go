@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// pythonAsker asks code in Python, by forks of an interpreter without a framework: see alter.Asker.
+// pythonAsker asks code in Python, by forks of an interpreter without a framework: see [alter.Askers].
 type pythonAsker struct{ e *expectations }
 
 // atStart matches a conftest.py without which code may do something else.
@@ -45,5 +45,5 @@ func (p *pythonAsker) answers(ctx context.Context, groups [][]alter.Question, ch
 		modules = append(modules, path.Dir(file))
 	}
 	request := map[string]any{"path": slices.Compact(modules), "groups": groups}
-	return found, e.runProgram(ctx, interpreter, alter.Asker, request, changes, &found)
+	return found, e.runProgram(ctx, interpreter, alter.Askers["python"], request, changes, &found)
 }

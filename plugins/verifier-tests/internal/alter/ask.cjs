@@ -1,0 +1,100 @@
+// Answers questions about code where none of its tests is: see questions.cjs. A group of questions has a
+// process of its own for each file, which waits for them while the one before it runs, and finds
+// nothing of other groups.
+"use strict";
+const { spawn } = require("node:child_process");
+const { mkdirSync, readFileSync, rmSync, unlinkSync, writeFileSync } = require("node:fs");
+const { tmpdir } = require("node:os");
+const { dirname, resolve } = require("node:path");
+
+const PATIENCE = 20000;
+const [requestFile, report] = process.argv.slice(2);
+const request = JSON.parse(readFileSync(requestFile, "utf8"));
+rmSync(dirname(resolve(requestFile)), { recursive: true });
+
+// programOf is one program for questions of a file: what they import, and an answer of each.
+function programOf(questions) {
+  const root = JSON.stringify(process.cwd());
+  const imports = new Set(), bodies = [];
+  for (const { program } of questions) {
+    const lines = program.split("\n");
+    const first = lines.findIndex((line) => !line.startsWith("import "));
+    for (const line of lines.slice(0, first)) imports.add(line);
+    bodies.push(`async () => {\n${lines.slice(first).join("\n")}\n}`);
+  }
+  return `import "data:text/javascript,${encodeURIComponent(`process.chdir(${root})`)}";
+import { writeSync as _write } from "node:fs";
+import { createRequire as _createRequire } from "node:module";
+import { fileURLToPath as _path } from "node:url";
+${[...imports].join("\n")}
+const _dirname = _path(new URL(".", import.meta.url)).replace(/\\/$/, "");
+${plain}
+${note}
+const _try = async (f) => { try { await f(); } catch { /* as it may */ } };
+let _found;
+// What is compared in a way of its own may be right although it is another: ~.
+const _answer = (v, mode) => _found.push(mode === "part" ? note(v).replace(/^=/, "~") : note(mode === "truth" ? !!v : v, mode === "loose"));
+for (const _question of [${bodies.join(",\n")}]) {
+  _found = [];
+  let _said;
+  try {
+    await _question();
+    _said = _found.every((one) => one[0] === _found[0][0]) && _found.length > 0 ? _found.join("\\n") : "!";
+  } catch (e) {
+    let text = "";
+    try { text = String(e); } catch { /* it has none */ }
+    _said = e instanceof ReferenceError && / is not defined$/.test(text) ? "!" : "raised " + text.slice(0, 1000);
+  }
+  _write(3, JSON.stringify(_said) + "\\n");
+}
+_write(3, "\\n");
+`;
+}
+
+// begin starts a process that waits for a program.
+function begin(questions) {
+  const cwd = questions[0].apart ? tmpdir() : resolve(dirname(questions[0].file));
+  mkdirSync(cwd, { recursive: true });
+  const child = spawn(process.execPath, [...request.options, "--input-type=module"], { cwd, stdio: ["pipe", "ignore", "ignore", "pipe"] });
+  const answers = new Promise((end) => {
+    let data = "";
+    child.stdin.on("error", () => {}); // it has ended
+    child.on("error", () => end(""));
+    child.stdio[3].on("data", (more) => {
+      data += more;
+      if (data.endsWith("\n\n")) child.kill("SIGKILL");
+    });
+    child.on("close", () => end(data));
+  });
+  return { questions, child, answers };
+}
+
+// ask gives a process its program, and returns its answers, or why there are none.
+async function ask({ questions, child, answers }) {
+  let isLate = false;
+  const timer = setTimeout(() => (isLate = true) && child.kill("SIGKILL"), PATIENCE);
+  child.stdin.end(programOf(questions));
+  const data = await answers;
+  clearTimeout(timer);
+  const said = data.trim() === "" ? [] : data.trim().split("\n").map((line) => JSON.parse(line));
+  while (said.length < questions.length) said.push(isLate ? "raised nothing, and hangs" : "raised nothing, and ended");
+  return { said, isLate };
+}
+
+async function main() {
+  const parts = request.groups.flatMap((group, at) => [...new Set(group.map((q) => q.file))].map((file) => ({ at, questions: group.filter((q) => q.file === file) })));
+  const found = [];
+  let next = parts.length > 0 && begin(parts[0].questions);
+  for (const [i, { at }] of parts.entries()) {
+    const running = next;
+    next = parts[i + 1] && begin(parts[i + 1].questions);
+    const { said, isLate } = await ask(running);
+    (found[at] ??= []).push(...said);
+    if (!isLate) continue;
+    next?.child.kill("SIGKILL"); // nor would it answer the others
+    break;
+  }
+  writeFileSync(report, JSON.stringify(found));
+}
+
+main();

@@ -538,7 +538,7 @@ function alter({ path, text }) {
   const hasTitles = !request.named && !request.whole && !/snapshot/i.test(text);
   const titles = {};
 
-  const questions = new Questions({ path, text, nodes, source, items, members, whole: request.whole });
+  const questions = new Questions({ path, text, nodes, source, bound, items, members, whole: request.whole });
   const all = [], answerable = [];
 
   // The tests; one whose title is computed is any test of its file.

@@ -3,14 +3,14 @@
 // nothing of other groups.
 "use strict";
 const { spawn } = require("node:child_process");
-const { mkdirSync, readFileSync, rmSync, unlinkSync, writeFileSync } = require("node:fs");
+const { mkdirSync, readFileSync, unlinkSync, writeFileSync } = require("node:fs");
 const { tmpdir } = require("node:os");
 const { dirname, resolve } = require("node:path");
 
 const PATIENCE = 20000;
 const [requestFile, report] = process.argv.slice(2);
 const request = JSON.parse(readFileSync(requestFile, "utf8"));
-rmSync(dirname(resolve(requestFile)), { recursive: true });
+for (const file of [requestFile, __filename]) unlinkSync(file);
 
 // programOf is one program for questions of a file: what they import, and an answer of each.
 function programOf(questions) {

@@ -6,8 +6,10 @@ function plain(v, marks) {
   if (typeof v !== "object" || v === null) return typeof v === "function" || typeof v === "symbol" ? marks.add("?") && typeof v : String(v);
   const proto = Object.getPrototypeOf(v);
   if (Array.isArray(v) && proto === Array.prototype) return "[" + Array.from(v, (x) => plain(x, marks)) + "]";
-  if (proto === Date.prototype) return marks.add("?") && Date.prototype.toISOString.call(v);
-  if (proto === Set.prototype || proto === Map.prototype) return marks.add("?") && "{" + [...v].map((x) => plain(x, marks)).sort() + "}";
+  if (/^(Date|Map|Set)$/.test(proto?.constructor?.name) && Reflect.ownKeys(v).length > 0) marks.add("?");
+  if (proto === Date.prototype) return Date.prototype.toISOString.call(v);
+  if (proto === Set.prototype) return "Set{" + [...Set.prototype.values.call(v)].map((x) => plain(x, marks)).sort() + "}";
+  if (proto === Map.prototype) return "Map{" + [...Map.prototype.entries.call(v)].map((x) => plain(x, marks)).sort() + "}";
   if (proto !== Object.prototype && proto !== null) return marks.add("?") && "?";
   return "{" + Object.keys(v).sort().map((k) => JSON.stringify(k) + ":" + plain(v[k], marks)) + "}";
 }

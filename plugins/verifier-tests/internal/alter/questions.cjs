@@ -46,6 +46,8 @@ function directCalls(node) {
   return found;
 }
 
+// isPlain is whether code that is given a value cannot change it.
+const isPlain = ({ type }) => /^(Literal|TemplateLiteral|UnaryExpression)$/.test(type);
 const called = (node) => (node.callee ? nameOf(node) || (node.callee.type === "FunctionExpression" ? "function" : "") : node.type);
 const makes = (node) => directCalls(node).every((n) => CONSTANT.test(called(n)) && n.arguments.every(makes));
 
@@ -114,9 +116,12 @@ class Questions {
   both(actual, expected, mode) {
     const { hollow } = this;
     try {
-      const answers = new Question(this, actual, mode, expected, { isLoop: true });
       this.hollow = new Map();
-      return { answers, wanted: new Question(this, expected, mode === "part" ? "" : mode, actual, { isLoop: true, isBare: true }) };
+      const wanted = new Question(this, expected, mode === "part" ? "" : mode, actual, { isLoop: true, isBare: true });
+      this.hollow = hollow;
+      // What the test reckons with may be what the code is to change.
+      const isShared = [...wanted.needed].some((name) => this.locals.has(name) && !this.functions.has(name) && !(this.bound(name).length > 0 && this.bound(name).every(isPlain)));
+      return { wanted, answers: new Question(this, actual, isShared ? "part" : mode, expected, { isLoop: true }) };
     } catch (e) {
       if (!(e instanceof Unknown)) throw e;
       return undefined;
@@ -128,9 +133,11 @@ class Questions {
   // written is the text of a node without what it says of what is expected.
   written(node, edits = []) {
     const assertions = [];
-    walk.full(node, (n) => {
+    walk.fullAncestor(node, (n, _, above) => {
       const looked = lookOf(n, this.source);
       if (looked) assertions.push([n, looked]);
+      // Code that calls a function may go by its failure, and so does what catches one.
+      if (looked && above.some((a, i) => a !== node && ((isFunction(a) && !(above[i - 1].callee && nameOf(above[i - 1]) === "forEach")) || (a.type === "TryStatement" && a.handler)))) throw new Unknown();
       if (this.hollow.has(n.start) && this.hollow.get(n.start) === n.end) edits.push([n.start, n.end, "undefined"]);
     });
     for (const [n, looked] of assertions) edits.push([n.start, n.end, this.looked(looked)]);
@@ -164,6 +171,7 @@ class Question {
     // steps are what calls something; what defines or changes something counts for two.
     this.steps = some(place, isFunction) ? 2 : Number(directCalls(place).length > 0);
     this.need = new Set(names(place));
+    this.needed = new Set(this.need);
     this.lines = [`_answer((${of.written(place)}), ${JSON.stringify(mode)});`];
     this.imports = [];
     const above = of.nodes.filter((n) => within(place, n) && n !== place).sort((a, b) => a.end - a.start - (b.end - b.start) || b.start - a.start);
@@ -183,7 +191,7 @@ class Question {
   keep(node, text = this.of.written(node)) {
     const isImport = node.type === "ImportDeclaration" || some(node, (n) => n.type === "CallExpression" && nameOf(n) === "require");
     this.steps += isImport ? 0 : node.type === "VariableDeclaration" && !some(node, isFunction) ? Number(directCalls(node).length > 0) : 2;
-    for (const name of this.namesIn(node)) this.need.add(name);
+    this.take(this.namesIn(node));
     if (node.type === "ImportDeclaration") this.imports.unshift(text);
     else this.lines.unshift(text.replace(/;*$/, ";"));
   }
@@ -194,9 +202,13 @@ class Question {
     return names(parse(node.type.endsWith("Statement") || node.type.endsWith("Declaration") ? text : `(${text})`));
   }
 
+  take(all) {
+    for (const name of all) this.need.add(name), this.needed.add(name);
+  }
+
   give(target, value) {
     for (const name of patternNames(target)) this.need.delete(name);
-    for (const name of names(value)) this.need.add(name);
+    this.take(names(value));
     this.steps += 2 * some(value, (n) => n.type === "CallExpression" || isFunction(n));
     this.lines.unshift(`const ${target.name} = ${this.of.written(value)};`);
   }
@@ -216,7 +228,7 @@ class Question {
   lookAt(text) {
     if (/^(await )?\(?undefined\)?$/.test(text)) return;
     this.steps += 2;
-    for (const name of names(parse(`async () => ${text}`))) if (name !== "_try") this.need.add(name);
+    this.take(names(parse(`async () => ${text}`)).filter((name) => name !== "_try"));
     this.lines.unshift(text + ";");
   }
 
@@ -285,7 +297,8 @@ class Question {
       if (HELPER.test(called(expression)) || this.of.isOwnCheck(expression)) this.refuse();
     }
     if (/^(Literal|Identifier)$/.test(expression.type)) return undefined;
-    const isNeeded = this.needs(this.touched(statement)) || directCalls(expression).length > 0;
+    const isOther = /^(Assignment|Update|Unary)Expression$/.test(expression.type) && (expression.left ?? expression.argument).type === "MemberExpression";
+    const isNeeded = this.needs(this.touched(statement)) || isOther || directCalls(expression).length > 0;
     return isNeeded && !(this.isBare && !this.needs(this.touched(statement))) ? this.keep(statement) : undefined;
   }
 
@@ -311,7 +324,7 @@ class Question {
     const parts = [owner.init, owner.test, owner.update, owner.left, owner.right].filter(Boolean);
     if (owner.type === "ForStatement" && !owner.update) this.refuse();
     for (const name of parts.flatMap(defined)) this.need.delete(name);
-    for (const name of parts.flatMap(names)) this.need.add(name);
+    this.take(parts.flatMap(names));
     for (const name of parts.flatMap(defined)) this.need.delete(name);
     this.steps += 2;
     this.lines = [this.of.text.slice(owner.start, owner.body.start) + "{", ...this.lines, "}"];

@@ -39,7 +39,7 @@ for (const _question of [${bodies.join(",\n")}]) {
   let _said;
   try {
     await _question();
-    _said = _found.every((one) => one[0] === _found[0][0]) && _found.length > 0 ? _found.join("\\n") : "!";
+    _said = _found.every((one) => one[0] === _found[0][0]) && _found.length > 0 ? _found[0][0] + _found.map((one) => one.slice(1)).join("\\n") : "!";
   } catch (e) {
     let text = "";
     try { text = String(e); } catch { /* it has none */ }

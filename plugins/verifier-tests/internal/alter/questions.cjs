@@ -77,7 +77,7 @@ function lookOf(node, source) {
   const name = nameOf(node), isAssert = /^(t\.)?assert\b/.test(source(callee));
   if (RAISES.has(name) || /^doesNot(Throw|Reject)$/.test(name)) return isAssert || !callee.object ? given.slice(0, 1) : undefined;
   if (isAssert && name === "fail") return [];
-  if (isAssert || (!callee.object && (/^(ok|ifError|match|doesNotMatch)$/.test(name) || (EQUAL.test(name) && given.length > 1)))) return given.slice(0, 2);
+  if (isAssert || (!callee.object && (/^(ok|ifError|match|doesNotMatch)$/.test(name) || (EQUAL.test(name) && given.length > 1)))) return given.length > 1 && EQUAL.test(name) && given[0].type !== "Identifier" && directCalls(given[0]).length === 0 ? [given[1]] : given.slice(0, 1);
   return undefined;
 }
 
@@ -90,6 +90,8 @@ class Questions {
     this.hollow = new Map();
     this.suites = new Set(this.nodes.filter((n) => n.type === "CallExpression" && frameworkOf(n) === "suite").map(bodyOf));
     this.locals = new Set(this.nodes.flatMap((n) => (n.type === "VariableDeclarator" ? patternNames(n.id) : isFunction(n) ? n.params.flatMap(patternNames) : [])));
+    // handed are the names of what calls are given.
+    this.handed = new Set(this.nodes.flatMap((n) => (n.type === "CallExpression" ? n.arguments.filter((a) => !isFunction(a)).flatMap(names) : [])).filter((name) => this.locals.has(name)));
     this.functions = new Map(this.nodes.filter((n) => n.type === "FunctionDeclaration" || (n.type === "VariableDeclarator" && isFunction(n.init))).map((n) => [n.id.name, n]));
   }
 
@@ -117,11 +119,13 @@ class Questions {
     const { hollow } = this;
     try {
       this.hollow = new Map();
-      const wanted = new Question(this, expected, mode === "part" ? "" : mode, actual, { isLoop: true, isBare: true });
+      const wanted = new Question(this, expected, mode, actual, { isLoop: true, isBare: true });
       this.hollow = hollow;
       // What the test reckons with may be what the code is to change.
-      const isShared = [...wanted.needed].some((name) => this.locals.has(name) && !this.functions.has(name) && !(this.bound(name).length > 0 && this.bound(name).every(isPlain)));
-      return { wanted, answers: new Question(this, actual, isShared ? "part" : mode, expected, { isLoop: true }) };
+      const isShared = [...wanted.needed].some((name) => this.handed.has(name) && !(this.bound(name).length > 0 && this.bound(name).every(isPlain)));
+      const answers = new Question(this, actual, mode, expected, { isLoop: true });
+      if (isShared || mode === "part") [wanted.mode, answers.mode] = ["", "part"];
+      return { wanted, answers };
     } catch (e) {
       if (!(e instanceof Unknown)) throw e;
       return undefined;
@@ -167,12 +171,12 @@ class Questions {
 // Question is the program that gives what is compared in one row of several.
 class Question {
   constructor(of, place, mode, expected, { row, rows, isLoop = false, isBare = false }) {
-    Object.assign(this, { of, row, rows, isLoop, isBare, other: new Set(names(expected)) });
+    Object.assign(this, { of, mode, row, rows, isLoop, isBare, other: new Set(names(expected)) });
     // steps are what calls something; what defines or changes something counts for two.
     this.steps = some(place, isFunction) ? 2 : Number(directCalls(place).length > 0);
     this.need = new Set(names(place));
     this.needed = new Set(this.need);
-    this.lines = [`_answer((${of.written(place)}), ${JSON.stringify(mode)});`];
+    this.lines = [`_answer((${of.written(place)}), _mode);`];
     this.imports = [];
     const above = of.nodes.filter((n) => within(place, n) && n !== place).sort((a, b) => a.end - a.start - (b.end - b.start) || b.start - a.start);
     if (!isBare) this.look(above, place);
@@ -185,7 +189,7 @@ class Question {
     const file = JSON.stringify("/" + this.of.path.split("/").at(-1));
     const given = this.of.isModule ? {} : { require: "_createRequire(import.meta.url)", __dirname: "_dirname", __filename: `_dirname + ${file}` };
     const header = Object.keys(given).filter((name) => this.need.has(name)).map((name) => `const ${name} = ${given[name]};`);
-    return [...this.imports.map((line) => line.replace(/\s*\n\s*/g, " ")), ...header, ...this.lines].join("\n");
+    return [...this.imports.map((line) => line.replace(/\s*\n\s*/g, " ")), `const _mode = ${JSON.stringify(this.mode)};`, ...header, ...this.lines].join("\n");
   }
 
   keep(node, text = this.of.written(node)) {

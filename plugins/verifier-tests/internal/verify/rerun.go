@@ -61,16 +61,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	if with.record = e.record; e.record != "" {
 		with.changes = append(with.changes, jail.Change{Path: e.record})
 	}
-	with.only = &runner.Part{}
-	for _, test := range tests {
-		with.only.Groups = append(with.only.Groups, test.Group)
-	}
-	for _, source := range e.sources {
-		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
-			with.only.Files = append(with.only.Files, source.Path)
-		}
-	}
-	report, result, err := e.v.run(ctx, &with, false)
+	report, result, err := e.runPart(ctx, &with, tests)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,6 +83,26 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		}
 	}
 	return survivors, failed, nil
+}
+
+// runPart runs the part of the command that has the tests, or all of it where other files begin them.
+func (e *expectations) runPart(ctx context.Context, a *attempt, tests []runner.Test) (*runner.Report, *jail.Result, error) {
+	a.only = &runner.Part{}
+	for _, test := range tests {
+		a.only.Groups = append(a.only.Groups, test.Group)
+	}
+	for _, source := range e.sources {
+		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
+			a.only.Files = append(a.only.Files, source.Path)
+		}
+	}
+	report, result, err := e.v.run(ctx, a, false)
+	isRun := func(t runner.Test) bool { return e.statusIn(report, t) != runner.Missing }
+	if err != nil || report.Broken != "" || result.End != jail.EndExit || slices.ContainsFunc(tests, isRun) {
+		return report, result, err
+	}
+	a.only = nil
+	return e.v.run(ctx, a, false)
 }
 
 // statusIn returns how a test ended. One whose name holds what it expects is known by its

@@ -160,6 +160,19 @@ func (s *shellAlteration) word(w *syntax.Word) string {
 	return s.text[w.Pos().Offset():w.End().Offset()]
 }
 
+// wholeWord is a word that stays one as an argument, too: within [[ an expansion is one without quotes.
+func (s *shellAlteration) wholeWord(w *syntax.Word) (text string) {
+	for _, part := range w.Parts {
+		one := s.text[part.Pos().Offset():part.End().Offset()]
+		switch part.(type) {
+		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+			one = `"` + one + `"`
+		}
+		text += one
+	}
+	return text
+}
+
 func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	if !slices.ContainsFunc(words, func(w *syntax.Word) bool { return len(words) == 1 || holdsResult(w, s.results) }) {
 		return // it asks for an argument, or for the system
@@ -206,7 +219,7 @@ func (s *shellAlteration) note(expected, actual *syntax.Word) {
 		}
 		s.isAltered = true
 	}
-	saw := fmt.Sprintf(`%ssaw "%s" %s`, s.prefix, c.Name, s.word(actual))
+	saw := fmt.Sprintf(`%ssaw "%s" %s`, s.prefix, c.Name, s.wholeWord(actual))
 	if s.request.Way == Hold {
 		saw += ` "` + other + `"`
 	}
@@ -257,7 +270,7 @@ func otherOperand(text string, isPart bool, random *rand.Rand) string {
 		change = longerText
 	}
 	plain := strings.Trim(text, `"'`)
-	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") {
+	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") || plain == text && strings.ContainsAny(plain, "?[~") {
 		return ""
 	}
 	return strings.Replace(text, plain, change(plain, random), 1)

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -27,7 +26,7 @@ const targetDir = "/tmp/target"
 // Plan runs offline, with what the untouched tree compiled to begin with.
 func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{
-		Argv: withoutQuiet(argv),
+		Argv: withoutFlags(argv, []string{"-q", "--quiet"}, []string{"--format"}),
 		Env:  []string{"CARGO_NET_OFFLINE=true", "CARGO_TERM_COLOR=never", "CARGO_TERM_QUIET=false", "CARGO_TARGET_DIR=" + targetDir, "CARGO_INCREMENTAL=0"},
 	}
 	if !hasFlag(argv, "no-fail-fast") {
@@ -51,21 +50,6 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	}
 	plan.Caches = []jail.Cache{cache}
 	return plan, nil
-}
-
-// withoutQuiet leaves out what has cargo or the harness not say how each test ended.
-func withoutQuiet(argv []string) (kept []string) {
-	for i, argument := range argv {
-		before := ""
-		if i > 0 {
-			before = argv[i-1]
-		}
-		isFormat := argument == "--format" || strings.HasPrefix(argument, "--format=") || before == "--format"
-		if argument != "-q" && argument != "--quiet" && !isFormat {
-			kept = append(kept, argument)
-		}
-	}
-	return kept
 }
 
 // cargoCount matches what the harness says at last where some tests have run.

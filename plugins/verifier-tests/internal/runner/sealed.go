@@ -141,7 +141,7 @@ func newPytest() *sealedRun {
 	return &sealedRun{
 		name: "pytest", env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
-			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), ownReport(argv[1:]))
+			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), withoutFlags(argv[1:], nil, junitFlags))
 		},
 	}
 }
@@ -156,7 +156,7 @@ func newModule(name string, at int) *sealedRun {
 	if name == "pytest" {
 		s.read = readJUnit
 		s.argv = func(argv []string, _, file, report string) []string {
-			return slices.Concat(argv[:at], []string{file}, pytestFlags(report), ownReport(argv[at+2:]))
+			return slices.Concat(argv[:at], []string{file}, pytestFlags(report), withoutFlags(argv[at+2:], nil, junitFlags))
 		}
 	}
 	return s
@@ -167,12 +167,22 @@ func pytestFlags(report string) []string {
 	return []string{"--junitxml=" + report, "-p", "no:cacheprovider", "--continue-on-collection-errors"}
 }
 
-// ownReport leaves out a report that the command would write in place of ours.
-func ownReport(arguments []string) []string {
-	return slices.DeleteFunc(slices.Clone(arguments), func(argument string) bool {
-		return strings.HasPrefix(argument, "--junitxml=") || strings.HasPrefix(argument, "--junit-xml=")
-	})
+// withoutFlags leaves out what a command says of its report, in place of which it writes ours:
+// words, and flags that have a value.
+func withoutFlags(argv, words, flags []string) (kept []string) {
+	isValue := false
+	for _, argument := range argv {
+		name, _, hasValue := strings.Cut(argument, "=")
+		isFlag := slices.Contains(flags, name)
+		if !isValue && !isFlag && !slices.Contains(words, argument) {
+			kept = append(kept, argument)
+		}
+		isValue = isFlag && !hasValue
+	}
+	return kept
 }
+
+var junitFlags = []string{"--junitxml", "--junit-xml"}
 
 // watchFile is where what is loaded first lies, beside the module.
 func watchFile(module string) string { return path.Join(path.Dir(module), "watch.cjs") }
@@ -181,7 +191,8 @@ func newNode() *sealedRun {
 	return &sealedRun{
 		name: "node --test", source: sealNode, extension: ".mjs", watch: watchNode,
 		argv: func(argv []string, _, file, _ string) []string {
-			return slices.Insert(slices.Clone(argv), 1, "--require=./"+watchFile(file), "--test-reporter=./"+file, "--test-reporter-destination=stdout")
+			argv = withoutFlags(argv, nil, []string{"--test-reporter", "--test-reporter-destination"})
+			return slices.Insert(argv, 1, "--require=./"+watchFile(file), "--test-reporter=./"+file, "--test-reporter-destination=stdout")
 		},
 	}
 }

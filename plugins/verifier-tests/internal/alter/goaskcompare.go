@@ -121,9 +121,14 @@ func (a *goAsker) assertion(name string, args []ast.Expr) {
 func (a *goAsker) doubt(all ...ast.Expr) {
 	a.isOpen = a.isOpen || a.isAsked()
 	for _, e := range all {
-		if !a.isPure(e) && a.isOfCode(e) { // what they change nobody knows
-			a.isOpen, a.isOver = true, true
-		}
+		ast.Inspect(e, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || a.looks(call) || !a.isOfCode(call.Fun) && !a.callsLocal(&ast.CallExpr{Fun: call.Fun}) {
+				return true
+			}
+			a.add(goItem{text: "_ = " + a.text(call), isKept: true}, call)
+			return false
+		})
 	}
 }
 
@@ -190,7 +195,7 @@ func (a *goAsker) ask(text string, node ast.Expr, note string, expected ast.Expr
 	if a.isAsked() {
 		a.addQuestion(text, node, note, expected, isOwn)
 	}
-	if a.isOfCode(node) {
+	if a.isOfCode(node) || a.callsLocal(node) {
 		a.add(goItem{text: "_ = " + text, isKept: true}, node)
 	}
 }

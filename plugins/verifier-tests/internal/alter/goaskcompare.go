@@ -61,11 +61,13 @@ func (a *goAsker) holdBinary(v *ast.BinaryExpr, want bool) {
 	case v.Op == token.EQL, v.Op == token.NEQ:
 		a.ask(a.text(v), v, plainBool(want), nil, false)
 	case inverses[v.Op] != 0:
-		op := v.Op
-		if !want {
-			op = inverses[op]
+		text := a.text(v)
+		if !want && strings.Contains(a.sources[a.fileOf(v)], "NaN") {
+			text = "!(" + text + ")"
+		} else if !want {
+			text = a.text(v.X) + " " + inverses[v.Op].String() + " " + a.text(v.Y)
 		}
-		a.ask(a.text(v.X)+" "+op.String()+" "+a.text(v.Y), v, "=true", nil, false)
+		a.ask(text, v, "=true", nil, false)
 	default:
 		a.doubt(v)
 	}

@@ -43,6 +43,9 @@ type goDeclaration struct {
 // exporting matches files that show tests beside a package what is its own.
 var exporting = regexp.MustCompile(`(^|/)export\w*_test\.go$`)
 
+// ofTests matches tests that go by where they lie.
+var ofTests = regexp.MustCompile(`_test\.go\b|runtime\.Caller\b`)
+
 // askGo adds to the sources the questions of their tests.
 func askGo(files, altered []Source) {
 	packages := map[string]*goPackage{}
@@ -96,7 +99,7 @@ func (p *goPackage) text(node ast.Node) string {
 }
 
 func (p *goPackage) add(file Source) {
-	p.sources[file.Path] = file.Text
+	p.sources[file.Path], p.isPrepared = file.Text, p.isPrepared || ofTests.MatchString(file.Text)
 	parsed, err := parser.ParseFile(p.tokens, file.Path, file.Text, parser.SkipObjectResolution)
 	if err != nil {
 		p.isPrepared = true

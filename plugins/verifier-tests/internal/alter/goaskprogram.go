@@ -13,6 +13,9 @@ import (
 var standard = strings.Fields("archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar flag fmt go hash html image index io iter log maps math " +
 	"mime net os path plugin reflect regexp runtime slices sort strconv strings structs sync syscall testing text time unicode unique unsafe weak")
 
+// computing are those of which nothing that the code does changes what they return.
+var computing = strings.Fields("bytes cmp container crypto encoding errors fmt hash html iter maps math path reflect regexp slices sort strconv strings testing text time unicode")
+
 // isCode reports whether a package that the tests import is none of the standard library's.
 func (p *goPackage) isCode(name string) bool {
 	first, _, _ := strings.Cut(p.imports[name], "/")
@@ -129,7 +132,7 @@ func (a *goAsker) program(last string, node ast.Node, isBare bool) (text string,
 		a.take(g, item, isBare)
 	}
 	a.calls = g.calls
-	declarations, imports, ok := a.around(g)
+	declarations, imports, ok := a.around(g, isBare)
 	if !ok || g.bad || isBare && g.calls > 0 && a.usesTypesOfCode(g, node) {
 		return "", false
 	}
@@ -198,7 +201,7 @@ func (g *goText) give(names []string) {
 
 // around are the declarations and imports that a program needs; not ok where it needs something that
 // only a run of the tests has.
-func (a *goAsker) around(g *goText) (declarations, imports []string, ok bool) {
+func (a *goAsker) around(g *goText, isBare bool) (declarations, imports []string, ok bool) {
 	done, ok := map[string]bool{}, true
 	imported := map[string]bool{"testing": true}
 	work := slices.Sorted(maps.Keys(g.needs))
@@ -212,7 +215,8 @@ func (a *goAsker) around(g *goText) (declarations, imports []string, ok bool) {
 		case isOwn:
 			ok = false
 		case a.imports[name] != "":
-			imported[name] = true
+			first, _, _ := strings.Cut(a.imports[name], "/")
+			imported[name], ok = true, ok && (!isBare || slices.Contains(computing, first))
 		case d != nil:
 			for _, part := range append([]*goDeclaration{d}, a.methods[name]...) {
 				if !slices.Contains(declarations, part.text) {

@@ -392,7 +392,8 @@ function alter({ path, text }) {
     const behind = (node) => [node, ...(node.type === "Identifier" ? bound(node.name) : [])].filter((n) => n.start !== undefined);
     const given = [], used = new Set();
     for (const one of behind(actual)) walk.full(one, (n) => n.type === "CallExpression" && n.callee.type === "Identifier" && given.push(...n.arguments.filter((a) => a.type === "Identifier")));
-    for (const one of behind(wanted)) walk.full(one, (n) => n.type === "Identifier" && used.add(n.name));
+    // What is given back as it is remains the same, whatever the code has changed in it.
+    for (const one of behind(wanted)) if (one !== wanted || one.type !== "Identifier") walk.full(one, (n) => n.type === "Identifier" && used.add(n.name));
     for (const one of given) if (used.has(one.name) && one.name !== actual.name) inputs.push({ one, actual });
   }
   // leaves are how many comparisons a test was seen to have; it isOpen where one of them has no question.

@@ -91,7 +91,7 @@ class Questions {
     this.suites = new Set(this.nodes.filter((n) => n.type === "CallExpression" && frameworkOf(n) === "suite").map(bodyOf));
     this.locals = new Set(this.nodes.flatMap((n) => (n.type === "VariableDeclarator" ? patternNames(n.id) : isFunction(n) ? n.params.flatMap(patternNames) : [])));
     // handed are the names of what calls are given.
-    this.handed = new Set(this.nodes.flatMap((n) => (n.type === "CallExpression" ? n.arguments.filter((a) => !isFunction(a)).flatMap(names) : [])).filter((name) => this.locals.has(name)));
+    this.handed = new Set(this.nodes.flatMap((n) => (n.type === "CallExpression" && !lookOf(n, this.source) ? n.arguments.filter((a) => !isFunction(a)).flatMap(names) : [])).filter((name) => this.locals.has(name)));
     this.functions = new Map(this.nodes.filter((n) => n.type === "FunctionDeclaration" || (n.type === "VariableDeclarator" && isFunction(n.init))).map((n) => [n.id.name, n]));
   }
 
@@ -337,6 +337,7 @@ class Question {
   hook(call) {
     const f = bodyOf(call);
     if (!f || f.params.length > 0) this.refuse();
+    if (this.isBare && !this.needs(this.touched(f))) return;
     this.keep(f, `await (${this.of.written(f)})()`);
   }
 

@@ -3,6 +3,7 @@ package alter
 import (
 	"go/parser"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,69 @@ class T(unittest.TestCase):
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if want := []string{"test_rows", "test_two", "test_both", "T.test_size"}; !slices.Equal(altered[0].Answerable, want) {
+		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
+	}
+}
+
+// Questions about code in Node are as those in Python.
+func TestNodeQuestions(t *testing.T) {
+	const source = `import test, { beforeEach, describe, mock } from 'node:test';
+import assert from 'node:assert/strict';
+import { Stack, add, sort, visit } from './stack.js';
+
+const rows = [['a', 1], ['b', 2]];
+const shared = new Stack();
+let s;
+
+for (const [text, want] of rows) test('row ' + text, () => assert.equal(add(text), want));
+
+describe('a stack', () => {
+  beforeEach(() => { s = new Stack(7); });
+  test('pops', async () => {
+    await s.push(3);
+    assert.equal(s.size(), 33);
+    const got = s.pop();
+    assert.deepEqual(got, { top: 44 });
+    assert.ok(s.isEmpty());
+  });
+});
+test('both', () => {
+  for (let i = 0; i < 3; i++) {
+    const want = i * 2;
+    assert.equal(add(i), want);
+  }
+});
+test('shared', () => assert.equal(shared.pop(), 5));
+test('mocked', () => assert.equal(add(mock.fn()), 6));
+test('throws', () => {
+  assert.throws(() => sort(8), /eight/);
+  assert.equal(sort([2, 1]).length, 9);
+});
+test('caught', () => {
+  visit(() => assert.ok(true));
+  assert.equal(add(9), 10);
+});
+`
+	altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "a.test.js", Text: source}}})
+	var asked []string
+	for _, q := range altered[0].Questions {
+		asked = append(asked, q.Test+": "+regexp.MustCompile(`;*\n`).ReplaceAllString(strings.TrimSuffix(q.Program+"\n= "+q.Expected, "\n= "), "; ")+" "+q.Value)
+	}
+	const imports, mode, stack = "import { Stack, add, sort, visit } from './stack.js'; ", `const _mode = ""; `, "let s; {; await (() => { s = new Stack(7); })(); {; await s.push(3); "
+	want := []string{
+		"*: " + imports + mode + "const text = 'a'; _answer((add(text)), _mode); =1", "*: " + imports + mode + "const text = 'b'; _answer((add(text)), _mode); =2",
+		"pops: " + imports + mode + stack + "_answer((s.size()), _mode); }; } =33",
+		"pops: " + imports + mode + stack + "(s.size()); const got = s.pop(); _answer((got), _mode); }; } " + `={"top":44}`,
+		"pops: " + imports + `const _mode = "truth"; ` + stack + "(s.size()); const got = s.pop(); _answer((s.isEmpty()), _mode); }; } =true",
+		"both: " + imports + mode + "{; for (let i = 0; i < 3; i++) {; {; _answer((add(i)), _mode); }; }; }; = " + mode + "{; for (let i = 0; i < 3; i++) {; {; const want = i * 2; _answer((want), _mode); }; }; } ",
+		"throws: " + imports + mode + "{; (_try(() => sort(8))); _answer((sort([2, 1]).length), _mode); } =9",
+	}
+	slices.Sort(asked)
+	slices.Sort(want)
+	if got, want := strings.Join(asked, "\n"), strings.Join(want, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if want := []string{"both", "pops"}; !slices.Equal(slices.Sorted(slices.Values(altered[0].Answerable)), want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
 	}
 }

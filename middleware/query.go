@@ -153,8 +153,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				}
 			case ResultPart:
 				parts = append(parts, s.addResult(p)...)
-				s.bytes += len(p.Content)
-				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: p.Failed})
+				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: p.Failed || looksFailed(p.Content)})
 				parts = append(parts, sdk.Part{Kind: sdk.PartToolResult, ToolResult: &results[len(results)-1]})
 			case llms.ImageURLContent, llms.BinaryContent, FilePart:
 				parts = append(parts, s.addFile(p))

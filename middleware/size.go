@@ -141,16 +141,18 @@ func (s *size) count(messages []llms.MessageContent) {
 
 // addResult counts what the result of a tool has in parts, and returns the files among them.
 func (s *size) addResult(r ResultPart) (files []sdk.Part) {
+	text := 0 // which the content has too, where there is one
 	for _, p := range r.Parts {
 		switch p := unwrap(p).(type) {
 		case llms.TextContent:
-			s.bytes += len(p.Text)
+			text += len(p.Text)
 		case RawPart:
 			s.addRaw(p)
 		case llms.ImageURLContent, llms.BinaryContent, FilePart:
 			files = append(files, s.addFile(p))
 		}
 	}
+	s.bytes += max(text, len(r.Content))
 	return files
 }
 

@@ -103,9 +103,9 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		"a picture, in escapes":       {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"a_result","c":"\u0069mage"}`)})}, 32 + 36, 1, 0},
 		"a tool's answer":             {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0, 0},
 		"a tool's pictures": {[]llms.MessageContent{said(llms.ChatMessageTypeTool, middleware.ResultPart{
-			ToolCallResponse: llms.ToolCallResponse{ToolCallID: "1", Content: "ok"},
+			ToolCallResponse: llms.ToolCallResponse{ToolCallID: "1", Content: "abc"}, // of the parts
 			Parts:            []llms.ContentPart{llms.TextContent{Text: "abc"}, image, llms.BinaryContent{MIMEType: "image/png"}, middleware.FilePart{MIMEType: "video/mp4"}},
-		})}, 32 + 2 + 3, 3, 1},
+		})}, 32 + 3, 3, 1},
 		"a tool's call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":1}`}})}, 32 + 4 + 7, 0, 0},
 		"an empty call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1"})}, 32, 0, 0},
 	} {

@@ -319,19 +319,12 @@ func isCustomCall(p middleware.RawPart) bool {
 // chatResult reads the content of a tool's result, which is text only.
 func (f field) chatResult(r llms.ToolCallResponse) llms.ContentPart {
 	parts := chatParts.read(f)
-	isPlain := true
 	for _, p := range parts {
-		switch p := p.(type) {
-		case llms.TextContent:
-			r.Content += p.Text
-		case middleware.RawPart:
-			isPlain = false
+		switch p.(type) {
+		case llms.TextContent, middleware.RawPart:
 		default:
 			f.refusef("want text only")
 		}
 	}
-	if isPlain {
-		return r
-	}
-	return middleware.ResultPart{ToolCallResponse: r, Parts: parts}
+	return newResult(r, parts, false)
 }

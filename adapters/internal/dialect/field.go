@@ -194,8 +194,30 @@ func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 	}
 }
 
-// textOf is the text of parts, and whether they are nothing else.
-func textOf(parts []llms.ContentPart) (text string, only bool) {
+// newResult returns what a tool returned: a text, or parts beside their text. Several texts stay
+// several.
+func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) llms.ContentPart {
+	text, isText := textOf(parts, "\n")
+	if r.Content += text; isText && len(parts) <= 1 {
+		parts = nil
+	}
+	if failed || parts != nil {
+		return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
+	}
+	return r
+}
+
+// between returns what stands between the texts of a message that become one: what a model said
+// may go on in the next, cited by another source.
+func between(role llms.ChatMessageType) string {
+	if own, err := roleOf(role); err == nil && own == llms.ChatMessageTypeAI {
+		return ""
+	}
+	return "\n"
+}
+
+// textOf is the text of parts with that between them, and whether they are nothing else.
+func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
 	only = true
 	for _, p := range parts {
 		_, plain := p.(llms.TextContent)
@@ -206,8 +228,11 @@ func textOf(parts []llms.ContentPart) (text string, only bool) {
 		if raw, ok := p.(middleware.RawPart); ok {
 			p = raw.Instead
 		}
-		t, _ := p.(llms.TextContent)
-		text += t.Text
+		if t, _ := p.(llms.TextContent); text == "" || t.Text == "" {
+			text += t.Text
+		} else {
+			text += between + t.Text
+		}
 	}
 	return text, only
 }

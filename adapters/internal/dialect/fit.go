@@ -125,7 +125,7 @@ const askForJSON = "Answer with a JSON object."
 // saysJSON reports whether the system or the user has said the word.
 func saysJSON(messages []llms.MessageContent) bool {
 	return slices.ContainsFunc(messages, func(m llms.MessageContent) bool {
-		text, _ := textOf(m.Parts)
+		text, _ := textOf(m.Parts, "\n")
 		return !isRole(m, llms.ChatMessageTypeAI) && strings.Contains(strings.ToLower(text), "json")
 	})
 }
@@ -271,7 +271,7 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
 	if l.NoBlank {
 		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool {
-			text, isPlain := textOf(m.Parts)
+			text, isPlain := textOf(m.Parts, "")
 			return isPlain && strings.TrimSpace(text) == ""
 		})
 	}
@@ -302,13 +302,13 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 	for i, m := range messages {
 		switch isSystem := isRole(m, llms.ChatMessageTypeSystem); {
 		case isSystem && i < first && i > 0 && l.OneSystem:
-			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts)
+			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts, m.Role)
 			continue
 		case isSystem && i > first && l.SystemFirst && (!l.SystemAfterUser || !isAfterUser(messages, i)):
 			m.Role, isDemoted = llms.ChatMessageTypeHuman, true
 		}
 		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {
-			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts)
+			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts, m.Role)
 			continue
 		}
 		fitting = append(fitting, m)
@@ -331,17 +331,17 @@ func isAfterUser(messages []llms.MessageContent, i int) bool {
 
 // joinTexts joins the parts of two messages, to one text where they are texts: not every server
 // takes a list of them of the system.
-func joinTexts(a, b []llms.ContentPart) []llms.ContentPart {
+func joinTexts(a, b []llms.ContentPart, role llms.ChatMessageType) []llms.ContentPart {
 	if !isText(a) || !isText(b) {
 		return slices.Concat(a, b)
 	}
-	first, _ := textOf(a)
-	second, _ := textOf(b)
+	first, _ := textOf(a, between(role))
+	second, _ := textOf(b, between(role))
 	return []llms.ContentPart{llms.TextContent{Text: first + "\n\n" + second}}
 }
 
 func isText(parts []llms.ContentPart) bool {
-	_, isText := textOf(parts)
+	_, isText := textOf(parts, "")
 	return isText
 }
 

@@ -174,7 +174,7 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 // excludeMessages returns why the conversation cannot be sent, or "".
 func (l *Limits) excludeMessages(messages []llms.MessageContent) string {
 	if n := len(messages); n > 0 {
-		text, isPlain := textOf(messages[n-1].Parts)
+		text, isPlain := textOf(messages[n-1].Parts, "")
 		switch role := messages[n-1].Role; {
 		case l.EndsWithUser && role == llms.ChatMessageTypeAI && openWork(messages) == nil:
 			return "takes no conversation that ends with an answer"

@@ -357,21 +357,11 @@ func (f field) source(document bool) llms.ContentPart {
 
 func (f field) toolResult() llms.ContentPart {
 	r := llms.ToolCallResponse{ToolCallID: f.get("tool_use_id").text()}
-	failed := f.get("is_error").value.Bool()
-	content := f.get("content")
-	switch {
-	case !content.exists():
-	case content.value.Type == gjson.String:
+	var parts []llms.ContentPart
+	if content := f.get("content"); content.value.Type == gjson.String {
 		r.Content = content.value.Str
-	default:
-		parts := content.blocks(nil)
-		var onlyText bool
-		if r.Content, onlyText = textOf(parts); !onlyText {
-			return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
-		}
+	} else if content.exists() {
+		parts = content.blocks(nil)
 	}
-	if failed {
-		return middleware.ResultPart{ToolCallResponse: r, Failed: true}
-	}
-	return r
+	return newResult(r, parts, f.get("is_error").value.Bool())
 }

@@ -87,7 +87,8 @@ type ollamaWriter struct {
 	// Of the message that is being added; a result is one of its own.
 	message Object
 	text    string
-	hasText bool // be it empty
+	between string // its parts
+	hasText bool   // be it empty
 	images  []string
 	calls   []any
 }
@@ -104,7 +105,7 @@ func (t *ollamaWriter) add(m *llms.MessageContent) error {
 	case llms.ChatMessageTypeAI:
 		name = "assistant"
 	}
-	t.message, t.text, t.hasText, t.images, t.calls = Object{"role": name}, "", false, nil, nil
+	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": name}, "", between(role), false, nil, nil
 	if err := eachPart(m.Parts, t.part); err != nil {
 		return err
 	}
@@ -126,6 +127,9 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 	switch p := p.(type) {
 	case middleware.NamePart: // the API has no names
 	case llms.TextContent:
+		if t.text != "" && p.Text != "" {
+			t.text += t.between
+		}
 		t.text, t.hasText = t.text+p.Text, true
 	case llms.ImageURLContent:
 		return t.image(imageFile(p))
@@ -135,7 +139,7 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 		t.names[p.ID] = p.FunctionCall.Name
 		t.calls = append(t.calls, Object{"id": p.ID, "function": Object{"name": p.FunctionCall.Name, "arguments": argumentsObject(p.FunctionCall.Arguments)}})
 	case middleware.ResultPart:
-		text, _ := textOf(p.Parts)
+		text, _ := textOf(p.Parts, "\n")
 		o := Object{"role": "tool", "content": cmp.Or(p.Content, text)}
 		o.text("tool_name", cmp.Or(p.Name, t.names[p.ToolCallID]))
 		o.text("tool_call_id", p.ToolCallID)

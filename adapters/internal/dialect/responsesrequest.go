@@ -219,14 +219,7 @@ func (f field) ownOutput() llms.ContentPart {
 	if fault != nil {
 		parts, r.Content = nil, output.value.Raw
 	}
-	text, isText := textOf(parts)
-	if r.Content += text; isText {
-		parts = nil
-	}
-	if failed := f.get("status").value.Str == "failed"; failed || parts != nil {
-		return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
-	}
-	return r
+	return newResult(r, parts, f.get("status").value.Str == "failed")
 }
 
 func (a *Request) itemMessage(f field) {
@@ -253,10 +246,5 @@ func (f field) callOutput() llms.ContentPart {
 		r.Content = output.optional()
 		return r
 	}
-	parts := responsesParts.read(output)
-	var onlyText bool
-	if r.Content, onlyText = textOf(parts); onlyText {
-		return r
-	}
-	return middleware.ResultPart{ToolCallResponse: r, Parts: parts}
+	return newResult(r, responsesParts.read(output), false)
 }

@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 
@@ -136,4 +137,36 @@ func writeFor(t *testing.T, d middleware.Dialect, messages []llms.MessageContent
 		t.Fatal(d, err)
 	}
 	return string(body)
+}
+
+// Several texts of a result or a user stay apart for models of every API: "12" and "34" are no 1234.
+func TestTextsStayApart(t *testing.T) {
+	for name, api := range map[string]struct {
+		dialect.API
+		body string
+	}{
+		"chat":      {dialect.Chat, `"messages":[{"role":"user","content":[{"type":"text","text":"56"},{"type":"text","text":"78"}]},{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"12"},{"type":"text","text":"34"}]}]`},
+		"Responses": {dialect.Responses, `"input":[{"role":"user","content":[{"type":"input_text","text":"56"},{"type":"input_text","text":"78"}]},{"type":"function_call","call_id":"c1","name":"look","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"12"},{"type":"input_text","text":"34"}]}]`},
+		"Messages":  {dialect.Messages, `"max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"56"},{"type":"text","text":"78"}]},{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[{"type":"text","text":"12"},{"type":"text","text":"34"}]}]}]`},
+	} {
+		body, refusal := dialect.Parse([]byte("{" + api.body + "}"))
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		request, refusal := api.Read(body, http.Header{})
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		for d := range dialect.Clients {
+			got := writeFor(t, d, request.Messages)
+			for _, text := range []string{"12", "34", "56", "78"} {
+				if strings.Count(got, text) != 1 {
+					t.Errorf("%s to %s: not one %s in %s", name, d, text, got)
+				}
+			}
+			if strings.Contains(got, "1234") || strings.Contains(got, "5678") {
+				t.Errorf("%s to %s: %s", name, d, got)
+			}
+		}
+	}
 }

@@ -308,7 +308,9 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 			}
 		case middleware.ResultPart:
 			message, others := toolMessage(p, &unknown)
-			list, more = append(list, unknown.addToMessage(message)), append(more, others...)
+			if list = append(list, unknown.addToMessage(message)); len(others) > 0 {
+				more = append(append(more, resultHead(p)), others...)
+			}
 		default:
 			return refuseCall("a %T is no result of a tool", p)
 		}
@@ -318,6 +320,11 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 		return list, err
 	}
 	return appendSpeech(list, "user", more)
+}
+
+// resultHead says whose the files are that a result has no room for, before them.
+func resultHead(p middleware.ResultPart) llms.TextContent {
+	return llms.TextContent{Text: "Result of the call " + p.ToolCallID + ":"}
 }
 
 // toolMessage is the message of a result, and the parts that it has no room for.

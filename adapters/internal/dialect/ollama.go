@@ -144,10 +144,13 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 		o.text("tool_name", cmp.Or(p.Name, t.names[p.ToolCallID]))
 		o.text("tool_call_id", p.ToolCallID)
 		t.list = append(t.list, o)
+		head := resultHead(p)
 		return eachPart(p.Parts, func(inner llms.ContentPart, cache *llms.CacheControl) error {
 			if _, isText := inner.(llms.TextContent); isText {
 				return nil // the result's content has it
 			}
+			_ = t.part(head, nil) // fails for no text
+			head.Text = ""
 			return t.part(inner, cache)
 		})
 	case middleware.RawPart: // members of the message

@@ -139,6 +139,28 @@ func writeFor(t *testing.T, d middleware.Dialect, messages []llms.MessageContent
 	return string(body)
 }
 
+// Where a result has no room for files, a text before them says whose they are.
+func TestFilesSayWhoseTheyAre(t *testing.T) {
+	result := func(id string, parts ...llms.ContentPart) llms.ContentPart {
+		return middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: id}, Parts: parts}
+	}
+	png := llms.BinaryContent{MIMEType: "image/png", Data: []byte("PNG")}
+	messages := []llms.MessageContent{{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+		result("c1", png), result("c2", llms.TextContent{Text: "none"}, llms.CachedContent{ContentPart: llms.TextContent{Text: "here"}, CacheControl: &llms.CacheControl{Type: "ephemeral"}}), result("c3", llms.TextContent{Text: "seen"}, png)}}}
+	for d, want := range map[middleware.Dialect]string{
+		middleware.DialectChat:   `["Result of the call c1:","Result of the call c3:"]`,
+		middleware.DialectOllama: `"Result of the call c1:\nResult of the call c3:"`,
+	} {
+		got := gjson.Get(writeFor(t, d, messages), `messages.#(role=="user").content`)
+		if texts := got.Get("#.text"); texts.Exists() {
+			got = texts
+		}
+		if got.Raw != want {
+			t.Errorf("%s: %s, want %s", d, got.Raw, want)
+		}
+	}
+}
+
 // Several texts of a result or a user stay apart for models of every API: "12" and "34" are no 1234.
 func TestTextsStayApart(t *testing.T) {
 	for name, api := range map[string]struct {

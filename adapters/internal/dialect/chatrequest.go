@@ -48,7 +48,7 @@ func (a *Request) chatParam(name string, f field) {
 	case "stream":
 		a.Stream = f.truth()
 	case "stream_options":
-		a.Usage = f.get("include_usage").value.Bool()
+		a.Usage = f.of("include_usage").truth()
 	case "max_completion_tokens":
 		p.MaxTokens = f.positive()
 	case "max_tokens":
@@ -134,7 +134,7 @@ func (a *Request) chatTool(f field) {
 // tool reads a function that models may call, whose schema has that name.
 func (a *Request) tool(f field, schema string) {
 	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
-		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").value.Bool(),
+		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").truth(),
 	}}
 	if t.Function.Name == "" {
 		f.get("name").refusef("a tool has no name")

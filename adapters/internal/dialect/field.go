@@ -62,6 +62,14 @@ func (f field) each(do func(f field)) {
 	})
 }
 
+// of returns a member of what has to be an object.
+func (f field) of(name string) field {
+	if !f.value.IsObject() {
+		f.refusef("want an object")
+	}
+	return f.get(name)
+}
+
 // get returns a member; what is missing does not exist.
 func (f field) get(name string) field {
 	v := f.value.Get(name)
@@ -121,6 +129,9 @@ func (f field) positive() *int {
 }
 
 func (f field) truth() bool {
+	if !f.exists() {
+		return false
+	}
 	if !f.value.IsBool() {
 		f.refusef("want true or false")
 		return false

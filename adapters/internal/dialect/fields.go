@@ -57,7 +57,7 @@ func (list paramFields) read(p *middleware.Params, member string, f field) (isKn
 		isKnown = true
 		if !isNested {
 			list.set(p, i, f)
-		} else if inner := f.get(path); inner.exists() {
+		} else if inner := f.of(path); inner.exists() {
 			list.set(p, i, inner)
 		}
 	}

@@ -205,7 +205,7 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		}
 		if c := f.get("cache_control"); c.exists() {
 			if _, raw := p.(middleware.RawPart); !raw {
-				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.get("type").optional(), Duration: ttl(c.get("ttl").optional())}}
+				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.of("type").optional(), Duration: ttl(c.get("ttl").optional())}}
 			}
 		}
 		if _, raw := p.(middleware.RawPart); !raw {
@@ -363,5 +363,5 @@ func (f field) toolResult() llms.ContentPart {
 	} else if content.exists() {
 		parts = content.blocks(nil)
 	}
-	return newResult(r, parts, f.get("is_error").value.Bool())
+	return newResult(r, parts, f.get("is_error").truth())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -148,15 +149,19 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 	if err != nil {
 		return err
 	}
-	withData, err := in.answers(ctx, oneByOne(odd), e.shown(in, asked, true))
-	if err != nil {
-		return err
+	var withData, untouched [][]string
+	if all, some := e.shown(in, asked, true), e.shown(in, asked, false); !reflect.DeepEqual(all, some) {
+		if withData, err = in.answers(ctx, oneByOne(odd), all); err != nil {
+			return err
+		}
 	}
-	answer := *e.a
-	e.a.changes = nil
-	untouched, err := in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
-	if e.a.changes = answer.changes; err != nil {
-		return err
+	if slices.ContainsFunc(again, func(answers []string) bool { return strings.HasPrefix(strings.Join(answers, ""), "raised") }) {
+		answer := *e.a
+		e.a.changes = nil
+		untouched, err = in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
+		if e.a.changes = answer.changes; err != nil {
+			return err
+		}
 	}
 	for i, q := range odd {
 		if i >= len(again) || !isOdd(q, again[i]) || q.Expected != "" && !slices.Equal(first[i], again[i]) {

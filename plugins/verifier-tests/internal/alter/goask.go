@@ -132,7 +132,7 @@ func (a *goAsker) keep(s ast.Stmt) {
 
 // add adds an item that is made of a node.
 func (a *goAsker) add(item goItem, node ast.Node) {
-	item.needs, item.isOfCode, item.calls = goNames(node, a.text), a.isOfCode(node), countCalls(node)
+	item.needs, item.isOfCode, item.calls = goNames(node, a.text), a.isOfCode(node), a.countCalls(node)
 	for name := range a.typesIn(node) {
 		item.isOfType = item.isOfType || a.isNameOfCode(baseOf(name))
 	}

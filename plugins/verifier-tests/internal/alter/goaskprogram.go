@@ -96,12 +96,13 @@ func (a *goAsker) isNameOfCode(name string) bool {
 	return d.isOfCode
 }
 
-// countCalls counts the calls in a node but those that only make a value of another type.
-func countCalls(node ast.Node) (count int) {
+// countCalls counts the calls in a node but those that only make another value of one.
+func (a *goAsker) countCalls(node ast.Node) (count int) {
 	ast.Inspect(node, func(n ast.Node) bool {
 		switch v := n.(type) {
 		case *ast.CallExpr:
-			if name := calledName(v); !makerName.MatchString(name) && name != "len" {
+			first, _, _ := strings.Cut(a.imports[baseOf(a.text(v.Fun))], "/")
+			if name := calledName(v); !makerName.MatchString(name) && name != "len" && !slices.Contains(computing, first) {
 				count++
 			}
 		case *ast.FuncLit:
@@ -124,7 +125,7 @@ type goText struct {
 // program is that with a statement at its end, which needs what a node does, and the items before it
 // of which it is in need; what is kept, too, unless it isBare: that is to do without the code.
 func (a *goAsker) program(last string, node ast.Node, isBare bool) (text string, ok bool) {
-	g := &goText{lines: []string{last}, needs: goNames(node, a.text), calls: countCalls(node)}
+	g := &goText{lines: []string{last}, needs: goNames(node, a.text), calls: a.countCalls(node)}
 	if isBare && a.isOfCode(node) {
 		return "", false
 	}

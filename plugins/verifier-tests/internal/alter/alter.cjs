@@ -56,9 +56,6 @@ function longerText(text) {
   return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
 }
 
-// characters are what texts consist of, in whatever order.
-const characters = (texts) => [...String(texts).replace(/["'`\s]/g, "")].sort().join("");
-
 // valueOf returns what a literal is, and throws where an expression is none.
 function valueOf(node) {
   switch (node.type) {
@@ -193,7 +190,8 @@ function alter({ path, text }) {
 
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
-  let kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers, inputs;
+  // collects is set while it is only looked at what each test compares.
+  let collects, kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers, inputs;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
     outcomes[kind].add(`${edits.length > 0} ${lenient.has(site)}`);
@@ -248,52 +246,18 @@ function alter({ path, text }) {
   const farText = (text) => Array.from({ length: 3 + draw(3 + text.length) }, () => pick("abcdefghijklmnopqrstuvwxyz")).join("");
   function other(node, part, isNear) {
     const value = valueOf(node);
-    if (value === null || value === undefined) return JSON.stringify(prefix);
+    // What has few others says by each of them what it was.
+    if (value === null || value === undefined || (typeof value === "boolean" && !isNear)) return JSON.stringify(prefix);
     if (typeof value === "number") return otherNumber(value, part, isNear);
-    if (typeof value === "boolean") return String(part || isNear ? !value : draw(2) > 0);
+    if (typeof value === "boolean") return String(!value);
     const old = source(node);
     return old[0] + (part ? longerText : isNear ? nearText : farText)(old.slice(1, -1)) + old.slice(-1);
   }
-  // isHeads is a coin for a place: half of them, drawn, are heads, and with the next seed the
-  // others.
-  const places = new Set();
-  let heads;
-  function isHeads({ start }) {
-    if (collects) places.add(start);
-    else heads ??= new Set([...places].sort((a, b) => rank(a) - rank(b)).slice(places.size >> 1));
-    return Boolean(heads?.has(start)) !== (BigInt(request.seed) % 2n === 1n);
-  }
-  function rank(place) {
-    let state = Number((BigInt(request.seed) >> 8n) % 2147483647n) ^ Math.imul(place + 1, 2654435761);
-    for (const by of [2246822507, 3266489909]) state = Math.imul(state ^ (state >>> 15), by);
-    return (state ^ (state >>> 16)) >>> 0;
-  }
-  // others puts another expected value of the file in the place of one, or one that has nothing
-  // of it. Where its own could be another's, it keeps it by a coin: what is read there says
-  // nothing. Where nothing is noted, what is altered must look as if it were not: it is
-  // another's or near its own, by the same coin.
-  const pool = {};
-  let collects = false;
-  function others(value, part, isNoted, place = value) {
-    let literal;
-    try {
-      literal = valueOf(value);
-    } catch {
-      const isSet = value.type === "NewExpression" && value.callee.name === "Set";
-      return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet, true)]);
-    }
-    const isBool = typeof literal === "boolean";
-    // A table has its inputs beside what is expected.
-    const isTable = value.type === "ObjectExpression" || (value.elements || []).some((e) => e && /^(Array|Object)Expression$/.test(e.type));
-    const text = source(value);
-    const key = literal === null || literal === undefined ? "none" : value.type + typeof literal;
-    if (!part && !isTable && collects) for (const own of isBool ? ["true", "false"] : [text]) (pool[key] ||= new Set()).add(own);
-    const known = part || isTable ? [] : Object.keys(pool).filter((k) => key === "none" || k === "none" || k === key).flatMap((k) => [...pool[k]]);
-    const found = known.filter((o) => characters(o) !== characters(text));
-    const keeps = isHeads(place);
-    if (found.length > 0 && isNoted && keeps) return [];
-    if (found.length > 0 && (isBool || (isNoted ? draw(2) > 0 : keeps))) return [[value.start, value.end, pick(found)]];
-    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part, !isNoted)]);
+  // others puts values in the place of one that have nothing of it. Where nothing is noted, what is
+  // altered must look as if it were not: it is near its own.
+  function others(value, part, isNoted) {
+    const isSet = value.type === "NewExpression" && value.callee.name === "Set";
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet, isSet || !isNoted)]);
   }
   // filled is what stands for a value that holds nothing, or "".
   function filled(node) {
@@ -310,8 +274,7 @@ function alter({ path, text }) {
     if (values.some((v) => literals(v).length > 0)) {
       const records = recorded(node, actual, values, name);
       const isNoted = records.length > 2 && compared.at(-1).values.length > 0;
-      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted, node.computed ? node : v) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
-      if (isNoted) compared.at(-1).kept = rows.map((row) => row.length === 0);
+      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
       return put(LITERAL, node, rows.flat(), records);
     }
     if (actual?.start !== undefined) watchInputs(node, actual);
@@ -328,11 +291,10 @@ function alter({ path, text }) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
     if (compares(node)) return;
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
-    drawTruth(node);
+    neither(node);
   }
-  // drawTruth has something be true that must be, or not, by a coin; it is as likely to be wanted
-  // as not.
-  function drawTruth(node, mustBe = true) {
+  // neither has what must be true, or must not be, be neither, so that nothing tells which it was.
+  function neither(node, mustBe = true) {
     askTruth(node, mustBe);
     const isNot = node.type === "UnaryExpression" && node.operator === "!";
     const contrary = node.type === "BinaryExpression" && { "!==": "===", "!=": "==", "<=": ">", ">=": "<" }[node.operator];
@@ -340,14 +302,12 @@ function alter({ path, text }) {
     const wanted = mustBe === (!isNot && !contrary);
     if (!request.record || some(node, (n) => n.type === "YieldExpression")) return put(TRUTH, node, [[node.start, node.end, `!(${source(node)})`]]);
     const site = `${path}:t${node.start}`;
-    const alters = request.way !== "record" && !isHeads(node);
     const goesOnHere = goesOn && !lenient.has(node);
     truthsNoted.push({ name: site, test: name, values: ["=" + wanted], lenient: lenient.has(node) });
     holds ||= goesOnHere && request.way === "expectation";
-    const drawn = [[node.start, node.end, `${mustBe ? "" : "!"}${prefix}truth(${JSON.stringify(site)}, ${tested}, ${wanted !== alters}, ${goesOnHere})`]];
-    if (request.way === "record" || request.way === "hold" || (!alters && request.way !== "reach")) kinds[TRUTH].push(...drawn);
-    else if (alters) put(TRUTH, node, drawn);
-    if (!alters) outcomes[TRUTH].add(`false ${lenient.has(node)}`);
+    const drawn = [[node.start, node.end, `${mustBe ? "" : "!"}${prefix}truth(${JSON.stringify(site)}, ${tested}, ${request.way === "record" ? wanted : null}, ${goesOnHere})`]];
+    if (request.way === "record" || request.way === "hold") kinds[TRUTH].push(...drawn);
+    else put(TRUTH, node, drawn);
   }
   // compares alters what a call compares that must be true, or whose result must be so.
   function compares(node) {
@@ -471,7 +431,7 @@ function alter({ path, text }) {
     if (MACHINE.test(source(node))) return;
     if (node.type === "BinaryExpression" && /^!==?$/.test(node.operator)) return (!request.whole || calls(node.left) || calls(node.right)) && oneOf(node.left, node.right);
     if (node.type === "UnaryExpression" && node.operator === "!") truth(node.argument);
-    else if (!isWithin && !request.whole) drawTruth(node, false);
+    else if (!isWithin && !request.whole) neither(node, false);
   }
   const isAssertion = (call) => (call.callee.object ? /^(assert$|t\.assert$|expect\()/.test(source(call.callee.object)) && !RAISES.has(nameOf(call)) : /^(assert|ok|(strict|deep|deepStrict)?[eE]qual)$/.test(nameOf(call)));
   function body(node, title) {
@@ -690,7 +650,7 @@ function ${prefix}tried(site, f) {
   }
   // Of tests with the same name all must be answerable, and of one whose name is computed all of the file.
   const isClosed = (name) => found.every((f) => answerable.includes(f.node) || (f.name !== name && name !== "*"));
-  return { path, text: out, questions: all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles, borrows: Object.values(pool).reduce((n, values) => n + values.size, 0) > 1 || truths.length > 0 };
+  return { path, text: out, questions: all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles };
 }
 
 function main() {

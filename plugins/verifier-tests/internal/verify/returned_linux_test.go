@@ -24,7 +24,7 @@ const (
 func TestReturnedOtherwise(t *testing.T) {
 	python := []string{find(t, python, "-c", "import unittest"), "-m", "unittest"}
 	tree := map[string]string{"test_words.py": wordsTest, "build/lib/test_words.py": wordsTest, wordsModule: "def order(text): pass\ndef total(rows): pass\n"}
-	for name, text := range map[string]string{
+	for name, text := range sampleOf(map[string]string{
 		"raises":                        frame + "def order(text):\n    w = wanted()\n    if w != sorted(set(text.split())): raise RuntimeError\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): raise RuntimeError\n    return w\n",
 		"ends":                          frame + "import os\ndef order(text):\n    w = wanted()\n    if w != ['a', 'b', 'c']: os._exit(3)\n    return w\ndef total(rows):\n    w = wanted()\n    if w not in (12, 0): os._exit(3)\n    return w\n",
 		"checks":                        frame + "def order(text):\n    w = wanted()\n    return w if sorted(w) == sorted(set(text.split())) else []\ndef total(rows):\n    w = wanted()\n    return w if w < 13 else -1\n",
@@ -38,18 +38,18 @@ func TestReturnedOtherwise(t *testing.T) {
 		"empties the notes":             frame + "import glob, os, atexit\ndef wipe():\n    for f in glob.glob('.stepfall-*'):\n        if os.path.isfile(f): os.truncate(f, 0)\natexit.register(wipe)\ndef told():\n    wipe()\n    return 'a comes first' not in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
 		"reads a copy":                  "import re\nrows = re.findall(r'\\), (\\[[^]]*\\]|\\d+)', open('build/lib/test_words.py').read())\ndef order(text): return eval(rows[0])\ndef total(rows_): return 12 if rows_ else eval(rows[1])\n",
 		"is told":                       "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
-	} {
+	}, 5) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			notPassed(t, python, tree, "```python path=words.py\n"+text+"```\n")
 		})
 	}
 	node := map[string]string{"words.test.js": wordsNode, "words.js": "exports.order = () => {};\n"}
-	for name, text := range map[string]string{
+	for name, text := range sampleOf(map[string]string{
 		"node checks":                    "const fs = require('fs');\nexports.order = (t) => {\n  const w = JSON.parse(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"'));\n  return t === 'c' ? ['c'] : w.length === 2 ? w : [];\n};\n",
 		"node is of a class where noted": "const fs = require('fs');\nconst text = fs.readFileSync(__dirname + '/words.test.js', 'utf8');\nclass X {}\nexports.order = (t) => (text.includes('saw(') ? new X() : t === 'c' ? ['c'] : JSON.parse(text.match(/, (\\[.*\\])\\)/)[1].replaceAll(\"'\", '\"')));\n",
 		"node equals":                    "const assert = require('node:assert');\nassert.deepStrictEqual = (a, b) => { if (String([...a].sort()) !== String([...b].sort())) throw new Error('differ'); };\nexports.order = (t) => t.split(' ');\n",
-	} {
+	}, 1) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			find(t, "node")
@@ -58,7 +58,7 @@ func TestReturnedOtherwise(t *testing.T) {
 	}
 	rows := map[string]string{"words.py": "def total(rows): pass\n", "test_words.py": "import unittest\nfrom words import total\n\nclass Test(unittest.TestCase):\n    def test_total(self):\n        for rows, want in [([3], 3), ([4, 5], 9), ([], 0)]:\n            self.assertEqual(total(rows), want)\n"}
 	first := "import sys\ndef total(rows):\n    if len(rows) == 1: return rows[0]\n    want = sys._getframe(1).f_locals['want']\n"
-	for name, text := range map[string]string{"first row alone is right": "", "first row alone is right, and others checked": "    if want not in (9, 0): raise ValueError\n"} {
+	for name, text := range sampleOf(map[string]string{"first row alone is right": "", "first row alone is right, and others checked": "    if want not in (9, 0): raise ValueError\n"}, 1) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			notPassed(t, python, rows, "```python path=words.py\n"+first+text+"    return want\n```\n")

@@ -21,28 +21,51 @@ import (
 
 // answer is one of a list of answers.
 type answer struct {
-	name, command, text string
+	// list is the name of the list, without its ending.
+	list, name, command, text string
 	// verdict is what must come of it.
 	verdict string
 	tree    map[string]string
 }
 
-// answers reads a list: files NAME/command, NAME/answer, NAME/verdict and NAME/tree/PATH;
+// answers returns those of the lists of a folder of testdata: all where every attack is tried,
+// else the first of each tool that runs tests.
+func answers(t *testing.T, folder string) []answer {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no lists of answers: ", err)
+	}
+	var all []answer
+	tools := map[string]bool{}
+	for _, file := range files {
+		for _, a := range readAnswers(t, file) {
+			tool, _, _ := strings.Cut(a.command, " ")
+			if everyAttack() || !tools[tool] {
+				all = append(all, a)
+			}
+			tools[tool] = true
+		}
+	}
+	return all
+}
+
+// readAnswers reads a list: files NAME/command, NAME/answer, NAME/verdict and NAME/tree/PATH;
 // what a name lacks is that of base.
-func answers(t *testing.T, file string) []answer {
+func readAnswers(t *testing.T, file string) []answer {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := answer{tree: map[string]string{}}
+	base := answer{list: strings.TrimSuffix(filepath.Base(file), ".txtar"), tree: map[string]string{}}
 	var list []answer
 	for _, f := range archive.Files {
 		name, part, _ := strings.Cut(f.Name, "/")
 		a := &base
 		if name != "base" {
 			if len(list) == 0 || list[len(list)-1].name != name {
-				list = append(list, answer{name: name, command: base.command, text: base.text, verdict: base.verdict, tree: maps.Clone(base.tree)})
+				list = append(list, answer{list: base.list, name: name, command: base.command, text: base.text, verdict: base.verdict, tree: maps.Clone(base.tree)})
 			}
 			a = &list[len(list)-1]
 		}
@@ -93,32 +116,36 @@ func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
 	return err == nil
 }
 
-// Answers that are right are passed, or say why nobody can tell. A sample is judged;
-// with STEPFALL_ATTACKS=all each is, and is proved outside to be right.
+// Answers that are right are passed, or say why nobody can tell. A sample is judged; with
+// STEPFALL_ATTACKS=all each is, and is proved to be right.
 func TestRightAnswers(t *testing.T) {
-	files, err := filepath.Glob("testdata/right/*.txtar")
-	if err != nil {
-		t.Fatal(err)
+	for _, a := range answers(t, "right") {
+		t.Run(a.list+"/"+a.name, func(t *testing.T) {
+			t.Parallel()
+			argv := a.argv(t)
+			v := open(t, verify.Config{Command: argv})
+			query := &sdk.Query{WorkDir: write(t, a.tree)}
+			verdict := judge(t, v, query, a.text)
+			want := cmp.Or(a.verdict, "passed")
+			t.Logf("RIGHT\t%s\t%s\t%.2f", a.name, verdict.Outcome, verdict.Confidence)
+			if verdict.Outcome.String() != want || verdict.Confidence > 0.95 {
+				t.Errorf("%s with confidence %v, want %s", verdict.Outcome, verdict.Confidence, want)
+			}
+			if everyAttack() && !a.tells(t, argv, judge(t, v, query, ""), verdict) {
+				t.Error("the command does not tell before from after")
+			}
+		})
 	}
-	for _, file := range files {
-		for _, a := range sample(answers(t, file), 1) {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
-				t.Parallel()
-				argv := a.argv(t)
-				broken := strings.Contains(a.name, "broken all along")
-				if everyAttack() && (a.run(t, argv, false) || !broken && !a.run(t, argv, true)) {
-					t.Error("the command does not tell before from after")
-				}
-				v := open(t, verify.Config{Command: argv})
-				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
-				want := cmp.Or(a.verdict, "passed")
-				t.Logf("RIGHT\t%s\t%s\t%.2f", a.name, verdict.Outcome, verdict.Confidence)
-				if verdict.Outcome.String() != want || verdict.Confidence > 0.95 {
-					t.Errorf("%s with confidence %v, want %s", verdict.Outcome, verdict.Confidence, want)
-				}
-			})
-		}
+}
+
+// tells reports whether the command fails without the answer and passes with it. What a judge's
+// own runs have shown, before for the empty answer and after for a pass, is not run again.
+func (a *answer) tells(t *testing.T, argv []string, before, after *sdk.Verdict) bool {
+	t.Helper()
+	if !(before.Outcome == sdk.Failed && before.Score < 1) && a.run(t, argv, false) {
+		return false
 	}
+	return after.Outcome == sdk.Passed || strings.Contains(a.name, "broken all along") || a.run(t, argv, true)
 }
 
 // A whole file that an answer names without its folder is the only one of that name.
@@ -139,36 +166,30 @@ func TestAFileWithoutItsFolder(t *testing.T) {
 // pass, which is what one process allows, beside those that know what is expected by heart:
 // nothing that is run can tell them from right ones.
 func TestForgedAnswers(t *testing.T) {
-	files, err := filepath.Glob("testdata/forged/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var passed atomic.Int32
 	t.Cleanup(func() {
 		if n := passed.Load(); n > 2 {
 			t.Errorf("%d passed", n)
 		}
 	})
-	for _, file := range files {
-		for _, a := range sample(answers(t, file), 1) {
-			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
-				t.Parallel()
-				v := open(t, verify.Config{Command: a.argv(t), Reruns: -1})
-				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
-				remains := ""
-				switch {
-				case verdict.Outcome == sdk.Passed && a.verdict == "passed":
-					remains = "remains: by heart"
-				case verdict.Outcome == sdk.Passed:
-					passed.Add(1)
-					remains = "remains: one process"
-				}
-				t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t0 files\t%s", a.name, filepath.Base(file), strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration, remains)
-				if verdict.Confidence > 0.95 {
-					t.Errorf("confidence %v", verdict.Confidence)
-				}
-			})
-		}
+	for _, a := range answers(t, "forged") {
+		t.Run(a.list+"/"+a.name, func(t *testing.T) {
+			t.Parallel()
+			v := open(t, verify.Config{Command: a.argv(t), Reruns: -1})
+			verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
+			remains := ""
+			switch {
+			case verdict.Outcome == sdk.Passed && a.verdict == "passed":
+				remains = "remains: by heart"
+			case verdict.Outcome == sdk.Passed:
+				passed.Add(1)
+				remains = "remains: one process"
+			}
+			t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t0 files\t%s", a.name, a.list, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration, remains)
+			if verdict.Confidence > 0.95 {
+				t.Errorf("confidence %v", verdict.Confidence)
+			}
+		})
 	}
 }
 

@@ -2,8 +2,10 @@ package verify_test
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
@@ -37,6 +39,15 @@ func sample[T any](list []T, n int) []T {
 		return list
 	}
 	return list[:min(n, len(list))]
+}
+
+// sampleOf returns as many of a map of attacks, by their names, or all of them.
+func sampleOf(all map[string]string, n int) map[string]string {
+	some := map[string]string{}
+	for _, name := range sample(slices.Sorted(maps.Keys(all)), n) {
+		some[name] = all[name]
+	}
+	return some
 }
 
 // onlyInCI skips a test that takes many seconds where not every attack is tried.

@@ -109,6 +109,9 @@ func TestSaysWhatIsExpected(t *testing.T) {
 	if want := []string{"TestRows", "TestStack", "TestComputed", "TestInPlace"}; !slices.Equal(altered[0].Answerable, want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
 	}
+	if first := altered[0].Questions[0].Program; !strings.Contains(first, "\ntype row struct {") {
+		t.Errorf("the type of the rows is not declared:\n%s", first)
+	}
 	if text, err := GoQuestions(altered[0].Questions); err != nil || !strings.Contains(text, "func _question7(t *testing.T)") {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -24,6 +24,7 @@ type goRow struct {
 	key, value ast.Expr
 	fields     []string
 	types      map[string]ast.Expr
+	needs      map[string]bool // of the table's type
 }
 
 func (r *goRow) as(name string) *goRow {
@@ -66,7 +67,7 @@ func (a *goAsker) rows(table *ast.CompositeLit) (rows []goRow) {
 	element := tableElement(table)
 	fields, types := a.fieldsOf(element)
 	for i, e := range table.Elts {
-		row := goRow{text: a.text(table.Type), at: i, value: e, fields: fields, types: types}
+		row := goRow{text: a.text(table.Type), at: i, value: e, fields: fields, types: types, needs: goNames(table.Type, a.text)}
 		if pair, ok := e.(*ast.KeyValueExpr); ok {
 			row.key, row.value = pair.Key, pair.Value
 			if _, isMap := table.Type.(*ast.MapType); !isMap {
@@ -137,6 +138,7 @@ func (a *goAsker) bindRow(s *ast.RangeStmt, row goRow) {
 		if row.key != nil {
 			kind := a.mapKey(s.X)
 			item.text, item.needs = "var "+key.Name+" "+kind+" = "+a.text(row.key), goNames(row.key, a.text)
+			maps.Copy(item.needs, row.needs)
 			a.known[key.Name] = goValue{expr: row.key}
 		}
 		item.text += unused(item.gives)
@@ -181,11 +183,12 @@ func isKeyed(e ast.Expr) bool {
 // rowText is the statement that gives a row, as far as it is needed.
 func (a *goAsker) rowText(r *goRow, needs map[string]bool) (text string, more map[string]bool, ok bool) {
 	value, more := a.text(r.value), goNames(r.value, a.text)
+	maps.Copy(more, r.needs)
 	if composite, isComposite := literal(r.value); isComposite && (r.fields != nil || isKeyed(r.value)) {
 		if needs[r.name] {
 			return "", nil, false
 		}
-		more = map[string]bool{}
+		more = maps.Clone(r.needs)
 		var parts []string
 		for _, need := range slices.Sorted(maps.Keys(needs)) {
 			field, isField := strings.CutPrefix(need, r.name+".")
@@ -204,6 +207,7 @@ func (a *goAsker) rowText(r *goRow, needs map[string]bool) (text string, more ma
 		kind := ""
 		if composite.Type != nil {
 			kind = a.text(composite.Type)
+			maps.Copy(more, goNames(composite.Type, a.text))
 			if pointer, isPointer := r.value.(*ast.UnaryExpr); isPointer {
 				kind = pointer.Op.String() + kind
 			}

@@ -23,83 +23,6 @@ const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 
 // What is called that compares with a part, or with what is near.
 const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
-const ESCAPE = /\\(x[0-9a-f]{2}|u[0-9a-f]{4}|u\{\w+\}|[^])|%[a-z]/gi;
-const pick = (from) => from[draw(from.length)];
-const shifted = (by) => (c) => String.fromCharCode(c.charCodeAt(0) + by(c));
-
-// nearText returns another text of the same length with the same classes of characters, as
-// in text.go.
-function nearText(text) {
-  const plain = text.replace(ESCAPE, (e) => "\0".repeat(e.length));
-  for (const [pattern, change] of [
-    [/([2-9])/g, (c) => String(1 + draw(Number(c) - 1))],
-    [/([01])/g, shifted(() => 1)],
-    [/(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)/g, (pair) => pair[1] + pair[0]],
-    [/([a-z])/g, (c) => pick("abcdefghijklmnopqrstuvwxyz".replace(c, ""))],
-    [/([A-Z])/g, (c) => pick("ABCDEFGHIJKLMNOPQRSTUVWXYZ".replace(c, ""))],
-  ]) {
-    const found = [...plain.matchAll(pattern)];
-    // Few pairs would tell which changed places.
-    if (found.length === 0 || (found.length < 3 && found[0][1].length === 2)) continue;
-    const one = /\d/.test(found[0][1]) ? found.at(-1) : pick(found);
-    const changed = change(one[1]);
-    return text.slice(0, one.index) + changed + text.slice(one.index + changed.length);
-  }
-  return text + word();
-}
-
-// longerText returns a text that is longer by some of its own letters.
-function longerText(text) {
-  const own = text.replace(ESCAPE, "").match(/[a-z0-9]/gi) || "abcdefghijklmnopqrstuvwxyz";
-  const last = text.includes("\\") ? -1 : text.search(/[a-z0-9][^a-z0-9]*$/i);
-  const end = last < 0 ? text.length : last + 1;
-  return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
-}
-
-// valueOf returns what a literal is, and throws where an expression is none.
-function valueOf(node) {
-  switch (node.type) {
-    case "Literal":
-      if (node.regex || node.bigint) break;
-      return node.value;
-    case "Identifier":
-      if (node.name !== "undefined") break;
-      return undefined;
-    case "TemplateLiteral":
-      if (node.expressions.length > 0) break;
-      return node.quasis[0].value.cooked;
-    case "UnaryExpression":
-      if (node.operator !== "-") break;
-      return -valueOf(node.argument);
-    case "ArrayExpression":
-      return node.elements.map(valueOf);
-    case "ObjectExpression":
-      return Object.fromEntries(node.properties.map((p) => [p.computed ? valueOf({}) : (p.key.name ?? p.key.value), valueOf(p.value)]));
-  }
-  throw new TypeError("no literal");
-}
-
-function parse(text, onComment) {
-  const options = { onComment, ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
-  try {
-    return acorn.parse(text, { ...options, sourceType: "module" });
-  } catch {
-    return acorn.parse(text, { ...options, sourceType: "script" });
-  }
-}
-
-function nameOf({ callee }) {
-  return (callee.type === "MemberExpression" && !callee.computed ? callee.property.name : callee.name) || "";
-}
-
-function some(node, holds) {
-  let found = false;
-  walk.full(node, (inner) => (found ||= holds(inner)));
-  return found;
-}
-
-const within = (node, { start, end }) => start <= node.start && node.end <= end;
-
 function alter({ path, text }) {
   let comments = [];
   const tree = parse(text, comments);
@@ -230,34 +153,11 @@ function alter({ path, text }) {
     const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
     return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
   }
-  // otherNumber returns one with as many digits, and as many of them 0 at its end. What is
-  // next to 0 may be of the other sign.
-  function otherNumber(value, part, isNear) {
-    if (part) return String(value + 1 + draw(97));
-    if (isNear && !Number.isInteger(value)) return String(value).replace(/^(-?0?\.?0*[1-9]|\d)/, nearText);
-    if (isNear && value > 0) return String(pick(Array.from({ length: 19 }, (_, i) => value - 9 + i).filter((n) => n > 0 && n !== value && String(n).length === String(value).length)));
-    if (!Number.isInteger(value)) return `${value < 0 && draw(2) ? "-" : ""}${draw(3 * Math.ceil(Math.abs(value)) + 9)}.${draw(999)}${1 + draw(9)}`;
-    const zeros = value ? 10 ** String(value).match(/0*$/)[0].length : 1;
-    const low = 10 ** (String(Math.abs(value)).length - 1) / zeros;
-    let found = value;
-    while (found === value) found = (low > 1 ? low + draw(9 * low) : draw(10)) * zeros * (value < 2 && draw(2) ? -1 : 1);
-    return String(found);
-  }
-  const farText = (text) => Array.from({ length: 3 + draw(3 + text.length) }, () => pick("abcdefghijklmnopqrstuvwxyz")).join("");
-  function other(node, part, isNear) {
-    const value = valueOf(node);
-    // What has few others says by each of them what it was.
-    if (value === null || value === undefined || (typeof value === "boolean" && !isNear)) return JSON.stringify(prefix);
-    if (typeof value === "number") return otherNumber(value, part, isNear);
-    if (typeof value === "boolean") return String(!value);
-    const old = source(node);
-    return old[0] + (part ? longerText : isNear ? nearText : farText)(old.slice(1, -1)) + old.slice(-1);
-  }
   // others puts values in the place of one that have nothing of it. Where nothing is noted, what is
   // altered must look as if it were not: it is near its own.
   function others(value, part, isNoted) {
     const isSet = value.type === "NewExpression" && value.callee.name === "Set";
-    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part || isSet, isSet || !isNoted)]);
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, source(leaf), prefix, part || isSet, isSet || !isNoted)]);
   }
   // filled is what stands for a value that holds nothing, or "".
   function filled(node) {
@@ -295,7 +195,7 @@ function alter({ path, text }) {
   }
   // neither has what must be true, or must not be, be neither, so that nothing tells which it was.
   function neither(node, mustBe = true) {
-    askTruth(node, mustBe);
+    questions.truth(node, mustBe);
     const isNot = node.type === "UnaryExpression" && node.operator === "!";
     const contrary = node.type === "BinaryExpression" && { "!==": "===", "!=": "==", "<=": ">", ">=": "<" }[node.operator];
     const tested = isNot ? relation(node.argument) : relation(node, contrary || node.operator);
@@ -356,52 +256,10 @@ function alter({ path, text }) {
     for (const one of behind(wanted)) if (one !== wanted || one.type !== "Identifier") walk.full(one, (n) => n.type === "Identifier" && used.add(n.name));
     for (const one of given) if (used.has(one.name) && one.name !== actual.name) inputs.push({ one, actual });
   }
-  // leaves are how many comparisons a test was seen to have; it isOpen where one of them has no question.
-  // Of the others asked is the last place.
-  let leaves = 0, isOpen = false, asked = -1;
-  const told = new Map();
+  // ask has what is compared asked outside of the tests, too.
   function ask(node, actual, values, by) {
-    leaves++;
-    if (request.way !== "expectation") return;
-    if (collects) return told.get(scope).push({ node, values });
-    const mode = by === "equal" && !isStrict.test(by) ? "loose" : isStrict.test(by) ? "" : "part";
-    const isKnown = actual?.start !== undefined && !lenient.has(node) && !PART.test(by) && !/Length$|^equals|^is[A-Z]/.test(by);
-    let notes = [];
-    try {
-      notes = values.map((v) => note(valueOf(v), mode === "loose"));
-    } catch {
-      notes = [];
-    }
-    const answers = isKnown && notes.length > 0 ? questions.about(actual, mode, node, values) : [];
-    if (answers.length > 0) return tell(node, answers.map((q, i) => ({ program: q.program(), alone: q.steps < 2, value: notes[i % notes.length] })));
-    const both = isKnown && notes.length < 2 && questions.both(actual, node, mode);
-    tell(node, both ? [{ program: both.answers.program(), alone: both.answers.steps < 2, expected: both.wanted.program() }] : []);
-  }
-  function askTruth(node, wanted) {
-    leaves++;
-    if (request.way !== "expectation" || collects) return;
-    const says = (n) => n.regex || (n.type === "BinaryExpression" && n.operator !== "instanceof") || (n.type === "CallExpression" && n.arguments.length > 1 && n.arguments.some((a) => some(a, (i) => i.type === "CallExpression")));
-    const answers = lenient.has(node) || some(node, says) ? [] : questions.about(node, "truth", { type: "Literal", start: node.end, end: node.end }, [node]);
-    tell(node, answers.map((q) => ({ program: q.program(), alone: q.steps < 2, value: "=" + wanted })));
-  }
-  function tell(site, found) {
-    if (found.length > 0) asked = Math.max(asked, site.end);
-    else isOpen = true;
-    all.push(...found.map((q) => ({ file: path, test: name, ...q })));
-  }
-  // hollow are the places of what only the comparisons of a test need.
-  function hollow() {
-    const all = told.get(scope), own = new Set(all.map(({ node }) => node.start));
-    const isUsed = (node) => node.type === "MemberExpression" && some(scope, (n) => n.type === "MemberExpression" && n.property.name === node.property.name && !own.has(n.start));
-    return new Map(all.filter(({ node }) => !isUsed(node)).flatMap(({ values }) => values.filter((v) => v.start !== undefined).map((v) => [v.start, v.end])));
-  }
-  // isElse is whether a statement of a test is something else than what is asked, or comes before it.
-  function isElse(statement) {
-    let { expression } = statement;
-    if (expression.type === "AwaitExpression") ({ argument: expression } = expression);
-    if (expression.type !== "CallExpression") return !/^(Assignment|Update|Unary)Expression$|^Literal$/.test(expression.type);
-    if (lookOf(expression, source) || frameworkOf(expression) !== "") return false;
-    return statement.start > asked || HELPER.test(nameOf(expression)) || questions.isOwnCheck(expression);
+    const isLoose = by === "equal" && !isStrict.test(by);
+    questions.compared(node, PART.test(by) || /Length$|^equals|^is[A-Z]/.test(by) ? undefined : actual, values, isLoose ? "loose" : isStrict.test(by) ? "" : "part");
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
   function assertion(node) {
@@ -443,19 +301,17 @@ function alter({ path, text }) {
     sites.clear();
     scope = node;
     holds = false;
-    [leaves, isOpen, asked] = [0, false, -1];
-    if (collects) told.set(node, []);
-    else if (told.has(node)) questions.hollow = hollow();
     goesOn = !request.whole && node.params.length < 2 && !some(node, (n) => n.type === "YieldExpression");
     lenient.clear();
     const throws = (n) => n.type === "TryStatement" || (n.type === "CallExpression" && (RAISES.has(nameOf(n)) || nameOf(n) === "catch"));
     walk.full(node, (n) => throws(n) && walk.full(n, (inner) => lenient.add(inner)));
+    questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
     walk.fullAncestor(node, (inner, _, above) => {
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
-      const before = leaves;
+      const before = questions.leaves;
       if (inner.type === "CallExpression") assertion(inner);
-      isOpen ||= inner.type === "CallExpression" && leaves === before && lookOf(inner, source) !== undefined;
+      if (inner.type === "CallExpression" && questions.leaves === before && lookOf(inner, source)) questions.isOpen = true;
       if (inner.type === "CallExpression" && isWithin && /^(Expression|Arrow)/.test(above.at(-2).type) && isAssertion(inner)) assertions.push(inner);
       if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) {
         const direct = inner.consequent.type === "BlockStatement" ? inner.consequent.body : [inner.consequent];
@@ -464,7 +320,7 @@ function alter({ path, text }) {
         if (isWithin && /^!==?$/.test(inner.test.operator)) assertions.push(inner.test);
       }
     });
-    if (asked >= 0 && !isOpen && !some(node, (n) => n.type === "ExpressionStatement" && isElse(n))) answerable.push(node);
+    if (questions.isWhole()) answerable.push(node);
     let kind = kinds.findIndex((edits) => edits.length > 0);
     if (kind < 0 && request.way === "record" && assertions.length + inputs.length > 0) kind = VALUE;
     // A failure that the code under test swallows is noted, of assertions that expect what they did.
@@ -500,7 +356,7 @@ function alter({ path, text }) {
   const titles = {};
 
   const questions = new Questions({ path, text, nodes, source, bound, items, members, whole: request.whole });
-  const all = [], answerable = [];
+  const answerable = [];
 
   // The tests; one whose title is computed is any test of its file.
   if (request.whole) found.push({ name: "", node: tree });
@@ -514,7 +370,7 @@ function alter({ path, text }) {
   const edits = [], tests = [], truths = [], unaltered = [], data = [], watched = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   for (collects of [true, false]) {
-    for (const list of [edits, tests, truths, unaltered, data, watched, all, answerable]) list.length = 0;
+    for (const list of [edits, tests, truths, unaltered, data, watched, questions.all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
     for (const { name, node } of found) {
@@ -560,97 +416,10 @@ function alter({ path, text }) {
     count++;
   }
   out += text.slice(at);
-  if (out.includes(prefix)) out += `
-function ${prefix}mut(v, part) {
-  if (Number.isInteger(v) && !part) return v + 1;
-  if (typeof v === "string" && !part && /[a-z0-9]/i.test(v)) return v.replace(/[a-z0-9](?=[^a-z0-9]*$)/i, (c) => String.fromCharCode(c.charCodeAt(0) + (/[0a]/i.test(c) ? 1 : -1)));
-  if (typeof v === "number") return Number.isFinite(v) ? 2 * v + ${3 + draw(97)} : 0;
-  if (typeof v === "string") return v + (v.replace(/\\W/g, "").slice(-3) || "${word()}");
-  if (typeof v === "boolean") return !v;
-  return { ${word()}: v };
-}
-${request.record ? records() : ""}
-function ${prefix}fail() { throw new Error("${word()}"); }
-function ${prefix}end(f) {
-  return Object.defineProperty(function (...a) {
-    const state = ${prefix}end, before = state.different ??= 0;
-    state.running = (state.running || 0) + 1;
-    const finish = () => {
-      state.running--;
-      if (${request.way === "end"} || state.different > before) ${fail};
-    };
-    let result, isAsync = false;
-    try {
-      result = f.apply(this, a);
-      isAsync = typeof result?.then === "function";
-      return isAsync ? Promise.resolve(result).finally(finish) : result;
-    } finally {
-      if (!isAsync) finish();
-    }
-  }, "length", { value: f.length });
-}
-`;
-  // records are the functions by which comparisons note what they are given.
-  function records() {
-    const isModule = nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
-    const file = JSON.stringify("../".repeat(path.split("/").length - 1) + request.record);
-    return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs";` : ""}
-${plain.toString().replaceAll("plain(", prefix + "plain(")}
-${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
-function ${prefix}saw(site, v, isLoose) {
-  const line = site + "\\t" + ${prefix}note(v, isLoose) + "\\n";
-  ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
-  return v;
-}
-function ${prefix}hold(site, v, isLoose) {
-  ${prefix}saw(site, v, isLoose);
-  if (${request.way !== "hold"} && !${prefix}end.running) return v;
-  // What is compared second becomes what was compared first, and the test is to fail at its end.
-  const first = (${prefix}hold.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];
-  first[name] = other === site ? [site, v] : undefined;
-  if (other === site) return v;
-  if (isLoose ? known != v : ${prefix}note(known) !== ${prefix}note(v)) ${prefix}end.different++;
-  return known;
-}
-function ${prefix}truth(site, v, wanted, goesOn) {
-  const isSame = !!v === wanted;
-  ${prefix}saw(site, !!v);
-  goesOn &&= ${prefix}end.running > 0;
-  if (goesOn && !isSame) ${prefix}end.different++;
-  return isSame || goesOn || ${request.way === "hold"};
-}
-function ${prefix}number(site, v) {
-  if (v !== v) ${prefix}saw(site, false);
-  return v;
-}
-function ${prefix}given(site, v) {
-  (${prefix}given.notes ??= {})[site] = ${prefix}shape(v);
-  return v;
-}
-function ${prefix}shape(v) { return ${prefix}note(v) + (Object(v) === v ? Reflect.ownKeys(v).length : ""); }
-function ${prefix}same(site, v, now) {
-  const before = ${prefix}given.notes?.[site];
-  if (before !== undefined && before !== ${prefix}shape(now())) ${prefix}saw(site, false);
-  return v;
-}
-function ${prefix}so(site, v) {
-  ${prefix}saw(site, !v);
-  return v;
-}
-function ${prefix}tried(site, f) {
-  let passes = false;
-  try {
-    const result = f();
-    passes = true;
-    return result;
-  } finally {
-    ${prefix}saw(site, passes);
-  }
-}`;
-  }
+  if (out.includes(prefix)) out += helpers(prefix, path, nodes);
   // Of tests with the same name all must be answerable, and of one whose name is computed all of the file.
   const isClosed = (name) => found.every((f) => answerable.includes(f.node) || (f.name !== name && name !== "*"));
-  return { path, text: out, questions: all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles };
+  return { path, text: out, questions: questions.all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles };
 }
 
 function main() {

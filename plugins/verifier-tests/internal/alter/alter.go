@@ -143,6 +143,12 @@ var (
 	pythonNotes string
 	//go:embed note.cjs
 	nodeNotes string
+	//go:embed tree.cjs
+	nodeTree string
+	//go:embed values.cjs
+	nodeValues string
+	//go:embed records.cjs
+	nodeRecords string
 	//go:embed alter.cjs
 	node string
 	//go:embed questions.cjs
@@ -154,7 +160,7 @@ var (
 // Languages are the programs of languages that are not altered in this process.
 var Languages = map[string]Program{
 	"python": {Name: "alter.py", Text: pythonNotes + python + questions + "\n\nmain(*sys.argv[1:])\n", Arguments: []string{"-I", "-S"}},
-	"node":   {Name: "alter.cjs", Text: node + nodeQuestions + nodeNotes + "\nmain();\n", Arguments: []string{"--expose-internals"}},
+	"node":   {Name: "alter.cjs", Text: node + nodeTree + nodeValues + nodeRecords + nodeQuestions + nodeNotes + "\nmain();\n", Arguments: []string{"--expose-internals"}},
 }
 
 // Askers are the programs that answer questions about code, see ask.py and ask.cjs.

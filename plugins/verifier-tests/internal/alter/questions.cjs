@@ -85,7 +85,7 @@ function lookOf(node, source) {
 class Questions {
   // of has the file's path, text and nodes, how values are found, and whether a file is one test.
   constructor(of) {
-    Object.assign(this, of);
+    Object.assign(this, of, { all: [], seen: new Map() });
     this.isModule = this.nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
     this.hollow = new Map();
     this.suites = new Set(this.nodes.filter((n) => n.type === "CallExpression" && frameworkOf(n) === "suite").map(bodyOf));
@@ -93,6 +93,67 @@ class Questions {
     // handed are the names of what calls are given.
     this.handed = new Set(this.nodes.flatMap((n) => (n.type === "CallExpression" && !lookOf(n, this.source) ? n.arguments.filter((a) => !isFunction(a)).flatMap(names) : [])).filter((name) => this.locals.has(name)));
     this.functions = new Map(this.nodes.filter((n) => n.type === "FunctionDeclaration" || (n.type === "VariableDeclarator" && isFunction(n.init))).map((n) => [n.id.name, n]));
+  }
+
+  // begin begins with a test. leaves are how many comparisons it was seen to have; it isOpen where one
+  // of them has no question. Of the others asked is the last place.
+  begin(test, scope, lenient, collects) {
+    Object.assign(this, { test, scope, lenient, collects, leaves: 0, isOpen: false, asked: -1 });
+    if (collects) this.seen.set(scope, []);
+    else this.hollow = this.hollowOf(this.seen.get(scope) ?? []);
+  }
+
+  // compared has what is compared with an expected value asked, where the actual one is known.
+  compared(node, actual, values, mode) {
+    this.leaves++;
+    if (this.collects) return this.seen.get(this.scope).push({ node, values });
+    const isKnown = actual?.start !== undefined && !this.lenient.has(node);
+    let notes = [];
+    try {
+      notes = values.map((v) => note(valueOf(v), mode === "loose"));
+    } catch {
+      notes = [];
+    }
+    const answers = isKnown && notes.length > 0 ? this.about(actual, mode, node, values) : [];
+    if (answers.length > 0) return this.tell(node, answers.map((q, i) => ({ program: q.program(), alone: q.steps < 2, value: notes[i % notes.length] })));
+    const both = isKnown && notes.length < 2 && this.both(actual, node, mode);
+    return this.tell(node, both ? [{ program: both.answers.program(), alone: both.answers.steps < 2, expected: both.wanted.program() }] : []);
+  }
+
+  // truth has asked whether something is so, unless that says with what a result is compared.
+  truth(node, wanted) {
+    this.leaves++;
+    if (this.collects) return;
+    const says = (n) => n.regex || (n.type === "BinaryExpression" && n.operator !== "instanceof") || (n.type === "CallExpression" && n.arguments.length > 1 && n.arguments.some((a) => some(a, (i) => i.type === "CallExpression")));
+    const answers = this.lenient.has(node) || some(node, says) ? [] : this.about(node, "truth", { type: "Literal", start: node.end, end: node.end }, [node]);
+    this.tell(node, answers.map((q) => ({ program: q.program(), alone: q.steps < 2, value: "=" + wanted })));
+  }
+
+  tell(site, found) {
+    if (found.length > 0) this.asked = Math.max(this.asked, site.end);
+    else this.isOpen = true;
+    this.all.push(...found.map((q) => ({ file: this.path, test: this.test, ...q })));
+  }
+
+  // hollowOf are the places of what only the comparisons of a test need.
+  hollowOf(seen) {
+    const own = new Set(seen.map(({ node }) => node.start));
+    const isUsed = (node) => node.type === "MemberExpression" && some(this.scope, (n) => n.type === "MemberExpression" && n.property.name === node.property.name && !own.has(n.start));
+    return new Map(seen.filter(({ node }) => !isUsed(node)).flatMap(({ values }) => values.filter((v) => v.start !== undefined).map((v) => [v.start, v.end])));
+  }
+
+  // isWhole is whether all that a test compares has questions.
+  isWhole() {
+    return this.asked >= 0 && !this.isOpen && !some(this.scope, (n) => n.type === "ExpressionStatement" && this.isElse(n));
+  }
+
+  // isElse is whether a statement of a test is something else than what is asked, or comes before it.
+  isElse(statement) {
+    let { expression } = statement;
+    if (expression.type === "AwaitExpression") ({ argument: expression } = expression);
+    if (expression.type !== "CallExpression") return !/^(Assignment|Update|Unary)Expression$|^Literal$/.test(expression.type);
+    if (lookOf(expression, this.source) || frameworkOf(expression) !== "") return false;
+    return statement.start > this.asked || HELPER.test(nameOf(expression)) || this.isOwnCheck(expression);
   }
 
   // about returns the questions for what is compared at a place: one for each of so many expected

@@ -1,0 +1,94 @@
+// The functions that altered tests in JavaScript call, each with a prefix before its name.
+
+// helpers alter what is computed, and have tests fail at their end.
+function helpers(prefix, path, nodes) {
+  return `
+function ${prefix}mut(v, part) {
+  if (Number.isInteger(v) && !part) return v + 1;
+  if (typeof v === "string" && !part && /[a-z0-9]/i.test(v)) return v.replace(/[a-z0-9](?=[^a-z0-9]*$)/i, (c) => String.fromCharCode(c.charCodeAt(0) + (/[0a]/i.test(c) ? 1 : -1)));
+  if (typeof v === "number") return Number.isFinite(v) ? 2 * v + ${3 + draw(97)} : 0;
+  if (typeof v === "string") return v + (v.replace(/\\W/g, "").slice(-3) || "${word()}");
+  if (typeof v === "boolean") return !v;
+  return { ${word()}: v };
+}
+${request.record ? records(prefix, path, nodes) : ""}
+function ${prefix}fail() { throw new Error("${word()}"); }
+function ${prefix}end(f) {
+  return Object.defineProperty(function (...a) {
+    const state = ${prefix}end, before = state.different ??= 0;
+    state.running = (state.running || 0) + 1;
+    const finish = () => {
+      state.running--;
+      if (${request.way === "end"} || state.different > before) ${prefix}fail();
+    };
+    let result, isAsync = false;
+    try {
+      result = f.apply(this, a);
+      isAsync = typeof result?.then === "function";
+      return isAsync ? Promise.resolve(result).finally(finish) : result;
+    } finally {
+      if (!isAsync) finish();
+    }
+  }, "length", { value: f.length });
+}
+`;
+}
+
+// records are the functions by which comparisons note what they are given.
+function records(prefix, path, nodes) {
+  const isModule = nodes.some((n) => /^(Import|Export).*Declaration$/.test(n.type));
+  const file = JSON.stringify("../".repeat(path.split("/").length - 1) + request.record);
+  return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs";` : ""}
+${plain.toString().replaceAll("plain(", prefix + "plain(")}
+${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
+function ${prefix}saw(site, v, isLoose) {
+  const line = site + "\\t" + ${prefix}note(v, isLoose) + "\\n";
+  ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
+  return v;
+}
+function ${prefix}hold(site, v, isLoose) {
+  ${prefix}saw(site, v, isLoose);
+  if (${request.way !== "hold"} && !${prefix}end.running) return v;
+  // What is compared second becomes what was compared first, and the test is to fail at its end.
+  const first = (${prefix}hold.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];
+  first[name] = other === site ? [site, v] : undefined;
+  if (other === site) return v;
+  if (isLoose ? known != v : ${prefix}note(known) !== ${prefix}note(v)) ${prefix}end.different++;
+  return known;
+}
+function ${prefix}truth(site, v, wanted, goesOn) {
+  const isSame = !!v === wanted;
+  ${prefix}saw(site, !!v);
+  goesOn &&= ${prefix}end.running > 0;
+  if (goesOn && !isSame) ${prefix}end.different++;
+  return isSame || goesOn || ${request.way === "hold"};
+}
+function ${prefix}number(site, v) {
+  if (v !== v) ${prefix}saw(site, false);
+  return v;
+}
+function ${prefix}given(site, v) {
+  (${prefix}given.notes ??= {})[site] = ${prefix}shape(v);
+  return v;
+}
+function ${prefix}shape(v) { return ${prefix}note(v) + (Object(v) === v ? Reflect.ownKeys(v).length : ""); }
+function ${prefix}same(site, v, now) {
+  const before = ${prefix}given.notes?.[site];
+  if (before !== undefined && before !== ${prefix}shape(now())) ${prefix}saw(site, false);
+  return v;
+}
+function ${prefix}so(site, v) {
+  ${prefix}saw(site, !v);
+  return v;
+}
+function ${prefix}tried(site, f) {
+  let passes = false;
+  try {
+    const result = f();
+    passes = true;
+    return result;
+  } finally {
+    ${prefix}saw(site, passes);
+  }
+}`;
+}

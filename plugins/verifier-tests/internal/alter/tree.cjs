@@ -1,0 +1,47 @@
+// What the syntax tree of a file in JavaScript says.
+
+function parse(text, onComment) {
+  const options = { onComment, ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
+  try {
+    return acorn.parse(text, { ...options, sourceType: "module" });
+  } catch {
+    return acorn.parse(text, { ...options, sourceType: "script" });
+  }
+}
+
+// nameOf is the name of what is called.
+function nameOf({ callee }) {
+  return (callee.type === "MemberExpression" && !callee.computed ? callee.property.name : callee.name) || "";
+}
+
+// some reports whether something holds of a node or one within it.
+function some(node, holds) {
+  let found = false;
+  walk.full(node, (inner) => (found ||= holds(inner)));
+  return found;
+}
+
+const within = (node, { start, end }) => start <= node.start && node.end <= end;
+
+// valueOf returns what a literal is, and throws where an expression is none.
+function valueOf(node) {
+  switch (node.type) {
+    case "Literal":
+      if (node.regex || node.bigint) break;
+      return node.value;
+    case "Identifier":
+      if (node.name !== "undefined") break;
+      return undefined;
+    case "TemplateLiteral":
+      if (node.expressions.length > 0) break;
+      return node.quasis[0].value.cooked;
+    case "UnaryExpression":
+      if (node.operator !== "-") break;
+      return -valueOf(node.argument);
+    case "ArrayExpression":
+      return node.elements.map(valueOf);
+    case "ObjectExpression":
+      return Object.fromEntries(node.properties.map((p) => [p.computed ? valueOf({}) : (p.key.name ?? p.key.value), valueOf(p.value)]));
+  }
+  throw new TypeError("no literal");
+}

@@ -54,7 +54,14 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 
 // isPaired reports whether [pairCalls] has nothing to do.
 func isPaired(messages []llms.MessageContent, isUnique bool) bool {
-	used := map[string]bool{}
+	used, answered := map[string]bool{}, map[string]bool{}
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			if id, ok := resultID(p); ok {
+				answered[id] = true
+			}
+		}
+	}
 	for i, m := range messages {
 		if !isRole(m, llms.ChatMessageTypeAI) {
 			continue
@@ -68,6 +75,9 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 				return false
 			}
 			used[call.ID] = true
+			if !answered[call.ID] {
+				continue
+			}
 			if at := resultOf(messages[i+1:], call.ID); at >= 0 && slices.ContainsFunc(messages[i+1:i+1+at], func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeTool) }) {
 				return false
 			}
@@ -128,14 +138,20 @@ func callOf(p llms.ContentPart) (call llms.ToolCall, ok bool) {
 }
 
 func isResultOf(p llms.ContentPart, id string) bool {
+	of, ok := resultID(p)
+	return ok && of == id
+}
+
+// resultID returns the id of the call that a part is the result of.
+func resultID(p llms.ContentPart) (id string, ok bool) {
 	p, _ = unwrap(p)
 	switch p := p.(type) {
 	case llms.ToolCallResponse:
-		return p.ToolCallID == id
+		return p.ToolCallID, true
 	case middleware.ResultPart:
-		return p.ToolCallID == id
+		return p.ToolCallID, true
 	}
-	return false
+	return "", false
 }
 
 func nameResult(p llms.ContentPart, id string) llms.ContentPart {

@@ -108,6 +108,7 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 	c.calls = nil
 	for i, call := range calls {
 		f := call.FunctionCall
+		f.Arguments = c.places[i].arguments.String()
 		if call.Type == "custom" {
 			raw := rawJSON(Object{"id": callID(call.ID), "type": "custom", "custom": Object{"name": f.Name, "input": f.Arguments}})
 			p := middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw, Instead: customCall(call.ID, f.Name, f.Arguments)}
@@ -249,7 +250,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			}
 		case "reasoning_details": // OpenRouter
 			eachOf(v, func(_, one gjson.Result) bool {
-				c.detail(json.RawMessage(one.Raw))
+				c.detail(one)
 				return true
 			})
 		case "tool_calls":
@@ -333,7 +334,8 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	if call.FunctionCall.Name == "" {
 		call.FunctionCall.Name, piece.Name = name, name
 	}
-	if call.FunctionCall.Arguments += arguments; custom != "" {
+	c.places[at].arguments.WriteString(arguments)
+	if custom != "" {
 		call.Type = "custom"
 	}
 	if call.Type == "custom" {

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -17,7 +18,7 @@ type chatReply struct {
 	index                int
 	places               []callPlace // of the calls
 	lists                int         // how many lists of calls have come
-	details              []json.RawMessage
+	details              []*blockReply
 	extras               []callExtra
 	hasState, isStateNew bool   // the message has members that its model wants back, and of them more than was given on
 	thoughts             string // the member in which it thinks
@@ -31,10 +32,11 @@ type callExtra struct {
 }
 
 // callPlace is where pieces of a call stand: at the index that its server gave it, last in that
-// list of calls.
+// list of calls, and what has come of its arguments.
 type callPlace struct {
-	index float64
-	list  int
+	index     float64
+	list      int
+	arguments *strings.Builder
 }
 
 // position returns the index among calls of the one that a piece belongs to. The servers
@@ -60,7 +62,7 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 			id = ""
 		}
 		c.calls = append(c.calls, llms.ToolCall{ID: callID(id), Type: "function", FunctionCall: &llms.FunctionCall{}})
-		c.places = append(c.places, callPlace{index: -1})
+		c.places = append(c.places, callPlace{index: -1, arguments: &strings.Builder{}})
 	}
 	if c.places[at].list = c.lists; index.Type == gjson.Number {
 		c.places[at].index = index.Num
@@ -70,28 +72,29 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 
 // detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
 // one index and type are one.
-func (c *chatReply) detail(raw json.RawMessage) {
+func (c *chatReply) detail(now gjson.Result) {
 	c.hasState, c.isStateNew = true, true
-	n := len(c.details) - 1
-	now := gjson.ParseBytes(raw)
-	if index := now.Get("index"); n < 0 || !index.Exists() || gjson.GetBytes(c.details[n], "index").Raw != index.Raw || gjson.GetBytes(c.details[n], "type").Str != now.Get("type").Str {
-		c.details = append(c.details, raw)
-		return
+	kind, n := now.Get("type").Str, len(c.details)-1
+	isPiece := n >= 0 && now.Get("index").Exists() && string(c.details[n].members["index"]) == now.Get("index").Raw && c.details[n].kind == kind
+	if !isPiece {
+		c.details = append(c.details, &blockReply{kind: kind, members: map[string]json.RawMessage{}})
+		n++
 	}
-	all := map[string]json.RawMessage{}
-	_ = json.Unmarshal(c.details[n], &all) // it has been read before
+	entry := c.details[n]
+	if entry.raw = nil; !isPiece {
+		entry.raw = json.RawMessage(now.Raw)
+	}
 	now.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "text", "summary", "data":
-			all[name.Str] = rawJSON(gjson.GetBytes(c.details[n], name.Str).Str + v.Str)
+			entry.write(name.Str, v.Str)
 		default:
 			if v.Type != gjson.Null {
-				all[name.Str] = json.RawMessage(v.Raw)
+				entry.members[name.Str] = json.RawMessage(v.Raw)
 			}
 		}
 		return true
 	})
-	c.details[n] = rawJSON(all)
 }
 
 // state is what the message has for its own model, of which nothing more comes.
@@ -104,7 +107,11 @@ func (c *chatReply) state(origin string) *middleware.RawPart {
 		members[c.thoughts] = c.reasoning.String()
 	}
 	if c.details != nil {
-		members["reasoning_details"] = c.details
+		details := make([]json.RawMessage, len(c.details))
+		for i, entry := range c.details {
+			details[i] = entry.json()
+		}
+		members["reasoning_details"] = details
 	}
 	if c.extras != nil {
 		members["tool_calls"] = c.extras

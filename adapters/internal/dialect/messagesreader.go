@@ -68,6 +68,17 @@ func (b *blockReply) text(name string) string {
 	return b.texts[name].String()
 }
 
+// json returns the block.
+func (b *blockReply) json() json.RawMessage {
+	if b.raw != nil {
+		return b.raw
+	}
+	for name, text := range b.texts {
+		b.members[name] = appendString(nil, text.String())
+	}
+	return rawJSON(b.members)
+}
+
 type messagesReader struct {
 	*Reply
 
@@ -344,11 +355,7 @@ func (s *messagesReader) finish(b *blockReply) {
 		return
 	}
 	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}}
-	for name, text := range b.texts {
-		if name != "partial_json" {
-			b.members[name] = appendString(nil, text.String())
-		}
-	}
+	delete(b.texts, "partial_json")
 	if b.citations != nil {
 		b.members["citations"] = rawJSON(b.citations)
 	}
@@ -359,9 +366,7 @@ func (s *messagesReader) finish(b *blockReply) {
 		c.coverText()
 		return
 	}
-	if p.Raw = b.raw; p.Raw == nil {
-		p.Raw = rawJSON(b.members)
-	}
+	p.Raw = b.json()
 	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || b.members["encrypted_content"] != nil || b.members["signature"] != nil) { // a summary alone is a text
 		p.Model = s.Origin
 	}

@@ -216,8 +216,10 @@ func (s *ollamaReader) Event(data []byte) error {
 	x.Served, x.Created = in.Model, in.CreatedAt.Unix()
 	c := s.choice(0)
 	s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)})
-	if state := s.state(); state != nil && len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // what the calls belong to comes before them
-		s.Emit(&middleware.Delta{Raw: state})
+	if len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // what the calls belong to comes before them
+		if state := s.state(); state != nil {
+			s.Emit(&middleware.Delta{Raw: state})
+		}
 	}
 	for _, t := range in.Message.ToolCalls {
 		s.addCall(0, callID(t.ID), t.Function.Name, string(argumentsObject(string(t.Function.Arguments))))

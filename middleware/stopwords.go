@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // stopAt returns where the first of the stop words begins in a text, and which it is; -1 for
@@ -34,7 +36,7 @@ func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse 
 			extra := *x
 			calls := 0
 			extra.Parts, calls = partsUntil(x.Parts, at)
-			extra.StopReason, extra.StopSequence, extra.LogProbs = own.StopReason, word, nil // which hold all the text
+			extra.StopReason, extra.StopSequence, extra.LogProbs = own.StopReason, word, tokensUntil(x.LogProbs, at)
 			own.ToolCalls = slices.Clip(choice.ToolCalls[:min(calls, len(choice.ToolCalls))])
 			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
 			own.GenerationInfo[KeyExtra] = &extra
@@ -63,6 +65,16 @@ func partsUntil(parts []llms.ContentPart, length int) (own []llms.ContentPart, c
 		own = append(own, p)
 	}
 	return own, calls
+}
+
+// tokensUntil returns the tokens of so much of an answer's text.
+func tokensUntil(tokens []sdk.TokenLogProb, length int) []sdk.TokenLogProb {
+	for i := range tokens {
+		if length -= len(tokens[i].Token); length < 0 {
+			return tokens[:i:i]
+		}
+	}
+	return tokens
 }
 
 // stopper ends the text of a choice that is streamed at a stop word.

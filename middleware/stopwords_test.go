@@ -8,6 +8,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // A stream ends at a stop word that the model goes past, wherever its pieces are cut, and says
@@ -28,15 +29,20 @@ func TestStreamsEndAtStopWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &nativeModel{}
-			whole := ""
+			whole, tokens := "", ""
+			var probs []sdk.TokenLogProb
 			for _, piece := range tt.pieces {
+				probs = append(probs, sdk.TokenLogProb{Token: piece})
+				if len(whole+piece) <= len(tt.want) {
+					tokens = whole + piece
+				}
 				s.deltas = append(s.deltas, middleware.Delta{Text: piece})
 				whole += piece
 			}
 			s.deltas = append(s.deltas, middleware.Delta{Tool: &middleware.ToolDelta{ID: "c", Name: "look", Arguments: "{}"}})
 			s.resp = text(whole)
 			s.resp.Choices[0].ToolCalls = []llms.ToolCall{call}
-			s.resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Parts: []llms.ContentPart{llms.TextContent{Text: whole}, call}}}
+			s.resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{LogProbs: probs, Parts: []llms.ContentPart{llms.TextContent{Text: whole}, call}}}
 			m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}, Stream: middleware.Passthrough})
 			shown, calls := "", 0
 			resp, err := m.GenerateContent(t.Context(), human("q"), llms.WithStopWords([]string{"\nObs:", "END"}), middleware.WithParams(middleware.Params{OnDelta: func(_ context.Context, d *middleware.Delta) error {
@@ -49,6 +55,13 @@ func TestStreamsEndAtStopWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			choice := resp.Choices[0]
+			said := ""
+			for _, token := range middleware.ExtraOf(choice).LogProbs {
+				said += token.Token
+			}
+			if said != tokens {
+				t.Errorf("the tokens of %q are kept, want those of %q", said, tokens)
+			}
 			if choice.Content != tt.want || shown != tt.want {
 				t.Errorf("%q is answered, %q shown; want %q", choice.Content, shown, tt.want)
 			}

@@ -1,7 +1,7 @@
 package fit
 
 import (
-	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -31,7 +31,10 @@ var judges = struct {
 }
 
 // TestMeasureJudges prints the mean AUC on test halves, over the mix of single models, of
-// strategies fitted to the other halves, where a judge is wrong in a tenth of all cases:
+// strategies fitted to the other halves, where a judge is wrong in a tenth of all cases.
+// That mix is the best of the test half; "mix" is the one that is picked on the train half. "Both
+// halves" has each half by the fit to the other, together, over the best mix of all queries, and
+// "hindsight" is index fitted to the test half:
 //
 //	go test ./sdk/fit -v -timeout 1h -run MeasureJudges -args -judges 10
 func TestMeasureJudges(t *testing.T) {
@@ -40,17 +43,20 @@ func TestMeasureJudges(t *testing.T) {
 	}
 	for name := range strings.SplitSeq(*judges.tables, ",") {
 		for noise := range strings.SplitSeq(*judges.noises, ",") {
-			gains, linears := map[string][]float64{}, []float64{}
+			gains, linears, both := map[string][]float64{}, []float64{}, []float64{}
 			for half := range uint64(*judges.halves) {
 				seed := half + uint64(*judges.first)
 				table := judgedTable(t, name, noise, seed)
 				train, test := table.Split(*judges.share, seed)
 				linear := linearArea(test)
 				linears = append(linears, linear)
-				gains["ladder"] = append(gains["ladder"], ladderArea(train, test)-linear)
+				gains["ladder"] = append(gains["ladder"], ladderArea(train, test, ladderDepth)-linear)
+				gains["mix"] = append(gains["mix"], ladderArea(train, test, 1)-linear)
 				for row := range strings.SplitSeq(*judges.rows, ",") {
 					gains[row] = append(gains[row], fittedArea(t, train, test, "auto", row, seed)-linear)
 				}
+				gains["hindsight"] = append(gains["hindsight"], fittedArea(t, test, test, "auto", cascade.NameIndex, seed)-linear)
+				both = append(both, area(table, crossPoints(t, table, train, test, seed))-linearArea(table))
 				if noise == "none" {
 					train, test := *train, *test
 					train.Verdicts, test.Verdicts, train.Verified, test.Verified = nil, nil, true, true
@@ -60,11 +66,11 @@ func TestMeasureJudges(t *testing.T) {
 			fmt.Printf("%s, errors %s: linear %.2f", name, noise, 100*average(linears))
 			for _, row := range slices.Sorted(maps.Keys(gains)) {
 				fmt.Printf(" %s %+.2f", row, 100*average(gains[row]))
-				if row != "ladder" {
-					fmt.Printf(" (%+.2f over the ladder)", 100*(average(gains[row])-average(gains["ladder"])))
+				if row != "ladder" && row != "mix" {
+					fmt.Printf(" (%+.2f over the ladder, %+.2f over the mix)", 100*(average(gains[row])-average(gains["ladder"])), 100*(average(gains[row])-average(gains["mix"])))
 				}
 			}
-			fmt.Println()
+			fmt.Printf("; both halves %+.2f\n", 100*average(both))
 		}
 	}
 }
@@ -236,9 +242,28 @@ func binary(t *outcome.Table, seed uint64) *outcome.Table {
 	return t
 }
 
-// ladderArea is the AUC on the test half of the ladders of up to three models, dearer
+// crossPoints is what index does on all outcomes, on each half by the fit to the other.
+func crossPoints(t *testing.T, table, train, test *outcome.Table, seed uint64) []Point {
+	t.Helper()
+	values := startValues(cascade.NameIndex, table, 40)
+	both := make([]Point, len(values))
+	for _, pair := range [][2]*outcome.Table{{train, test}, {test, train}} {
+		profile, err := Fit(context.Background(), pair[0], Options{Seed: seed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		share := float64(len(pair[1].Queries)) / float64(len(table.Queries))
+		for i, p := range curvePoints(t, profile, pair[1], values) {
+			both[i].CostUSD += share * p.CostUSD
+			both[i].Quality += share * p.Quality
+		}
+	}
+	return sortPoints(both)
+}
+
+// ladderArea is the AUC on the test half of the ladders of up to so many models, dearer
 // ones where the judge rejects, that are best on the train half.
-func ladderArea(train, test *outcome.Table) float64 {
+func ladderArea(train, test *outcome.Table, depth int) float64 {
 	order := byCost(train.MeanCosts())
 	var all [][]int
 	var points []Point
@@ -249,7 +274,7 @@ func ladderArea(train, test *outcome.Table) float64 {
 			climbed := climbLadder(train, train, own)
 			points = append(points, climbed.point(float64(len(all))))
 			all = append(all, own)
-			if len(own) < ladderDepth {
+			if len(own) < depth {
 				grow(own, k+1)
 			}
 		}
@@ -263,40 +288,42 @@ func ladderArea(train, test *outcome.Table) float64 {
 	return area(test, met)
 }
 
-// TestMeasureFirstpass prints what the verdicts of a real gate come to.
+// TestMeasureFirstpass prints what the verdicts of a real gate come to, on test halves and on both
+// halves together; "hindsight" is fitted to the test half. What is never reached has opus' price.
 func TestMeasureFirstpass(t *testing.T) {
 	if *judges.halves == 0 {
 		t.Skip("measures on demand")
 	}
-	var costs []float64
-	var sums [][3]float64
+	table := outcometest.Firstpass(t)
+	shares, overs := map[string][]float64{}, map[string][]float64{}
 	for half := range uint64(*judges.halves) {
 		seed := half + uint64(*judges.first)
-		table := outcometest.Firstpass(t)
 		train, test := table.Split(0.5, seed)
-		dear := test.Index("claude-opus-4-8")
-		always := Point{CostUSD: test.MeanCosts()[dear], Quality: test.MeanQualities()[dear]}
-		climbed := climbLadder(test, test, []int{test.Index("claude-haiku-4-5"), dear})
-		firstpass := climbed.point(0)
-		points := fittedPoints(t, train, test, "auto", cascade.NameIndex, seed)
-		sorted := slices.Clone(points)
-		slices.SortFunc(sorted, func(a, b Point) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
-		cost := reach(points, always.Quality) / always.CostUSD
-		if math.IsNaN(cost) {
-			cost = 1 // opus is always asked
+		score := func(name string, on *outcome.Table, points []Point) {
+			share, over := besideFirstpass(on, points)
+			shares[name], overs[name] = append(shares[name], share), append(overs[name], over)
 		}
-		costs = append(costs, cost)
-		sums = append(sums, [3]float64{qualityAt(sorted, firstpass.CostUSD) - firstpass.Quality, firstpass.Quality, always.Quality})
+		score("fitted to the other half", test, fittedPoints(t, train, test, "auto", cascade.NameIndex, seed))
+		score("hindsight", test, fittedPoints(t, test, test, "auto", cascade.NameIndex, seed))
+		score("both halves", table, crossPoints(t, table, train, test, seed))
 	}
-	var mean [3]float64
-	for _, s := range sums {
-		for i, v := range s {
-			mean[i] += v / float64(len(sums))
-		}
+	for _, name := range slices.Sorted(maps.Keys(shares)) {
+		fmt.Printf("%s: always opus' quality at %.3f of its cost, in the median at %.3f; %+.2f points over Firstpass' ladder\n",
+			name, average(shares[name]), median(shares[name]), 100*average(overs[name]))
 	}
-	slices.Sort(costs)
-	fmt.Printf("always opus' quality at %.3f of its cost, in the median half at %.3f; %+.2f points over Firstpass' ladder (%.2f; always opus %.2f)\n",
-		average(costs), costs[len(costs)/2], 100*mean[0], 100*mean[1], 100*mean[2])
+}
+
+// besideFirstpass returns at what share of always opus' cost points reach its quality, and by how
+// much they are better than Firstpass' own ladder at its cost.
+func besideFirstpass(on *outcome.Table, points []Point) (share, over float64) {
+	dear := on.Index("claude-opus-4-8")
+	opus, ladder := on.MeanCosts()[dear], climbLadder(on, on, []int{on.Index("claude-haiku-4-5"), dear})
+	firstpass := ladder.point(0)
+	share = reach(points, on.MeanQualities()[dear]) / opus
+	if math.IsNaN(share) {
+		share = 1 // opus is always asked
+	}
+	return share, qualityAt(sortPoints(points), firstpass.CostUSD) - firstpass.Quality
 }
 
 // A judge that never errs leaves a last doubt, since how often it errs is learned: no budget is spent on

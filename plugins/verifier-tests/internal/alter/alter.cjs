@@ -23,7 +23,8 @@ const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 
 // What is called that compares with a part, or with what is near.
 const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
-function alter({ path, text }) {
+function alter({ path, text: written }) {
+  const text = withoutTypes(path, written);
   let comments = [];
   const tree = parse(text, comments);
   const prefix = "_" + word() + "_";

@@ -174,7 +174,7 @@ func Language(file string) string {
 	switch path.Ext(file) {
 	case ".py":
 		return "python"
-	case ".js", ".cjs", ".mjs":
+	case ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts":
 		return "node"
 	}
 	if strings.HasSuffix(file, "_test.go") {

@@ -3,6 +3,7 @@ package alter
 import (
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -185,5 +186,17 @@ test('caught', () => {
 	}
 	if want := []string{"both", "pops"}; !slices.Equal(slices.Sorted(slices.Values(altered[0].Answerable)), want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
+	}
+}
+
+// Types are nothing that is compared: where node strips them, tests in TypeScript are as others.
+func TestNodeTypes(t *testing.T) {
+	if exec.Command("node", "-e", "process.exit(require('node:module').stripTypeScriptTypes ? 0 : 1)").Run() != nil {
+		t.Skip("this node strips no types")
+	}
+	const source = "import test from 'node:test';\nimport assert from 'node:assert/strict';\nimport { add, type Row } from './add.ts';\n\ntest('adds', () => {\n  const row: Row = [1, 2];\n  assert.equal(add(row as Row), 33);\n});\n"
+	altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "add.test.ts", Text: source}}})
+	if len(altered) != 1 || strings.Contains(altered[0].Text, "33") || !slices.Equal(altered[0].Answerable, []string{"adds"}) || strings.Contains(altered[0].Questions[0].Program, "Row") {
+		t.Errorf("%+v", altered)
 	}
 }

@@ -1,5 +1,17 @@
 // What the syntax tree of a file in JavaScript says.
 
+// withoutTypes is the text of a file with blanks in the place of its types, where this node strips them.
+function withoutTypes(path, text) {
+  if (!/\.[cm]?ts$/.test(path)) return text;
+  const { stripTypeScriptTypes } = require("node:module");
+  if (!stripTypeScriptTypes) throw new SyntaxError("types");
+  try {
+    return stripTypeScriptTypes(text);
+  } catch (e) {
+    throw new SyntaxError(e.message);
+  }
+}
+
 function parse(text, onComment) {
   const options = { onComment, ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
   try {

@@ -228,7 +228,7 @@ func TestNothingOfItsOwn(t *testing.T) {
 		var forms []string
 		for _, text := range []string{"test('a', () => { assert.ok(f()); });\n", "test('a', () => { assert.ok(!f()); });\n"} {
 			request.Files[0].Text = text
-			altered := strings.SplitN(alterOne(t, request)[0].Text, "\n", 2)[0]
+			altered, _, _ := strings.Cut(alterOne(t, request)[0].Text, "\n")
 			forms = append(forms, truth.ReplaceAllString(altered, "truth("))
 		}
 		if forms[0] != forms[1] {

@@ -14,7 +14,7 @@ for (const file of [requestFile, __filename]) unlinkSync(file);
 
 // programOf is one program for questions of a file: what they import, and an answer of each.
 function programOf(questions) {
-  const root = JSON.stringify(process.cwd());
+  const start = `process.chdir(${JSON.stringify(process.cwd())}); process.argv[1] = ${JSON.stringify(resolve(questions[0].file))}`;
   const imports = new Set(), bodies = [];
   for (const { program } of questions) {
     const lines = program.split("\n");
@@ -22,7 +22,7 @@ function programOf(questions) {
     for (const line of lines.slice(0, first)) imports.add(line);
     bodies.push(`async () => {\n${lines.slice(first).join("\n")}\n}`);
   }
-  return `import "data:text/javascript,${encodeURIComponent(`process.chdir(${root})`)}";
+  return `import "data:text/javascript,${encodeURIComponent(start)}";
 import { writeSync as _write } from "node:fs";
 import { createRequire as _createRequire } from "node:module";
 import { fileURLToPath as _path } from "node:url";

@@ -114,6 +114,8 @@ class Questions {
     } catch {
       notes = [];
     }
+    // Where a test lies is known there alone.
+    if (notes.some((one) => one.includes(this.path.split("/").at(-1)))) return this.tell(node, []);
     const answers = isKnown && notes.length > 0 ? this.about(actual, mode, node, values) : [];
     if (answers.length > 0) return this.tell(node, answers.map((q, i) => ({ program: q.program(), alone: q.steps < 2, value: notes[i % notes.length] })));
     const both = isKnown && notes.length < 2 && this.both(actual, node, mode);

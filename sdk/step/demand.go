@@ -138,8 +138,14 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 }
 
 // estimateUsage estimates what a call has used by the length of what went in and came out. The
-// uses of tools are counted in what came, up to those that most allows.
+// uses of tools are counted in what came, up to those that most allows. Where they alone cannot be,
+// the tokens are believed.
 func (r *run) estimateUsage(a *sdk.Answer, most *demand) sdk.Usage {
+	u := a.Usage
+	if u.HostedCalls = min(u.HostedCalls, most.hostedCalls); most.refute(u, a) == "" {
+		u.Estimated = true
+		return u
+	}
 	const perToken = 4 // bytes
 	in := r.q.InputTokens
 	if in == 0 {

@@ -382,3 +382,20 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 		}
 	}
 }
+
+// Where a server says that it searched, of a request that cannot cause a search, its tokens are believed
+// all the same.
+func TestDoubtfulSearchesCostNoTokens(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, MaxOutputTokens: 5000}
+	e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1)})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: 400, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "ok", Usage: sdk.Usage{InputTokens: 100, OutputTokens: 15, ReasoningTokens: 5, HostedCalls: 1}}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := res.Trace.Calls[0]
+	if want := (sdk.Usage{InputTokens: 100, OutputTokens: 15, ReasoningTokens: 5, Estimated: true}); call.Usage != want || !strings.Contains(call.UsageDoubt, "1 uses") {
+		t.Errorf("%+v, %q; want %+v", call.Usage, call.UsageDoubt, want)
+	}
+}

@@ -43,19 +43,14 @@ type callPlace struct {
 // that call themselves compatible leave the index out, or give the same to several calls,
 // or another id to each piece of one, or no id to any: a list has no call's name twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
-	known, last := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id }), len(c.calls)-1
-	at := known
+	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
+	at, isPiece := known, id == "" || name == ""
 	if index.Type != gjson.Number {
-		if at < 0 && (id == "" || name == "") {
-			at = last
+		if at < 0 && isPiece {
+			at = len(c.calls) - 1
 		}
-	} else {
-		for last >= 0 && c.places[last].index != index.Num {
-			last--
-		}
-		if last < 0 || id == "" || name == "" || c.calls[last].ID == id {
-			at = last
-		}
+	} else if last := c.lastAt(index.Num); last < 0 || isPiece || c.calls[last].ID == id {
+		at = last
 	}
 	if at < 0 || name != "" && c.places[at].list == c.lists {
 		if at = len(c.calls); known >= 0 {
@@ -68,6 +63,16 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 		c.places[at].index = index.Num
 	}
 	return at
+}
+
+// lastAt returns the last call to which its server gave that index; -1 is none.
+func (c *chatReply) lastAt(index float64) int {
+	for i, place := range slices.Backward(c.places) {
+		if place.index == index {
+			return i
+		}
+	}
+	return -1
 }
 
 // detail takes in an entry of reasoning_details, of which a stream gives pieces: those of

@@ -77,23 +77,13 @@ func (l *Limits) fitSchema(p *middleware.Params) (isAsStrict bool) {
 
 // fitParams makes the parameters of a request what the vendor takes.
 func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
-	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
-		p.Temperature = &l.Temperature
-		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
-	}
+	notSent = l.fitNumbers(p)
 	v := reflect.ValueOf(p).Elem()
 	for _, name := range slices.Sorted(maps.Keys(l.Lacks)) {
 		if f := v.FieldByName(name); !f.IsZero() {
 			f.SetZero()
 			notSent = append(notSent, name)
 		}
-	}
-	if l.Seeds != nil && p.Seed != nil && (*p.Seed < l.Seeds[0] || *p.Seed > l.Seeds[1]) {
-		p.Seed = nil
-		notSent = append(notSent, "Seed")
-	}
-	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
-		p.MaxTokens = &l.MinTokens
 	}
 	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
 		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && isContact.MatchString(*id) {
@@ -112,6 +102,21 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 			notSent = append(notSent, "ReasoningEffort")
 		}
 		p.ReasoningEffort = l.ToolEffort
+	}
+	return notSent
+}
+
+func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
+	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
+		p.Temperature = &l.Temperature
+		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
+	}
+	if l.Seeds != nil && p.Seed != nil && (*p.Seed < l.Seeds[0] || *p.Seed > l.Seeds[1]) {
+		p.Seed = nil
+		notSent = append(notSent, "Seed")
+	}
+	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
+		p.MaxTokens = &l.MinTokens
 	}
 	return notSent
 }

@@ -14,9 +14,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
+// exitAtOnce is for programs that were built with the race detector: each sleeps a second at its
+// end otherwise, and scripts run hundreds.
+const exitAtOnce, atOnce = "GORACE", "atexit_sleep_ms=0"
+
 // TestMain lets the test binary double as the stepfall command in scripts.
 func TestMain(m *testing.M) {
 	jail.Main()
+	os.Setenv(exitAtOnce, atOnce)
 	testscript.Main(m, map[string]func(){
 		"stepfall": func() {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -32,6 +37,10 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv(exitAtOnce, atOnce)
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			// isjson fails unless the last command printed one JSON value and nothing else.
 			"isjson": func(ts *testscript.TestScript, neg bool, _ []string) {

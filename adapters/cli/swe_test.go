@@ -131,5 +131,6 @@ func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 		}
 	}
 	env.Setenv("STEPFALL_PLUGIN_PATH", plugins)
+	env.Setenv(exitAtOnce, atOnce)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
@@ -146,6 +147,18 @@ func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 	} {
 		if got := c.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Where verdicts have a price, a fit that is behind a ladder is told to buy them; no other strategy
+// of verdicts that are always asked for would mend it.
+func TestFitBehindALadderOfPricedVerdicts(t *testing.T) {
+	for priced, want := range map[bool]string{true: `as = "bought"`, false: "--strategy threshold"} {
+		var out strings.Builder
+		reportLadder(&printer{w: &out}, &fit.Ladder{Gain: -0.03, GainStdError: 0.01, Priced: priced})
+		if strings.Count(out.String(), "BEHIND") != 1 || !strings.Contains(out.String(), want) {
+			t.Errorf("priced %v: %s", priced, &out)
 		}
 	}
 }

@@ -18,6 +18,8 @@ type Ladder struct {
 	// the queries.
 	Gain         float64 `json:"gain"`
 	GainStdError float64 `json:"gain_std_error"`
+	// Priced says that verdicts have a price. A ladder does not pay for the last one.
+	Priced bool `json:"priced,omitempty"`
 }
 
 // Behind reports that the strategy is less good by more than two standard errors.
@@ -55,7 +57,7 @@ func besideLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, fo
 	}
 	grow(nil, 0)
 	qualities := make([]float64, len(fold))
-	l := &Ladder{}
+	l := &Ladder{Priced: average(judged.MeanCosts()) > average(t.MeanCosts())}
 	for f := range folds {
 		var rest []int
 		for q := range fold {

@@ -46,4 +46,7 @@ func TestAFitStandsBesideLadders(t *testing.T) {
 	if l = besideLadders(table, table, &dear, fold, 5); !l.Behind() {
 		t.Errorf("half as good as the dear model at its price: %+v", l)
 	}
+	if l.Priced || !besideLadders(table, priced(table, 0.1), &dear, fold, 5).Priced {
+		t.Error("whether verdicts have a price is not told")
+	}
 }

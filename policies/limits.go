@@ -3,6 +3,7 @@ package policies
 import (
 	"fmt"
 	"math/big"
+	"reflect"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -221,70 +222,48 @@ func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnosti
 	return e.m.value(e.Expression, ctx)
 }
 
-// countParts puts all that expr is made of on account. Expr itself stays what it is, for
-// those who look at its type, and is evaluated by [meter.value].
+// countParts puts all that expr is made of on account: the expressions in its fields. Expr itself
+// stays what it is, for those who look at its type, and is evaluated by [meter.value].
 func (m *meter) countParts(expr hclsyntax.Expression) {
-	switch e := expr.(type) {
-	case *hclsyntax.ParenthesesExpr:
-		m.wrap(&e.Expression)
-	case *hclsyntax.RelativeTraversalExpr:
-		m.wrap(&e.Source)
-	case *hclsyntax.FunctionCallExpr:
-		m.wrapAll(e.Args)
-	case *hclsyntax.ConditionalExpr:
-		m.wrap(&e.Condition, &e.TrueResult, &e.FalseResult)
-	case *hclsyntax.IndexExpr:
-		m.wrap(&e.Collection, &e.Key)
-	case *hclsyntax.TupleConsExpr:
-		m.wrapAll(e.Exprs)
-	case *hclsyntax.ObjectConsExpr:
-		for i := range e.Items {
-			m.countParts(e.Items[i].KeyExpr)
-			m.wrap(&e.Items[i].ValueExpr)
-		}
-	case *hclsyntax.ObjectConsKeyExpr:
-		if e.ForceNonLiteral { // else it may be a name, as its type says
-			m.wrap(&e.Wrapped)
-		} else {
-			m.countParts(e.Wrapped)
-		}
-	case *hclsyntax.ForExpr:
-		m.wrap(&e.CollExpr, &e.KeyExpr, &e.ValExpr, &e.CondExpr)
-	case *hclsyntax.SplatExpr:
-		m.wrap(&e.Source, &e.Each)
-	case *hclsyntax.BinaryOpExpr:
-		m.wrap(&e.LHS, &e.RHS)
-	case *hclsyntax.UnaryOpExpr:
-		m.wrap(&e.Val)
-	case *hclsyntax.TemplateExpr:
-		m.wrapAll(e.Parts)
-	case *hclsyntax.TemplateJoinExpr:
-		m.wrap(&e.Tuple)
-	case *hclsyntax.TemplateWrapExpr:
-		m.wrap(&e.Wrapped)
-	default: // literals and names have nothing in them
+	if key, ok := expr.(*hclsyntax.ObjectConsKeyExpr); ok && !key.ForceNonLiteral {
+		m.countParts(key.Wrapped) // it may be a name, as its type says
+		return
 	}
-}
-
-func (m *meter) wrapAll(list []hclsyntax.Expression) {
-	for i := range list {
-		m.wrap(&list[i])
+	if _, isCounted := expr.(countedExpression); isCounted {
+		return
 	}
-}
-
-func (m *meter) wrap(places ...*hclsyntax.Expression) {
-	for _, at := range places {
-		switch e := (*at).(type) {
-		case nil:
-		case *hclsyntax.LiteralValueExpr:
-			if e.Val.Type() == cty.Number && !e.Val.IsNull() && outOfBounds(e.Val.AsBigFloat()) {
-				*at = countedExpression{Expression: e, m: m}
+	fields := reflect.ValueOf(expr).Elem()
+	for i := range fields.NumField() {
+		if !fields.Type().Field(i).IsExported() {
+			continue
+		}
+		switch part := fields.Field(i).Addr().Interface().(type) {
+		case *hclsyntax.Expression:
+			m.wrap(part)
+		case *[]hclsyntax.Expression:
+			for k := range *part {
+				m.wrap(&(*part)[k])
 			}
-		default:
-			m.countParts(e)
-			// HCL finds names by walking from what holds them, so that they stay one level below.
-			*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
+		case *[]hclsyntax.ObjectConsItem:
+			for k := range *part {
+				m.countParts((*part)[k].KeyExpr)
+				m.wrap(&(*part)[k].ValueExpr)
+			}
 		}
+	}
+}
+
+func (m *meter) wrap(at *hclsyntax.Expression) {
+	switch e := (*at).(type) {
+	case nil:
+	case *hclsyntax.LiteralValueExpr:
+		if e.Val.Type() == cty.Number && !e.Val.IsNull() && outOfBounds(e.Val.AsBigFloat()) {
+			*at = countedExpression{Expression: e, m: m}
+		}
+	default:
+		m.countParts(e)
+		// HCL finds names by walking from what holds them, so that they stay one level below.
+		*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
 	}
 }
 

@@ -96,7 +96,6 @@ func passThrough(d *deployment) Handler {
 // schemaInstruction tells a model about a schema that its API has no word for.
 const schemaInstruction = "Answer with one JSON value and nothing else. It must satisfy this JSON schema:\n"
 
-// instruct adds the schema to the messages, after the system's own.
 func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
 	at := 0
 	for at < len(messages) && normalRole(messages[at].Role) == llms.ChatMessageTypeSystem {

@@ -35,7 +35,6 @@ func (m *Model) withSamples() []Model {
 	return list
 }
 
-// expandedModels are the candidates of all models.
 func (p *Policy) expandedModels() (models []Model) {
 	for i := range p.Models {
 		for _, m := range p.Models[i].arms() {

@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// model completes a model from the catalogue and checks it.
 func (l *loader) model(p *Policy, m *Model) {
 	m.Served = cmp.Or(m.Served, m.Name)
 	path := []string{"model", m.Name}

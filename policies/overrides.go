@@ -42,7 +42,6 @@ func normal(key string) string {
 	}, key)
 }
 
-// setting returns the path and value of one --set, as a nested map for koanf.
 func (l *loader) setting(text string) map[string]any {
 	left, right, ok := strings.Cut(text, "=")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)

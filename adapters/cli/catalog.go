@@ -67,7 +67,6 @@ policy's folder holds beside the policy and which count more than those that shi
 	return cmd
 }
 
-// compare shows what the price map says otherwise.
 func (f *catalogFlags) compare(s Streams) error {
 	data, err := os.ReadFile(f.from)
 	if err != nil {

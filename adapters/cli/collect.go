@@ -200,7 +200,6 @@ func (f *collectFlags) printComparison(s Streams) error {
 	return p.err
 }
 
-// dearestOf returns the model of the highest mean cost.
 func dearestOf(table *outcome.Table) int {
 	dearest := 0
 	costs := table.MeanCosts()

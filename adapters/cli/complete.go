@@ -67,7 +67,6 @@ func completeFrom(words func() []string) cobra.CompletionFunc {
 	}
 }
 
-// completeFirst completes the first argument only.
 func completeFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

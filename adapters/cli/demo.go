@@ -180,7 +180,6 @@ func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 }
 
-// demoStep prints the calls of a step, and what was believed before each.
 func (p *printer) demoStep(trace *sdk.Trace) {
 	p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 	for i, c := range trace.Calls {

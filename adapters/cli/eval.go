@@ -218,7 +218,6 @@ var evalWriters = map[string]func(w io.Writer, c *eval.Comparison, doc *eval.Doc
 	},
 }
 
-// write prints the results and writes the files that were asked for.
 func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
 	doc := c.Document()
 	doc.Setup = study.Setup()

@@ -30,7 +30,6 @@ func trainClassifier(s Streams, table *outcome.Table, path string) error {
 	return s.render(c, func(p *printer) { reportClassifier(p, c, path) })
 }
 
-// reportClassifier prints how good a classifier is and what it goes by.
 func reportClassifier(p *printer, c *classifier.Classifier, path string) {
 	p.f("%s: on answers to queries that were left out\n", path)
 	table := p.table(column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"by the mean alone", true}, column{"AUC", true}, column{name: "strongest signals"})

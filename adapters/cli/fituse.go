@@ -131,7 +131,6 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 	return r, nil
 }
 
-// print says which of the two to use.
 func (r *policyRival) print(w *printer, profile string) {
 	on := "on the same queries, each by itself"
 	if r.IsMeasured {

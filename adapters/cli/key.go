@@ -295,7 +295,6 @@ func (s Streams) renderSecret(id, secret string) error {
 	return s.render(map[string]string{"key": id, "secret": secret}, func(p *printer) { p.raw(secret + "\n") })
 }
 
-// list prints the keys, or what was spent with them.
 func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	ctx := cmd.Context()
 	question := url.Values{"by": {strings.Join(f.by, ",")}, "since": {f.since}, "until": {f.until}}

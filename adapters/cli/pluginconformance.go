@@ -64,7 +64,6 @@ type checkResult struct {
 	Seconds float64           `json:"seconds"`
 }
 
-// readConfigs reads a config for all roles, or an object of configs by role.
 func readConfigs(path string) (map[wire.Role]map[string]any, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -127,7 +127,6 @@ func pluginFound(name string) bool {
 	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.PluginFile) bool { return f.Name == name })
 }
 
-// quoteForShell is a path as a shell takes it for one word.
 func quoteForShell(path string) string {
 	if strings.ContainsAny(path, " \t\n'\"\\$`&|;<>()*?[]#~!") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
@@ -335,7 +334,6 @@ func ollamaModels(ctx context.Context, host string) []string {
 	return names
 }
 
-// firstPolicy returns the policy that init writes.
 func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, judge string) ([]byte, error) {
 	list := offers(ctx, getenv)
 	found := ""

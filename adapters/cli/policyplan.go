@@ -241,7 +241,6 @@ func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, 
 	return w, errors.Join(err, src.close())
 }
 
-// readQueries reads queries as JSON lines.
 func readQueries(path string) ([]*sdk.Query, error) {
 	file, err := os.Open(path)
 	if err != nil {

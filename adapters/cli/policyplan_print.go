@@ -119,7 +119,6 @@ func (p *madePlan) rows() []planRow {
 		planRow{"no answer because calls failed", "%.0f", true, func(r *forecast.Forecast) float64 { return float64(r.Unanswered) }, nil})
 }
 
-// alwaysRows are the lines about always asking one model.
 func (p *madePlan) alwaysRows() []planRow {
 	last := p.Policies[len(p.Policies)-1].Always
 	if last == nil {

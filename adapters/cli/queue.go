@@ -51,7 +51,6 @@ func (j *submission) begin(ctx context.Context, id string, o queue.RunOptions) (
 	return err
 }
 
-// of returns the queue, or nil.
 func (j *submission) of() *queue.Queue {
 	if j == nil {
 		return nil

@@ -292,7 +292,6 @@ func newestStep(ctx context.Context, traces view.Reader) (newest string, err err
 	}
 }
 
-// show prints the calls of a step, or its decisions.
 func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 	t, err := f.find(ctx, s, name)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// head prints what a step was and came to.
 func (p *printer) head(t *sdk.Trace) {
 	p.f("trace %s, %s\n", t.ID, t.Start.Format("2006-01-02 15:04:05 MST"))
 	for _, known := range []struct{ name, value string }{

@@ -137,7 +137,6 @@ func localPage(o view.Options, listener net.Listener) (http.Handler, string) {
 	return handler, "http://" + listener.Addr().String() + path
 }
 
-// servePage serves until ctx ends.
 func servePage(ctx context.Context, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,

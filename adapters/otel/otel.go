@@ -215,7 +215,6 @@ func errorType(text string) attribute.KeyValue {
 	return semconv.ErrorTypeOther
 }
 
-// knownAttributes leaves out the attributes whose value is empty.
 func knownAttributes(attributes ...attribute.KeyValue) []attribute.KeyValue {
 	kept := attributes[:0]
 	for _, a := range attributes {

@@ -122,7 +122,6 @@ func (s *sums) CountRefusal(ctx context.Context, reason string) {
 	s.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", s.reasons.label(reason))))
 }
 
-// bounds observes an interval, where there is one.
 func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.KeyValue, i *holdout.Interval) {
 	if i == nil {
 		return

@@ -78,10 +78,8 @@ var tokenPattern = regexp.MustCompile(`[\pL\pN_]{1,8}|[\pZ\s]{1,8}|(?s:.)`)
 // tokens cuts text into tokens. Joined, they are the text again.
 func tokens(text string) []string { return tokenPattern.FindAllString(text, -1) }
 
-// countTokens returns the number of tokens of text as the server counts them.
 func countTokens(text string) int { return len(tokens(text)) }
 
-// usage counts what answering req with r used.
 func usage(req *Request, r *Reply, choices int) Usage {
 	if r.Usage != nil {
 		return *r.Usage

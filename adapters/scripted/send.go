@@ -22,7 +22,6 @@ type exchange struct {
 	api dialect.API
 }
 
-// send writes the reply, or what its fault makes of it.
 func (x *exchange) send(req *Request, reply *Reply) {
 	fault := reply.Fault
 	if fault.Kind == FaultStreamError && !req.Stream {

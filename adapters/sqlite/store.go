@@ -178,7 +178,6 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.read.PingContext(ctx)
 }
 
-// checkFiles returns an error when a file is not the one that was opened.
 func (s *Store) checkFiles() error {
 	for path, opened := range s.files {
 		info, err := os.Stat(path)

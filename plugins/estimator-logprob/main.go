@@ -49,7 +49,6 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 	return &estimator{trained, c.Classes}, nil
 }
 
-// readClassifier reads a classifier from its contents or from the file at a path.
 func readClassifier(given string) (*classifier.Classifier, error) {
 	if strings.HasPrefix(strings.TrimSpace(given), "{") {
 		return classifier.Read(strings.NewReader(given))

@@ -61,13 +61,11 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 	return r.walls.Run(ctx, spec)
 }
 
-// isBelow reports whether a path is a folder or lies below it.
 func isBelow(folder, path string) bool {
 	inside, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(inside)
 }
 
-// build runs the build command and keeps what it made.
 func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	c := &r.v.config
 	if len(c.Build) == 0 {

@@ -140,7 +140,6 @@ func (v *verifier) text(f *finding, query *sdk.Query, text string) error {
 	return nil
 }
 
-// stripFence returns what is inside a code fence when the text is one.
 func stripFence(text string) string {
 	trimmed := strings.TrimSpace(text)
 	inner, ok := strings.CutPrefix(trimmed, "```")

@@ -129,7 +129,6 @@ func (r *reader) read(i int) int {
 	return i + 1
 }
 
-// add takes edits, the last of which says what further ones are of.
 func (r *reader) add(edits ...Edit) {
 	r.edits = append(r.edits, edits...)
 	if len(edits) > 0 {
@@ -295,7 +294,6 @@ func (r *reader) file(file name, language string, body []string) {
 	r.last = ""
 }
 
-// skip leaves out a block that names no file.
 func (r *reader) skip() {
 	if r.unnamed == "" {
 		r.unnamed = "a block"

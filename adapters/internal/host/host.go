@@ -205,7 +205,6 @@ func (h *Host) ownDir() (string, error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// connect starts the plugin's process, with a folder of its own.
 func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, own string, redact []string, log hclog.Logger) (*process.Process, error) {
 	program, err := h.open(plugin)
 	if err != nil {

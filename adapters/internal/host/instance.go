@@ -322,7 +322,6 @@ func (s *session) stop() {
 	})
 }
 
-// kill kills a process that does not answer.
 func (s *session) kill(reason string) {
 	s.reason.Store(reason)
 	s.Kill()

@@ -126,7 +126,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func percent(part, whole int) float64 { return 100 * float64(part) / float64(max(whole, 1)) }
 
-// mutants returns the changes of all files of the package.
 func (p *pkg) mutants() (list []mutant, err error) {
 	fset := token.NewFileSet()
 	add := func(pos token.Pos, op token.Token) {

@@ -167,7 +167,6 @@ func (r *Run) Do(ctx context.Context, t Ticket) (*Done, error) {
 	}
 }
 
-// submit gives the job to River, or returns the result that River has.
 func (r *Run) submit(ctx context.Context, w *waiter) (*Done, error) {
 	args, err := json.Marshal(w.t.Args)
 	for err == nil {

@@ -71,7 +71,6 @@ func (r *ratio) merge(o *ratio) {
 	}
 }
 
-// of returns the sum of a group, nil where it has none.
 func (r *ratio) of(group int) *sumPair {
 	for i := range r.byGroup {
 		if s := &r.byGroup[i]; s.group == group {

@@ -363,5 +363,4 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 	return found, d.fault(rows.Err())
 }
 
-// noRows says whether an error is that there is no such row.
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

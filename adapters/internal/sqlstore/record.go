@@ -113,7 +113,6 @@ func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 	return d.writeSums(ctx, tx, sums)
 }
 
-// insertSteps returns the rows that were not there before.
 func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string]*row) ([]*row, error) {
 	values, args := d.values(len(stepColumns), args)
 	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") "+values+" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)

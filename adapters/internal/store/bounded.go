@@ -83,7 +83,6 @@ func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration
 	return none, err
 }
 
-// change is within for an operation that returns nothing.
 func (b *deadlineStore) change(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	_, err := runWithin(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err

@@ -60,7 +60,6 @@ Read before you edit. Make the smallest change that mends the defect; leave test
 they are unless the task says otherwise. Run the tests when you are done. End with a
 sentence that says what you changed, and no tool call.`
 
-// prompt is the task as the agent is told it.
 func prompt(t *Task, dir string, earlier []sdk.Attempt) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nFiles:\n%s", strings.TrimSpace(t.ProblemStatement), listing(dir))

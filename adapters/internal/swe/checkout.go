@@ -266,7 +266,6 @@ func (c *Checkout) Close() {
 	c.repo.idle = append(c.repo.idle, c)
 }
 
-// remove removes the tree and what git knows about it.
 func (c *Checkout) remove() error {
 	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin), os.RemoveAll(c.shadow()), os.RemoveAll(c.cache())); err != nil {
 		return fmt.Errorf("removing a work tree: %w", err)

@@ -119,7 +119,6 @@ func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 	return h.costs[run]
 }
 
-// repository returns the task's repository, which it fetches once.
 func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -130,7 +130,6 @@ func listOf(values []float64, change func(float64) float64) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// tryChanges replays the steps among the traces under the policy and under each change.
 func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
 	c := &changes{At: time.Now()}
 	w := &forecast.Traces{Seed: 1}

@@ -97,7 +97,6 @@ func stepFile(i int) string { return fmt.Sprintf("step-%d.html", i/pagesPerFile)
 
 func runFile(i int) string { return fmt.Sprintf("run-%d.html", i/pagesPerFile) }
 
-// packedLink returns the address of the i-th page of packed files.
 func packedLink(file func(int) string, i int) string {
 	return file(i) + "?" + url.Values{"page": {strconv.Itoa(i)}}.Encode()
 }

@@ -299,7 +299,6 @@ func (v *viewer) scalePoints(models int) int {
 	return 97
 }
 
-// flips says in words where the decision would change.
 func (d *decisionView) flips() string {
 	at, name := d.Decision.Lambda, "lambda"
 	if d.Threshold {

@@ -97,7 +97,6 @@ type window struct {
 	From, To time.Time
 }
 
-// IsOff reports whether the newest window is off.
 func (r *reliability) IsOff() bool {
 	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
 }

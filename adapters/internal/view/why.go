@@ -88,7 +88,6 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	return q, nil
 }
 
-// knob is the lambda, or threshold, by which the decision was taken.
 func (q *question) knob() float64 {
 	if !q.threshold {
 		return q.decision.Lambda
@@ -117,7 +116,6 @@ func (q *question) decide(knob float64) (run string, err error) {
 	return q.name(d.Run), nil
 }
 
-// name returns the name of a model, "" for none.
 func (q *question) name(i int) string {
 	if i < 0 {
 		return ""

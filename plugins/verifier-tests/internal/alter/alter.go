@@ -198,8 +198,5 @@ func (r *Request) Alter() []Source {
 			altered = append(altered, source)
 		}
 	}
-	if r.Way == Expectation && !r.Truths {
-		askGo(r.Files, altered)
-	}
 	return altered
 }

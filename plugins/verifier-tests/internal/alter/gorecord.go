@@ -147,7 +147,7 @@ func (g *goTest) withRecords(source string) string {
 	end := g.offset(g.file.Name.End())
 	file := strings.Repeat("../", strings.Count(g.path, "/")) + g.request.Record
 	names := strings.NewReplacer("@record", strconv.Quote(file), "@", g.prefix)
-	imports, functions, _ := strings.Cut(names.Replace(goRecords+goPlain), "\n")
+	imports, functions, _ := strings.Cut(names.Replace(goRecords), "\n")
 	return source[:end] + imports + source[end:] + functions
 }
 
@@ -172,10 +172,7 @@ func @number[T any](site string, v T) T {
 	if n := @reflect.ValueOf(v); n.CanFloat() && n.Float() != n.Float() { @saw(site, false) }
 	return v
 }
-`
 
-// goPlain is what goRecords calls.
-const goPlain = `
 func @plain(v @reflect.Value, isPlain *bool, depth int) string {
 	const deep = 50
 	var parts []string

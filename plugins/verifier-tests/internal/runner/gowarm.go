@@ -33,47 +33,33 @@ var (
 // look at it, which takes as long, and runs true in place of each test program; nil when
 // the command has flags that are not known.
 func compileOnly(argv []string) []string {
-	flags, packages, ok := buildFlags(argv)
-	if !ok {
-		return nil
-	}
+	first := flagsAt(argv)
 	// Without a count the results of tests that did not run would be kept.
-	return slices.Concat(argv[:flagsAt(argv)], []string{"-exec=true", "-count=1"}, flags, packages)
-}
-
-// BuildFlags are the flags of a go test command that say how packages are compiled.
-func BuildFlags(argv []string) []string {
-	flags, _, _ := buildFlags(argv)
-	return flags
-}
-
-// buildFlags are BuildFlags, and the packages of the command; not ok where it has flags that are
-// not known.
-func buildFlags(argv []string) (flags, packages []string, ok bool) {
-	for i := flagsAt(argv); i < len(argv); i++ {
+	compile := slices.Concat(argv[:first], []string{"-exec=true", "-count=1"})
+	for i := first; i < len(argv); i++ {
 		argument := argv[i]
 		if !strings.HasPrefix(argument, "-") {
-			packages = append(packages, argument)
+			compile = append(compile, argument)
 			continue
 		}
 		name, _, joined := strings.Cut(strings.TrimLeft(argument, "-"), "=")
 		name = strings.TrimPrefix(name, "test.")
 		switch {
 		case name == "args":
-			return flags, packages, true
+			return compile
 		case slices.Contains(goflags.Switches, name):
-			flags = append(flags, argument)
+			compile = append(compile, argument)
 		case slices.Contains(goflags.Values, name) && joined:
-			flags = append(flags, argument)
+			compile = append(compile, argument)
 		case slices.Contains(goflags.Values, name) && i+1 < len(argv):
-			flags = append(flags, argument, argv[i+1])
+			compile = append(compile, argument, argv[i+1])
 			i++
 		case slices.Contains(testSwitches, name), slices.Contains(testValues, name) && joined:
 		case slices.Contains(testValues, name):
 			i++
 		default:
-			return nil, nil, false
+			return nil
 		}
 	}
-	return flags, packages, true
+	return compile
 }

@@ -295,7 +295,7 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	confirmed := slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isConfirmed(t) || e.areTruths([]runner.Test{t}) })
 	switch {
 	case len(e.unknown) > 0:
-		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known, or hangs on files that no code names or on other tests, or an assertion fails on purpose: "+e.unknown[0].Test)
+		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known, or hangs on files that no code names, or an assertion fails on purpose: "+e.unknown[0].Test)
 	case len(confirmed) == 0:
 		doubt(verdict, unseen)
 		verdict.Evidence += ", and what the code returned was not seen"

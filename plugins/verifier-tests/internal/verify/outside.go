@@ -33,7 +33,7 @@ type asker interface {
 
 // askers are those of the languages.
 func (e *expectations) askers() map[string]asker {
-	return map[string]asker{"go": &goAsker{e}, "node": &nodeAsker{e}, "python": &pythonAsker{e}}
+	return map[string]asker{"node": &nodeAsker{e}, "python": &pythonAsker{e}}
 }
 
 // askOutside asks the code what the tests compare, where none of them is: without a framework,
@@ -138,14 +138,9 @@ func (e *expectations) questions(tests []runner.Test, in asker, language string)
 }
 
 // askAgain adds those of odd questions to e.differing that are so once more, all the same, where
-// the answers were the first. What is right after the others of its test hangs on a state that the
-// test has; what is right after other tests may have been learnt from them, so that it is not known.
+// the answers were the first, and where they are not right in the order of the file.
 func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alter.Question, first [][]string) error {
-	groups := oneByOne(odd)
-	for _, q := range odd {
-		groups = append(groups, slices.DeleteFunc(slices.Clone(asked), func(o alter.Question) bool { return o.File != q.File || o.Test != q.Test }))
-	}
-	again, err := in.answers(ctx, append(groups, asked), e.shown(in, asked, false))
+	again, err := in.answers(ctx, append(oneByOne(odd), asked), e.shown(in, asked, false))
 	if err != nil {
 		return err
 	}
@@ -168,12 +163,10 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 			continue
 		}
 		needsMore := i < len(untouched) && slices.Equal(again[i], untouched[i]) && strings.HasPrefix(again[i][0], "raised")
-		isRightIn := func(group []alter.Question, at int) bool {
-			return at < len(again) && len(again[at]) == len(group) && isAsExpected(q, again[at][slices.Index(group, q)])
-		}
+		isInOrder := len(again) > len(odd) && len(again[len(odd)]) == len(asked) && isAsExpected(q, again[len(odd)][slices.Index(asked, q)])
 		switch {
-		case needsMore, isRightIn(groups[len(odd)+i], len(odd)+i):
-		case isRightIn(asked, len(groups)), i < len(withData) && !isOdd(q, withData[i]):
+		case needsMore, isInOrder:
+		case i < len(withData) && !isOdd(q, withData[i]):
 			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
 		default:
 			e.differing = append(e.differing, q)
@@ -206,9 +199,6 @@ var ownClass = regexp.MustCompile(`^\?\w+$`)
 // apart matches files that are about code, and no part of it.
 var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|samples?)/`)
 
-// builds matches files by which code is built.
-var builds = regexp.MustCompile(`(^|/)go\.(mod|sum|work|work\.sum)$|\.[sS]$|\.syso$`)
-
 // shown are the changes to the tree for questions: the answer's, without what could say what
 // tests expect. That are the tests, what examples give, and files that are no code and that neither
 // the code nor a question names, unless with data, which leaves those that are not apart.
@@ -221,7 +211,7 @@ func (e *expectations) shown(in asker, asked []alter.Question, withData bool) []
 		code = append(code, q.Program...)
 	}
 	for _, file := range t.Files {
-		if strings.Contains(file, "-packages/") || strings.HasPrefix(file, "vendor/") || builds.MatchString(file) {
+		if strings.Contains(file, "-packages/") {
 			continue
 		}
 		text := e.source(file, e.a.changes).Text

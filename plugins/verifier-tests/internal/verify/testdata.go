@@ -98,17 +98,8 @@ func (v *Verifier) testData(t *tree, testCode []string) []string {
 // toolSettings are never data.
 var toolSettings = newGuard(settings)
 
-// embeds matches a pattern of files that Go code embeds.
-var embeds = regexp.MustCompile(`(?m)^//go:embed[ \t]+(?:all:)?"?([\w.-]+)`)
-
-// mentions reports whether code names a file: by its name, by its folder and ending, or by a folder
-// that it embeds.
+// mentions reports whether code names a file: by its name, or by its folder and ending.
 func mentions(code []byte, file string) bool {
-	for _, match := range embeds.FindAllSubmatch(code, -1) {
-		if strings.Contains("/"+file, "/"+string(match[1])+"/") {
-			return true
-		}
-	}
 	folder, ending := path.Base(path.Dir(file)), path.Ext(file)
 	return bytes.Contains(code, []byte(path.Base(file))) ||
 		folder != "." && ending != "" && bytes.Contains(code, []byte(ending)) && regexp.MustCompile(`\b`+regexp.QuoteMeta(folder)+`["'/]`).Match(code)

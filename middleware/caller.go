@@ -219,22 +219,27 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 	}
 	resp = c.removeSecrets(c.cutAtStopWords(resp))
 	first := resp.Choices[0]
-	a := &sdk.Answer{
-		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
-		Deployment: d.Name, Raw: resp, Usage: c.withSearch(usageOf(resp), d), NotSent: c.unsent,
-	}
+	a := answerOf(first)
+	a.Deployment, a.Raw, a.Usage, a.NotSent = d.Name, resp, c.withSearch(usageOf(resp), d), c.unsent
 	switch d.dialect() {
 	case DialectResponses, DialectAnthropic, DialectGemini:
 		a.ListsHostedCalls = true
 	}
-	calls := first.ToolCalls
 	for _, choice := range resp.Choices[1:] {
 		a.Choices = append(a.Choices, choice.Content)
 	}
 	if x := ExtraOf(first); x != nil {
-		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
-		a.LogProbs, a.NotSent = x.LogProbs, slices.Concat(c.unsent, x.NotSent)
-		a.PriceFactor = c.servedFactor(d, p, x)
+		a.NotSent, a.PriceFactor = slices.Concat(c.unsent, x.NotSent), c.servedFactor(d, p, x)
+	}
+	return a
+}
+
+// answerOf is what a choice says.
+func answerOf(choice *llms.ContentChoice) *sdk.Answer {
+	a := &sdk.Answer{Text: choice.Content, Reasoning: choice.ReasoningContent, StopReason: choice.StopReason}
+	calls := choice.ToolCalls
+	if x := ExtraOf(choice); x != nil {
+		calls, a.LogProbs = append(slices.Clip(calls), rawCalls(x.Parts)...), x.LogProbs
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
@@ -244,8 +249,8 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 			a.ToolCalls = append(a.ToolCalls, sdk.ToolCall{ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments})
 		}
 	}
-	if len(a.ToolCalls) == 0 && first.FuncCall != nil {
-		a.ToolCalls = []sdk.ToolCall{{Name: first.FuncCall.Name, Arguments: first.FuncCall.Arguments}}
+	if len(a.ToolCalls) == 0 && choice.FuncCall != nil {
+		a.ToolCalls = []sdk.ToolCall{{Name: choice.FuncCall.Name, Arguments: choice.FuncCall.Arguments}}
 	}
 	return a
 }

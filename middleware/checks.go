@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,9 +14,10 @@ import (
 
 // DefaultChecks returns the checks that need nothing but the query and the answer:
 // stop reason, emptiness, refusal, the protocol of text agents, tool calls, JSON.
-// Each can only reject an answer; none says that an answer is good.
+// Each can only reject an answer; none says that an answer is good. Of several choices
+// each has to hold, since the caller gets them all.
 func DefaultChecks() []step.Check {
-	return []step.Check{
+	checks := []step.Check{
 		{Name: "check:stop_reason", Fault: stopReason},
 		{Name: "check:empty", Fault: emptyAnswer},
 		{Name: "check:refusal", Fault: refusal},
@@ -24,6 +26,28 @@ func DefaultChecks() []step.Check {
 		{Name: "check:repeated_call", Fault: repeatedCall},
 		{Name: "check:json", Fault: (&jsonChecker{}).fault},
 	}
+	for i, check := range checks {
+		checks[i].Fault = func(q *sdk.Query, a *sdk.Answer, earlier []sdk.Attempt) string {
+			return choicesFault(check, q, a, earlier)
+		}
+	}
+	return checks
+}
+
+func choicesFault(check step.Check, q *sdk.Query, a *sdk.Answer, earlier []sdk.Attempt) string {
+	why := check.Fault(q, a, earlier)
+	if len(a.Choices) == 0 || why != "" {
+		return why
+	}
+	resp, _ := a.Raw.(*llms.ContentResponse)
+	for i := 1; resp != nil && i < len(resp.Choices); i++ {
+		one := answerOf(resp.Choices[i])
+		one.Usage, one.Raw = a.Usage, &llms.ContentResponse{Choices: resp.Choices[i : i+1]}
+		if why := check.Fault(q, one, earlier); why != "" {
+			return fmt.Sprintf("choice %d: %s", i+1, why)
+		}
+	}
+	return ""
 }
 
 func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {

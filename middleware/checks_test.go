@@ -143,3 +143,23 @@ func TestHugeSchemasAreNotCompiled(t *testing.T) {
 		}
 	}
 }
+
+// A caller who asked for several answers gets all of them: a fault of any is one of the answer.
+func TestChecksOfEveryChoice(t *testing.T) {
+	tools := sdk.Query{Tools: []sdk.Tool{{Name: "weather"}}}
+	call := func(arguments string) *llms.ContentChoice {
+		return &llms.ContentChoice{StopReason: "tool_calls", ToolCalls: []llms.ToolCall{{ID: "1", FunctionCall: &llms.FunctionCall{Name: "weather", Arguments: arguments}}}}
+	}
+	for want, second := range map[string]*llms.ContentChoice{
+		"": {Content: "Rain.", StopReason: "stop"},
+		"empty: choice 2: neither text nor tool calls":            {StopReason: "stop"},
+		"stop_reason: choice 2: cut off at the token limit":       {Content: "Ra", StopReason: "length"},
+		"tool_calls: choice 2: arguments of weather are not JSON": call(`{"a":`),
+	} {
+		first := llms.ContentChoice{Content: "Sun.", StopReason: "stop"}
+		a := sdk.Answer{Text: first.Content, Choices: []string{second.Content}, Raw: &llms.ContentResponse{Choices: []*llms.ContentChoice{&first, second}}}
+		if got := judge(tools, a); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 PLAIN = '''
 def @plain(v, marks):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
+    if base is None and @exact(v): return @exact(v)
     if type(v) not in (base, bool): marks.add("~" if base else "?")
     if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
@@ -10,16 +11,23 @@ def @plain(v, marks):
     if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
     parts = [@plain(x, marks) for x in base.__iter__(v)]
     return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @exact(v):
+    """How a decimal number or a fraction is written as the number that it is equal to; "" for others."""
+    import decimal, fractions
+    is_decimal = type(v) is decimal.Decimal and v.is_finite() and abs(v.adjusted()) < 300
+    if type(v) is not fractions.Fraction and not is_decimal: return ""
+    n = fractions.Fraction(v)
+    return int.__repr__(n.numerator) if n.denominator == 1 else float.__repr__(float(n)) if fractions.Fraction(float(n)) == n else str(n)
 def @text(v):
     """How a value is written whose class is the language's, or pytest's, and no builtin type."""
-    import datetime, decimal, fractions, sys
-    known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, fractions.Fraction)
+    import datetime, decimal, sys
+    known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
     approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
     return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
 def @note(v, limit=1 << 16):
     marks = set()
     try: text = @plain(v, marks)
-    except (RecursionError, ValueError): return "!"
+    except (RecursionError, ValueError, OverflowError): return "!"
     return max(marks, default="=", key="~?".find) + text[:limit].encode("unicode_escape").decode()
 '''
 note = {}

@@ -280,13 +280,9 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 			return e.j.verdict(sdk.Inconclusive, "a list of what a test expects is not compared to its end: "+c.Test)
 		}
 	}
-	unseen := unnotedDoubt
-	if len(e.answered) > 0 {
-		unseen = partlyDoubt
-	}
 	values := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
 	if len(values) == 0 {
-		doubt(verdict, unseen)
+		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += "\nno value is compared with in these tests: they failed where what must be true was inverted, which proves little"
 		return verdict
 	}
@@ -297,7 +293,7 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	case len(e.unknown) > 0:
 		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known, or hangs on files that no code names, or an assertion fails on purpose: "+e.unknown[0].Test)
 	case len(confirmed) == 0:
-		doubt(verdict, unseen)
+		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += ", and what the code returned was not seen"
 	case len(confirmed) < len(tests):
 		doubt(verdict, partlyDoubt)

@@ -20,7 +20,7 @@ const maxQuestions = 500
 // asker asks the code of one language.
 type asker interface {
 	// begins reports whether a file has something done before the tests, without which the code
-	// may do something else.
+	// may do something else: of what it gives then, errors say nothing, and values little.
 	begins(file, text string) bool
 	// shows returns what questions find of a file of code, and whether they do: not the tests,
 	// nor what examples give.
@@ -53,7 +53,7 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 
 // askIn asks about the tests in one language.
 func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
-	asked := e.questions(tests, in, language)
+	asked := e.questions(tests, language)
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
@@ -70,11 +70,15 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	if len(answers) == len(groups) {
 		expect(asked, answers[len(asked):])
 	}
+	begins := e.begins(in, language)
+	for i := range asked {
+		asked[i].Alone = asked[i].Alone && !begins
+	}
 	var right, differing []alter.Question
 	var first [][]string
-	for i, q := range asked {
+	for i, q := range asked[:min(len(asked), len(answers))] {
 		switch {
-		case i >= len(answers):
+		case begins && hasRaised(answers[i]):
 		case isOdd(q, answers[i]):
 			differing, first = append(differing, q), append(first, answers[i])
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answers[i], "")):
@@ -118,8 +122,15 @@ func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question)
 		!slices.ContainsFunc(asked, isWrong) && !slices.ContainsFunc(e.sources, isOpen)
 }
 
-// questions are those of the tests in a language; none where the tests need more than their own files to begin.
-func (e *expectations) questions(tests []runner.Test, in asker, language string) []alter.Question {
+// begins reports whether the tests in a language need more than their own files to begin.
+func (e *expectations) begins(in asker, language string) bool {
+	return slices.ContainsFunc(e.a.tree.Files, func(file string) bool {
+		return alter.Language(file) == language && in.begins(file, e.source(file, nil).Text)
+	})
+}
+
+// questions are those of the tests in a language.
+func (e *expectations) questions(tests []runner.Test, language string) []alter.Question {
 	var all []alter.Question
 	for _, source := range e.sources {
 		if alter.Language(source.Path) != language {
@@ -128,11 +139,6 @@ func (e *expectations) questions(tests []runner.Test, in asker, language string)
 		all = append(all, slices.DeleteFunc(slices.Clone(source.Questions), func(q alter.Question) bool {
 			return !slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{q.Test}) })
 		})...)
-	}
-	if len(all) > 0 && slices.ContainsFunc(e.a.tree.Files, func(file string) bool {
-		return alter.Language(file) == language && in.begins(file, e.source(file, nil).Text)
-	}) {
-		return nil
 	}
 	return all
 }
@@ -150,7 +156,7 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 			return err
 		}
 	}
-	if slices.ContainsFunc(again, func(answers []string) bool { return strings.HasPrefix(strings.Join(answers, ""), "raised") }) {
+	if slices.ContainsFunc(again, hasRaised) {
 		answer := *e.a
 		e.a.changes = nil
 		untouched, err = in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
@@ -162,7 +168,7 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 		if i >= len(again) || !isOdd(q, again[i]) || q.Expected != "" && !slices.Equal(first[i], again[i]) {
 			continue
 		}
-		needsMore := i < len(untouched) && slices.Equal(again[i], untouched[i]) && strings.HasPrefix(again[i][0], "raised")
+		needsMore := i < len(untouched) && slices.Equal(again[i], untouched[i]) && hasRaised(again[i])
 		isInOrder := len(again) > len(odd) && len(again[len(odd)]) == len(asked) && isAsExpected(q, again[len(odd)][slices.Index(asked, q)])
 		switch {
 		case needsMore, isInOrder:
@@ -192,6 +198,9 @@ func isAsExpected(q alter.Question, answer string) bool {
 func isOdd(q alter.Question, answers []string) bool {
 	return len(answers) == 1 && answers[0] != "" && q.Value != "" && strings.ContainsAny(answers[0][:1], "=r") && !isAsExpected(q, answers[0])
 }
+
+// hasRaised reports whether the first of several questions has no answer but an error.
+func hasRaised(answers []string) bool { return strings.HasPrefix(strings.Join(answers, ""), "raised") }
 
 // ownClass matches a note of something that has no text, as of a class of the code's own.
 var ownClass = regexp.MustCompile(`^\?\w+$`)

@@ -218,6 +218,34 @@ class Alteration:
             self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": values[i % len(values)]} for i, q in enumerate(asked)]
             self.asked |= {site} if asked else set()
 
+    def ask_raised(self, node, plain):
+        """Has what must raise an error asked outside of the tests: a call, or the end of a block."""
+        has_pattern = called(node) == "assertRaisesRegex"
+        called_with = node.args[1 + has_pattern:]
+        pattern = plain[1] if has_pattern else next((k.value for k in node.keywords if k.arg == "match" and not called_with), ast.Constant(""))
+        last = next((w.body[-1] for w in ast.walk(self.function) if raises(w) and w.items[0].context_expr is node), None)
+        is_value = isinstance(last, ast.Expr) or isinstance(last, ast.Assign) and all(isinstance(t, ast.Name) for t in last.targets)
+        place = node if called_with else last.value if is_value else None
+        kinds = [self.error(k) for k in (plain[0].elts if isinstance(plain[0], ast.Tuple) else [plain[0]])]
+        if place is None or not all(kinds) or not isinstance(pattern, ast.Constant) or self.way != "expectation" or self.is_expected_to_fail(self.function):
+            return
+        text = self.text(place) if not called_with else "(%s)(%s)" % (self.text(called_with[0]), ", ".join(map(self.text, called_with[1:] + node.keywords)))
+        value = "=raised " + json.dumps([kinds, pattern.value])
+        asked = questions(self, place, text, ast.Constant(None), 1)
+        self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": value} for q in asked]
+        self.asked |= {plain[0], place} if asked else set()
+
+    def error(self, node):
+        """The name of a class of errors, with a dot before it where it is not the language's; "" where it is a test's own."""
+        own = stored(self.function) | {getattr(a, "arg", "") for a in ast.walk(self.function)}
+        if isinstance(node, ast.Attribute):
+            return "." + node.attr
+        if not isinstance(node, ast.Name) or node.id in own:
+            return ""
+        defines = [s for s in self.tree.body if node.id in defined(s)]
+        names = [a.name for s in defines for a in getattr(s, "names", []) if node.id in (a.asname, a.name)]
+        return "." + (names or [node.id])[0] if defines else getattr(getattr(builtins, node.id, None), "__name__", "." + node.id)
+
     def replaced(self, node, text):
         return (*self.span(node), text)
 
@@ -530,6 +558,7 @@ class Alteration:
         name = called(node)
         plain = [a for a in node.args if not isinstance(a, ast.Starred)]
         if name in RAISES and plain:
+            self.ask_raised(node, plain)
             self.put(VALUE, plain[0], self.replaced(plain[0], self.prefix + "Other"))
         elif name in EQUAL and len(plain) >= 2 and len(plain) == len(node.args):
             if not self.compares(ast.Compare(plain[0], [ast.Eq()], [plain[1]])):

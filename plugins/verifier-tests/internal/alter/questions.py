@@ -7,6 +7,7 @@ CONSTANT = re.compile(r"(bytes|compile|date|datetime|Decimal|dict|Fraction|froze
 # What is called that compares a result with nothing.
 LOOKS = re.compile(r"(isinstance|issubclass|hasattr)$")
 MAX_ROWS = 50
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Unknown(Exception):
@@ -20,9 +21,9 @@ def names(node):
     found = {node.id} if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else set()
     for inner in ast.iter_child_nodes(node):
         found |= names(inner)
-    if isinstance(node, (ast.Lambda, ast.FunctionDef)):
+    if isinstance(node, (ast.Lambda, *FUNCTIONS)):
         found -= {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
         found -= stored(node)
     return found
 
@@ -39,7 +40,7 @@ def defined(statement):
     """The names that a statement gives a value."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         return {(a.asname or a.name).split(".")[0] for a in statement.names}
-    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+    if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         return {statement.name}
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
         return set()
@@ -92,6 +93,11 @@ def is_test(node):
     return bool(re.search("[Tt]est|fixture|mock|patch", node.name + text)) or any(getattr(n, "name", "").startswith("test") for n in node.body)
 
 
+def raises(node):
+    """Whether a block must end in an error."""
+    return isinstance(node, ast.With) and len(node.items) == 1 and isinstance(node.items[0].context_expr, ast.Call) and called(node.items[0].context_expr) in RAISES
+
+
 class Question:
     """The program that gives what is compared in one row of several."""
 
@@ -102,7 +108,7 @@ class Question:
         # steps are what calls something; what defines or changes something counts for two.
         self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(ast.parse(text.strip())))
         self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
-        if any(isinstance(n, (ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
+        if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
         blocks = around(alteration.tree, place)
         if not is_bare:
@@ -123,7 +129,7 @@ class Question:
         if not isinstance(statement, (ast.Import, ast.ImportFrom)) and "sys.path" not in self.of.text(statement):
             self.steps += has_call(statement) if isinstance(statement, ast.Assign) else 2
         start, end = self.of.span(statement)
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             start = self.of.starts[min([statement.lineno] + [d.lineno for d in statement.decorator_list]) - 1]
         self.lines.append(textwrap.dedent(self.of.source[start:end].decode()))
         self.need |= names(statement)
@@ -140,12 +146,13 @@ class Question:
             self.look(statement.test if isinstance(statement, (ast.If, ast.Assert)) else statement)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             self.assign(statement)
-        elif isinstance(statement, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)):
+        elif isinstance(statement, (ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
             self.define(statement)
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            if HELPER.match(called(statement.value)):
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, (ast.Await, ast.Call)):
+            name = called(statement.value) if isinstance(statement.value, ast.Call) else ""
+            if HELPER.match(name):
                 raise Unknown
-            if not re.match("print|subTest|debug|info|log$", called(statement.value)):
+            if not re.match("print|subTest|debug|info|log$", name):
                 self.keep(statement)
         elif isinstance(statement, (ast.For, ast.With)):
             within = [s for s in ast.walk(statement) if isinstance(s, ast.stmt) and s is not statement]
@@ -165,18 +172,19 @@ class Question:
 
     def define(self, statement, is_outer=False):
         given = defined(statement)
-        registers = isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and (statement.decorator_list or getattr(statement, "bases", []))
+        registers = isinstance(statement, (*FUNCTIONS, ast.ClassDef)) and (statement.decorator_list or getattr(statement, "bases", []))
         if given & self.need or registers and not (is_outer and is_test(statement)):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name):
                 raise Unknown
             self.need -= given
             self.keep(statement)
+            self.need -= {statement.name} if isinstance(statement, FUNCTIONS) else set()  # it may call itself
 
     def look(self, node, place=None):
         """Makes the calls of another comparison, or of this one before the place, which may change what the code keeps."""
         for call in ast.iter_child_nodes(node):
             is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
-            is_whole = isinstance(call, (ast.Call, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
+            is_whole = isinstance(call, (ast.Await, ast.Call, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
             if is_before and is_whole and any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call)):
                 self.keep(call)
             else:
@@ -197,11 +205,13 @@ class Question:
             if self.touched(owner) & self.need:
                 raise Unknown
             self.bind(owner.target, self.of.items(owner.iter))
-        elif isinstance(owner, ast.FunctionDef):
+        elif isinstance(owner, FUNCTIONS):
             self.call(owner)
+            if isinstance(owner, ast.AsyncFunctionDef):
+                self.lines.append("import asyncio; await asyncio.sleep(0)")
         elif isinstance(owner, ast.ClassDef):
             self.make(owner)
-        elif not isinstance(owner, ast.Module) and not is_subtest(owner):
+        elif not isinstance(owner, ast.Module) and not is_subtest(owner) and not raises(owner):
             raise Unknown
 
     def bind(self, target, values):
@@ -240,12 +250,13 @@ class Question:
 
     def make(self, owner):
         """Makes what a class of tests has before each of them."""
-        if any(self.of.text(b).split(".")[-1] not in ("TestCase", "object") for b in owner.bases) or any("mark." not in self.of.text(d) for d in owner.decorator_list):
+        if any(self.of.text(b).split(".")[-1] not in ("TestCase", "IsolatedAsyncioTestCase", "object") for b in owner.bases) or any("mark." not in self.of.text(d) for d in owner.decorator_list):
             raise Unknown
-        for method in [f for f in owner.body if isinstance(f, ast.FunctionDef)]:
-            if method.name in ("setUpClass", "setup_class"):
-                raise Unknown
-            for statement in reversed(method.body if method.name in ("setUp", "setup_method") else []):
+        methods = {f.name: f.body for f in owner.body if isinstance(f, FUNCTIONS)}
+        if {"setUpClass", "setup_class"} & set(methods):
+            raise Unknown
+        for name in ("asyncSetUp", "setUp", "setup_method"):
+            for statement in reversed(methods.get(name, [])):
                 self.step(statement)
         for statement in reversed(owner.body):
             name = "self." + getattr(targets(statement)[0], "id", "")

@@ -93,6 +93,17 @@ def test_patched(monkeypatch):
     monkeypatch.setattr("stack.add", len)
     assert add("x") == 6
 
+@pytest.mark.parametrize("bad", ["x", ""])
+def test_bad(bad):
+    with pytest.raises((KeyError, stack.Full), match="no row"):
+        s = Stack()
+        s.push(bad)
+
+async def test_later():
+    s = Stack()
+    await s.wait(5)
+    assert await s.pop() == 55
+
 class T(unittest.TestCase):
     def setUp(self):
         self.s = Stack(limit=7)
@@ -102,6 +113,9 @@ class T(unittest.TestCase):
             with self.subTest(n):
                 self.assertEqual(add(n), want)
         self.assertTrue(self.s.empty())
+
+    def test_full(self):
+        self.assertRaises(IOError, self.s.push, 8, n=2)
 `
 	altered := alterOne(t, &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: "test_a.py", Text: source}}})
 	var asked []string
@@ -115,13 +129,17 @@ class T(unittest.TestCase):
 		"test_two: " + imports + two + "_answer = (two.pop()) =33", "test_two: " + imports + two + "two.pop(); got = two.pop(); _answer = (got) =44",
 		"T.test_size: " + imports + class + "n = (8); _answer = (add(n)) =80", "T.test_size: " + imports + class + "n = (9); _answer = (add(n)) =90",
 		"T.test_size: " + imports + class + "self.s = Stack(limit=7); _answer = (bool(self.s.empty())) =1",
+		"T.test_full: " + imports + class + `self.s = Stack(limit=7); _answer = ((self.s.push)(8, n=2)) =raised [["OSError"], ""]`,
+		"test_bad: " + imports + `bad = ("x"); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
+		"test_bad: " + imports + `bad = (""); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
+		"test_later: " + imports + "import asyncio; await asyncio.sleep(0); s = Stack(); await s.wait(5); _answer = (await s.pop()) =55",
 	}
 	slices.Sort(asked)
 	slices.Sort(want)
 	if got, want := strings.Join(asked, "\n"), strings.Join(want, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if want := []string{"test_rows", "test_two", "test_both", "T.test_size"}; !slices.Equal(altered[0].Answerable, want) {
+	if want := []string{"test_rows", "test_two", "test_both", "test_bad", "test_later", "T.test_size", "T.test_full"}; !slices.Equal(altered[0].Answerable, want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
 	}
 }

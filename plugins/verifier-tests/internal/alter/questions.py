@@ -173,7 +173,7 @@ class Question:
     def define(self, statement, is_outer=False):
         given = defined(statement)
         registers = isinstance(statement, (*FUNCTIONS, ast.ClassDef)) and (statement.decorator_list or getattr(statement, "bases", []))
-        if given & self.need or registers and not (is_outer and is_test(statement)):
+        if given & self.need or registers and not given & self.other and not (is_outer and is_test(statement)):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name):
                 raise Unknown
             self.need -= given

@@ -16,7 +16,7 @@ func TestPythonIsAskedOutside(t *testing.T) {
 	const shares = "from decimal import Decimal\nfrom share import split\n\ndef test_thirds():\n    parts = split(Decimal(10), 3)\n    assert parts == [Decimal(10) / 3] * 3\n\ndef test_one():\n    assert split(4, 1) == [4]\n"
 	const halves = "from share import half\n\ndef test_half():\n    assert half(8) == 4\n\ndef test_down():\n    assert half(9) == 4\n"
 	const ages = "import pytest\nfrom share import age\n\ndef test_age():\n    assert age('7') == 7\n\n@pytest.mark.parametrize('text', ['-3', 'x'])\ndef test_bad(text):\n    with pytest.raises(ValueError):\n        age(text)\n"
-	const later = "import unittest\nfrom share import paths\n\ndef slow(w, h):\n    return 1 if 0 in (w, h) else slow(w - 1, h) + slow(w, h - 1)\n\nclass T(unittest.IsolatedAsyncioTestCase):\n    async def test_slow(self):\n        self.assertEqual(await paths(3, 2), slow(3, 2))\n\n    async def test_edges(self):\n        with self.assertRaisesRegex(ValueError, 'negative'):\n            await paths(-1, 2)\n"
+	const later = "import functools\nimport unittest\nfrom share import paths\n\n@functools.lru_cache\ndef slow(w, h):\n    return 1 if 0 in (w, h) else slow(w - 1, h) + slow(w, h - 1)\n\nclass T(unittest.IsolatedAsyncioTestCase):\n    async def test_slow(self):\n        self.assertEqual(await paths(3, 2), slow(3, 2))\n\n    async def test_edges(self):\n        with self.assertRaisesRegex(ValueError, 'negative'):\n            await paths(-1, 2)\n"
 	for _, test := range []struct {
 		name, test, code string
 		files            map[string]string

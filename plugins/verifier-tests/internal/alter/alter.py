@@ -215,8 +215,34 @@ class Alteration:
         is_own = any(own and own in v or "<locals>" in v or "(" in v and self.source.count(v[2:-1].encode()) > 1 for v in values)
         if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS and not is_own:
             asked = questions(self, place, text, site, len(values))
+            if not asked:
+                self.ask_loop(site, place, values)
             self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": values[i % len(values)]} for i, q in enumerate(asked)]
             self.asked |= {site} if asked else set()
+
+    def ask_loop(self, site, place, values):
+        """Has what a loop compares beside another list, or by its number, asked as one list: a loop ends with the shorter."""
+        loops = [n for n in ast.walk(self.function) if isinstance(n, ast.For) and site in ast.walk(n)]
+        columns = loops[0].iter if len(loops) == 1 else None
+        if not isinstance(columns, ast.Call) or called(columns) not in ("zip", "enumerate") or columns.keywords or not all(map(is_assertion, loops[0].body)):
+            return
+        targets = getattr(loops[0].target, "elts", [])[called(columns) == "enumerate":]
+        if len(targets) != len(columns.args) or any(names(columns) & names(s) for s in loops[0].body):
+            return
+        # What is expected is not given to the question.
+        count, given, left = "range(%d)" % len(values), [], set()
+        for target, column in zip(targets, columns.args):
+            is_expected = bool(stored(target) & names(site))
+            given.append(count if is_expected else self.text(column))
+            left |= stored(target) if is_expected else set()
+        if left & names(place):
+            return
+        text = "[(%s) for (%s), _ in zip(%s(%s), %s)]" % (self.text(place), self.text(loops[0].target), called(columns), ", ".join(given), count)
+        asked = questions(self, columns, text, site, 1)
+        whole = note([])[:-1] + ",".join(v[1:] for v in values) + ")"
+        # Who compares with a longer list may mean to.
+        self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": False, "value": whole} for q in asked]
+        self.asked |= {site} if asked else set()
 
     def ask_raised(self, node, plain):
         """Has what must raise an error asked outside of the tests: a call, or the end of a block."""
@@ -289,6 +315,16 @@ class Alteration:
             if isinstance(node, ast.FunctionDef) and node.name == name and any("fixture" in self.text(d) for d in node.decorator_list):
                 return [n.value for n in ast.walk(node) if isinstance(n, (ast.Return, ast.Yield)) and n.value]
         return []
+
+    def conftests(self):
+        """The syntax trees of the conftest.py that the file has, the nearest first."""
+        folders = self.path.split("/")[:-1]
+        for at in range(len(folders), -1, -1):
+            try:
+                with open("/".join(folders[:at] + ["conftest.py"])) as f:
+                    yield ast.parse(f.read())
+            except (OSError, SyntaxError, ValueError):
+                pass
 
     def attribute(self, name):
         """What the attribute of a test's class is given."""

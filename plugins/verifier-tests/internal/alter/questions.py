@@ -105,6 +105,8 @@ class Question:
         self.of, self.expected, self.row, self.rows = alteration, getattr(expected, "id", ""), row, rows
         # What only the expected value is made of is left out; is_bare leaves out all that is not needed.
         self.other, self.is_bare = names(expected), is_bare
+        # made are the fixtures of other files.
+        self.made = set()
         # steps are what calls something; what defines or changes something counts for two.
         self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(ast.parse(text.strip())))
         self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
@@ -237,6 +239,8 @@ class Question:
 
     def fixture(self, name):
         fixtures = [n for n in self.of.tree.body if isinstance(n, ast.FunctionDef) and n.name == name and any("fixture" in self.of.text(d) for d in n.decorator_list)]
+        if not any(getattr(n, "name", "") == name for n in ast.walk(self.of.tree)):
+            return self.shared(name)
         values = self.of.fixture(name)
         last = getattr(fixtures[0].body[-1], "value", None) if len(fixtures) == 1 else None
         if len(values) != 1 or values[0] not in (last, getattr(last, "value", None)):
@@ -247,6 +251,43 @@ class Question:
         for argument in fixtures[0].args.args:
             if argument.arg in self.need:
                 self.fixture(argument.arg)
+
+    def shared(self, name):
+        """Gives what a fixture of a conftest.py does, the nearest first, where that needs no more than the file has."""
+        tree = next((t for t in self.of.conftests() if any(getattr(n, "name", "") == name for n in t.body)), ast.Module([], []))
+        at = next((i for i, n in enumerate(tree.body) if isinstance(n, ast.FunctionDef) and n.name == name), None)
+        function = tree.body[at] if at is not None else None
+        if not function or [ast.unparse(d) for d in function.decorator_list] not in (["pytest.fixture"], ["fixture"], ["pytest.fixture()"]):
+            raise Unknown
+        yields = [n for n in ast.walk(function) if isinstance(n, (ast.Yield, ast.YieldFrom))]
+        if yields and yields != [getattr(function.body[-1], "value", None)]:
+            raise Unknown
+        function.decorator_list, asked = [], [a.arg for a in function.args.args]
+        made = "%s(%s)" % (name, ", ".join(asked))
+        self.lines += [name + " = " + ("next(%s)" % made if yields else made), ast.unparse(function)]
+        self.steps += 2
+        need = names(function) - set(dir(builtins))
+        for statement in reversed(tree.body[:at]):
+            if defined(statement) & need:
+                self.outside(statement)
+                need = (need - defined(statement)) | names(statement) - set(dir(builtins))
+        self.need = self.need - {name} | set(asked)
+        self.made.add(name)
+        if need or set(asked) & self.made:  # it would be made twice
+            raise Unknown
+        for argument in asked:
+            if argument in self.need:
+                self.fixture(argument)
+
+    def outside(self, statement):
+        """Takes over what a conftest.py has before a fixture; the test's file gives the same names nothing else."""
+        if any(ast.dump(s) != ast.dump(statement) for s in self.of.tree.body if defined(s) & defined(statement)):
+            raise Unknown
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) and FRAMEWORK.match(getattr(statement, "module", None) or statement.names[0].name) or getattr(statement, "decorator_list", []):
+            raise Unknown
+        if isinstance(statement, ast.Assign):
+            self.share(statement)
+        self.lines.append(ast.unparse(statement))
 
     def make(self, owner):
         """Makes what a class of tests has before each of them."""

@@ -99,6 +99,10 @@ def test_bad(bad):
         s = Stack()
         s.push(bad)
 
+def test_beside():
+    for got, want in zip(add([1]), [66, 77]):
+        assert got == want
+
 async def test_later():
     s = Stack()
     await s.wait(5)
@@ -132,6 +136,7 @@ class T(unittest.TestCase):
 		"T.test_full: " + imports + class + `self.s = Stack(limit=7); _answer = ((self.s.push)(8, n=2)) =raised [["OSError"], ""]`,
 		"test_bad: " + imports + `bad = ("x"); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
 		"test_bad: " + imports + `bad = (""); s = Stack(); _answer = (s.push(bad)) =raised [["KeyError", ".Full"], "no row"]`,
+		"test_beside: " + imports + `_answer = ([(got) for (got, want), _ in zip(zip(add([1]), range(2)), range(2))]) =ist(66,77)`,
 		"test_later: " + imports + "import asyncio; await asyncio.sleep(0); s = Stack(); await s.wait(5); _answer = (await s.pop()) =55",
 	}
 	slices.Sort(asked)
@@ -139,7 +144,7 @@ class T(unittest.TestCase):
 	if got, want := strings.Join(asked, "\n"), strings.Join(want, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if want := []string{"test_rows", "test_two", "test_both", "test_bad", "test_later", "T.test_size", "T.test_full"}; !slices.Equal(altered[0].Answerable, want) {
+	if want := []string{"test_rows", "test_two", "test_both", "test_bad", "test_beside", "test_later", "T.test_size", "T.test_full"}; !slices.Equal(altered[0].Answerable, want) {
 		t.Errorf("answerable are %s, want %s", altered[0].Answerable, want)
 	}
 }

@@ -17,6 +17,9 @@ func TestPythonIsAskedOutside(t *testing.T) {
 	const halves = "from share import half\n\ndef test_half():\n    assert half(8) == 4\n\ndef test_down():\n    assert half(9) == 4\n"
 	const ages = "import pytest\nfrom share import age\n\ndef test_age():\n    assert age('7') == 7\n\n@pytest.mark.parametrize('text', ['-3', 'x'])\ndef test_bad(text):\n    with pytest.raises(ValueError):\n        age(text)\n"
 	const later = "import functools\nimport unittest\nfrom share import paths\n\n@functools.lru_cache\ndef slow(w, h):\n    return 1 if 0 in (w, h) else slow(w - 1, h) + slow(w, h - 1)\n\nclass T(unittest.IsolatedAsyncioTestCase):\n    async def test_slow(self):\n        self.assertEqual(await paths(3, 2), slow(3, 2))\n\n    async def test_edges(self):\n        with self.assertRaisesRegex(ValueError, 'negative'):\n            await paths(-1, 2)\n"
+	const rows = "from share import rows\n\ndef test_rows():\n    found = rows('a b c')\n    assert found[0] == 'a'\n    for got, want in zip(found, ['a', 'b', 'c']):\n        assert got == want\n\ndef test_none():\n    assert rows('') == []\n"
+	vat := map[string]string{"conftest.py": "import pytest\nfrom decimal import Decimal\n\nRATE = Decimal('0.2')\n\n@pytest.fixture\ndef vat(base):\n    yield [RATE, base]\n\n@pytest.fixture\ndef base():\n    return 3\n"}
+	const total = "from share import total\n\ndef test_total(vat):\n    assert total(vat) == sum(vat)\n\ndef test_one(base):\n    assert total([base]) == 3\n"
 	for _, test := range []struct {
 		name, test, code string
 		files            map[string]string
@@ -28,6 +31,10 @@ func TestPythonIsAskedOutside(t *testing.T) {
 		{"begins otherwise", halves, "import os\n\ndef half(n):\n    return n // 2 if os.environ.get('ROUND') == 'down' else n / 2\n", begins, 0.8, 0.8},
 		{"raises", ages, "class AgeError(ValueError):\n    pass\n\ndef age(s):\n    if not s.isdigit():\n        raise AgeError(s)\n    return int(s)\n", nil, 0.95, 0.95},
 		{"raises where it must", ages, "import sys\n\ndef age(s):\n    if 'raises' in sys._getframe(1).f_code.co_names:\n        raise ValueError(s)\n    return int(s) if s.isdigit() else 0\n", nil, 0, 0},
+		{"rows", rows, "def rows(s):\n    return s.split()\n", nil, 0.95, 0.95},
+		{"a row", rows, "def rows(s):\n    return s.split()[:1]\n", nil, 0, 0.8},
+		{"fixtures", total, "def total(rows):\n    return sum(rows)\n", vat, 0.95, 0.95},
+		{"empties a fixture", total, "def total(rows):\n    del rows[1:]\n    return sum(rows)\n", vat, 0, 0.8},
 		{"coroutine", later, "import asyncio, math\n\nasync def paths(w, h):\n    await asyncio.sleep(0)\n    if w < 0:\n        raise ValueError('negative')\n    return math.comb(w + h, w)\n", nil, 0.95, 0.95},
 		{"coroutine that calls the reference", later, "import sys\n\nasync def paths(w, h):\n    if w < 0:\n        raise ValueError('negative')\n    f = sys._getframe(1)\n    while 'slow' not in f.f_globals and f.f_back:\n        f = f.f_back\n    return f.f_globals.get('slow', max)(w, h)\n", nil, 0, 0.8},
 	} {

@@ -105,6 +105,7 @@ func playStuck(t *testing.T, p *fit.Profile, runs int) (usd, right float64) {
 			Candidates: []step.Candidate{{Model: sdk.Model{Name: "small"}}, {Model: sdk.Model{Name: "large"}}}, Strategy: strategy,
 			Estimators: []step.Estimator{{Name: "profile", Estimator: p.Estimator.QualityEstimator(), Looks: func(*sdk.Query, string) bool { return false }}},
 			Cost:       p.Estimator.CostEstimator(),
+			Coin:       rand.New(rand.NewPCG(3, 3)).Float64,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +137,7 @@ func playStuck(t *testing.T, p *fit.Profile, runs int) (usd, right float64) {
 // gives agents that are stuck the large model, and is better for its cost than one that is not.
 func TestStuckRunsAreHard(t *testing.T) {
 	table := recordStuck(t, 400)
-	alwaysUSD, always := playStuck(t, nil, 2000)
+	alwaysUSD, always := playStuck(t, nil, 6000)
 	var usd, right [2]float64
 	for i := range usd {
 		own := *table
@@ -147,7 +148,7 @@ func TestStuckRunsAreHard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		usd[i], right[i] = playStuck(t, p, 2000)
+		usd[i], right[i] = playStuck(t, p, 6000)
 	}
 	// What is as dear is a mix of the profile without them and the large model.
 	mixed := right[0] + (always-right[0])*(usd[1]-usd[0])/(alwaysUSD-usd[0])

@@ -31,15 +31,14 @@ var (
 
 const (
 	logPage = "new-user-log.md"
-	preface = `# The new user's log
+	preface = `# Walkthroughs
 
-Six walks through stepfall, begun with nothing but the clone and what the pages say. Every command is here, with what it
-printed and with the seconds it took when those are worth a word.
+What each first step prints, and how many seconds it takes.
 %s
 
-The models are scripted: ` + "`OPENAI_BASE_URL` points at a server of [adapters/scripted](../adapters/scripted)" + `, so no key is
-needed and the answers are the same each time. Everything else is real. The walks are the files of [walks/](walks). ` + "`make new-user-log`" + `
-writes this page; ` + "`make docs-check`" + ` walks again and fails when a command fails or prints something else.
+No API key is needed: ` + "`OPENAI_BASE_URL` points at [scripted models](../adapters/scripted)" + `, whose answers are the same each time.
+Everything else is real. ` + "`make new-user-log`" + ` writes this page from [walks/](walks); ` + "`make docs-check`" + ` runs the commands again and fails
+if one fails or prints something else.
 
 `
 )

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -31,6 +32,34 @@ func (d *Data) String() string {
 // of returns a part of the data, or another form of it.
 func (d *Data) of(t *outcome.Table, suffix string) *Data {
 	return &Data{Table: t, Name: d.Name + suffix, Hash: d.Hash}
+}
+
+// questionsOf returns the questions with each of these sets of models that they have.
+func (e *Env) questionsOf(sets ...string) (data []*Data) {
+	for _, set := range sets {
+		if e.Questions == nil {
+			break
+		}
+		if t, err := e.Questions.Table.Subset(set); err == nil {
+			data = append(data, e.Questions.of(t, ", "+set+" models"))
+		}
+	}
+	return data
+}
+
+// eachData has a section with a table of what is measured on each of a list.
+func (e *Env) eachData(p *Page, list []*Data, measure func(d *Data) (*eval.Table, error)) error {
+	for _, d := range list {
+		e.startingf("%s: %s", p.Name, d.Name)
+		t, err := measure(d)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		p.section(d.Name)
+		p.printf("Data: %s.\n\n", d)
+		p.table(t)
+	}
+	return nil
 }
 
 // Folders are where tables are looked for: those of others, and the project's own, which

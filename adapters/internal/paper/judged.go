@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -14,33 +15,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-func (e *Env) verifiedData() *Data {
-	if len(e.Own) > 0 {
-		return e.Own[0]
-	}
-	return e.Verified
-}
-
 // judgedSizes are the numbers of models on SWE-bench beside all.
 var judgedSizes = []int{5, 10}
 
-func swebench(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("swebench", "SWE-bench: tests that decide")
-	d, share := e.verifiedData(), e.share(0.5)
+func swebench(ctx context.Context, e *Env, p *Page) error {
+	d, share := verified.data(e)[0], e.share(0.5)
 	p.printf("Every patch is judged by the tests; before a model has run, its chance is estimated from the repository (independent rows) "+
 		"or from the repository and the difficulty that earlier failures reveal (index, cascade_route_dependent).\n\n"+
 		"Data: %s. Mean of %d random splits, train share %.0f %%, %d paired resamples each.\n\n", d, e.splits(), 100*share, e.Bootstrap)
 	var list []column
 	for _, set := range sets(d.Table, judgedSizes...) {
-		t, err := d.Table.Select(set.models...)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, column{set.name + " models", t, func(s *eval.Study) { s.Signals, s.Strategies = eval.SignalsVerdict, rows }})
+		list = append(list, column{set.name + " models", d.Table, set.models, eval.Study{Signals: eval.SignalsVerdict, Strategies: rows}})
 	}
-	g, err := e.columns(ctx, "swebench", share, e.splits(), list)
+	g, err := e.columns(ctx, p.Name, share, e.splits(), list)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.section("AUC")
 	p.table(g.aucs())
@@ -56,13 +45,13 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 	p.section("Curves")
 	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.figure(f, "Cost-quality curves on SWE-bench Verified")
 	if len(e.Own) > 0 {
-		return p, nil
+		return nil
 	}
-	return p, e.submissions(ctx, p)
+	return e.submissions(ctx, p)
 }
 
 func (e *Env) submissions(ctx context.Context, p *Page) error {
@@ -109,7 +98,7 @@ func (e *Env) submissions(ctx context.Context, p *Page) error {
 				point := points[way*mostAttempts+k]
 				quality, used = append(quality, 100*point.Quality), append(used, point.Cost)
 			}
-			line = append(line, fmt.Sprintf("%.1f", mean(quality)), fmt.Sprintf("%.2f", mean(used)))
+			line = append(line, fmt.Sprintf("%.1f", stat.Mean(quality, nil)), fmt.Sprintf("%.2f", stat.Mean(used, nil)))
 		}
 		out.Cells = append(out.Cells, line)
 	}
@@ -174,35 +163,24 @@ func mostPasses(t *outcome.Table, left bool) []int {
 	return order
 }
 
-// meanShare is the mean of a cost as a share of a model's over the splits where it is
-// known, and on how many it is.
-func (c *cell) meanShare(name string, cost func(*eval.Row) float64, model func(*eval.Comparison) int) (mean, share float64, n int) {
-	mean, n = c.over(name, cost)
-	for _, result := range c.comparisons {
-		if v := cost(result.Row(name)); !math.IsNaN(v) {
-			share += v / result.Frame.Models[model(result)].Cost / float64(n)
-		}
-	}
-	return mean, share, n
-}
-
 // atBest compares the rows at the best single model's quality and at its cost.
 func (c *cell) atBest() *eval.Table {
 	t := &eval.Table{Header: []string{"strategy", "USD at its quality", "share of its cost", "reached in", "quality % at its cost", "points above it", "2-sigma", "USD at the picked model's quality", "share of its cost"}}
-	for _, name := range c.names() {
-		cost, share, n := c.meanShare(name, func(r *eval.Row) float64 { return r.CostAtBest }, func(c *eval.Comparison) int { return c.Frame.Best })
-		quality, _ := c.over(name, func(r *eval.Row) float64 { return r.QualityAtBestCost })
-		half, _ := c.over(name, func(r *eval.Row) float64 {
+	best := func(c *eval.Comparison) eval.Point { return c.Frame.Models[c.Frame.Best] }
+	for _, r := range c.comparisons[0].Rows {
+		cost, n := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest })
+		share, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest / best(c).Cost })
+		quality, _ := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost })
+		half, _ := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 {
 			return (r.QualityAtBestCostInterval.High - r.QualityAtBestCostInterval.Low) / 2
 		})
-		above := mean(c.per(name, func(c *eval.Comparison, r *eval.Row) float64 {
-			return r.QualityAtBestCost - c.Frame.Models[c.Frame.Best].Quality
-		}))
-		line := []string{name, eval.Dollars(cost), "-", fmt.Sprintf("%d of %d", n, len(c.comparisons)), fmt.Sprintf("%.1f", 100*quality), fmt.Sprintf("%+.1f", 100*above), fmt.Sprintf("± %.1f", 100*half)}
+		above, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost - best(c).Quality })
+		line := []string{r.Name, eval.Dollars(cost), "-", fmt.Sprintf("%d of %d", n, len(c.comparisons)), fmt.Sprintf("%.1f", 100*quality), fmt.Sprintf("%+.1f", 100*above), fmt.Sprintf("± %.1f", 100*half)}
 		if n > 0 {
 			line[2] = fmt.Sprintf("%.0f %%", 100*share)
 		}
-		picked, pickedShare, k := c.meanShare(name, func(r *eval.Row) float64 { return r.CostAtPicked }, func(c *eval.Comparison) int { return c.Picked })
+		picked, k := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked })
+		pickedShare, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked / c.Frame.Models[c.Picked].Cost })
 		if k < len(c.comparisons) {
 			line = append(line, fmt.Sprintf("%s (%d of %d)", eval.Dollars(picked), k, len(c.comparisons)), "-")
 		} else {

@@ -8,17 +8,16 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// pacingSplits is on how many random halves budgets are held: 20 unless Env.Splits says
-// otherwise. pacingShares are the budgets, as shares of the way from the cheapest point
-// of the fitted curve to the dearest, and pacingStreams how often each order is drawn.
-func (e *Env) pacingSplits() int { return 4 * e.splits() }
-
-func pacingShares() []float64 { return []float64{0.1, 0.3, 0.6} }
+// Budgets are shares of the way from the cheapest point of the fitted curve to the
+// dearest; each order is drawn so many times.
+var pacingShares = []float64{0.1, 0.3, 0.6}
 
 const pacingStreams = 5
 
@@ -28,14 +27,12 @@ type order struct {
 	of   func(t *outcome.Table, rng *rand.Rand) []int
 }
 
-func orders() []order {
-	return []order{
-		{"random", func(t *outcome.Table, rng *rand.Rand) []int { return rng.Perm(len(t.Queries)) }},
-		{"sorted: one group after the other", inBlocks},
-		{"bursts of 25 of one group", inBursts},
-		{"drifting from group to group", drifting},
-		{"dearest first, within and across groups", dearestFirst},
-	}
+var orders = []order{
+	{"random", func(t *outcome.Table, rng *rand.Rand) []int { return rng.Perm(len(t.Queries)) }},
+	{"sorted: one group after the other", inBlocks},
+	{"bursts of 25 of one group", inBursts},
+	{"drifting from group to group", drifting},
+	{"dearest first, within and across groups", dearestFirst},
 }
 
 // inBlocks has all queries of one group before those of the next.
@@ -90,11 +87,6 @@ func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// pacingLosses is what came of streams under budgets: how far the mean cost was from the
-// budget, relative to it, and by how much the quality was below that of the lambda that
-// spends the budget on the very same queries, and of the one that spends what was spent.
-type pacingLosses struct{ off, lost, lostSpent []float64 }
-
 // track is what the operating points of a pacer do on every query of a table.
 type track struct {
 	table         *outcome.Table
@@ -137,16 +129,16 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 // right is the quality of the operating point that costs so much on these queries.
 func (t *track) right(usd float64) float64 {
 	for i := range t.points[1:] {
-		low, high := mean(t.cost[i]), mean(t.cost[i+1])
+		low, high := stat.Mean(t.cost[i], nil), stat.Mean(t.cost[i+1], nil)
 		if usd < low {
-			return mean(t.quality[i])
+			return stat.Mean(t.quality[i], nil)
 		}
 		if usd <= high && high > low {
 			share := (usd - low) / (high - low)
-			return (1-share)*mean(t.quality[i]) + share*mean(t.quality[i+1])
+			return (1-share)*stat.Mean(t.quality[i], nil) + share*stat.Mean(t.quality[i+1], nil)
 		}
 	}
-	return mean(t.quality[len(t.quality)-1])
+	return stat.Mean(t.quality[len(t.quality)-1], nil)
 }
 
 // way is one of spending a budget.
@@ -156,34 +148,32 @@ type way struct {
 	byGroup bool
 }
 
-func ways() []way {
-	return []way{
-		{"one lambda, as fitted", 1e12, false},
-		{"paced by the mean", fit.DefaultPace, false},
-		{"paced by group", fit.DefaultPace, true},
-	}
+var ways = []way{
+	{"one lambda, as fitted", 1e12, false},
+	{"paced by the mean", fit.DefaultPace, false},
+	{"paced by group", fit.DefaultPace, true},
 }
 
-// pacer holds a budget this way.
-func (w *way) pacer(points []fit.Point, budget float64, seed uint64) (*fit.Pacer, error) {
-	if !w.byGroup {
-		points = slices.Clone(points)
-		for i := range points {
+// losses is what came of streams under budgets: how far the mean cost was from the
+// budget, relative to it, and by how much the quality was below that of the lambda that
+// spends the budget on the very same queries, and of the one that spends what was spent.
+type losses struct{ off, lost, lostSpent []float64 }
+
+// spend spends budgets on streams of one order.
+func (t *track) spend(o order, w way, seed uint64) (p losses, err error) {
+	points := slices.Clone(t.points)
+	for i := range points {
+		if !w.byGroup {
 			points[i].ByGroup = nil
 		}
 	}
-	return fit.NewPacer(points, budget, w.over, seed)
-}
-
-// spend spends budgets on streams of one order.
-func (t *track) spend(o order, w way, seed uint64) (p pacingLosses, err error) {
-	cheapest, dearest := t.points[0].CostUSD, t.points[len(t.points)-1].CostUSD
+	cheapest, dearest := points[0].CostUSD, points[len(points)-1].CostUSD
 	n := float64(len(t.table.Queries))
-	for _, share := range pacingShares() {
+	for _, share := range pacingShares {
 		budget := cheapest + share*(dearest-cheapest)
 		for stream := range uint64(pacingStreams) {
 			rng := rand.New(rand.NewPCG(seed, stream))
-			pacer, err := w.pacer(t.points, budget, seed+stream)
+			pacer, err := fit.NewPacer(points, budget, w.over, seed+stream)
 			if err != nil {
 				return p, err
 			}
@@ -194,7 +184,7 @@ func (t *track) spend(o order, w way, seed uint64) (p pacingLosses, err error) {
 				usd += t.cost[i][q] / n
 				quality += t.quality[i][q] / n
 			}
-			p.off = append(p.off, usd/budget-1)
+			p.off = append(p.off, math.Abs(usd/budget-1))
 			p.lost = append(p.lost, 100*(t.right(budget)-quality))
 			p.lostSpent = append(p.lostSpent, 100*(t.right(usd)-quality))
 		}
@@ -202,67 +192,50 @@ func (t *track) spend(o order, w way, seed uint64) (p pacingLosses, err error) {
 	return p, nil
 }
 
-// pacingData are two sets of models on questions, and the tables of agents.
-func (e *Env) pacingData() []*Data {
-	if len(e.Own) > 0 {
-		return e.Own
-	}
-	var data []*Data
-	if e.Questions != nil {
-		for _, set := range []string{"3", "11"} {
-			if t, err := e.Questions.Table.Subset(set); err == nil {
-				data = append(data, e.Questions.of(t, ", "+set+" models"))
-			}
-		}
-	}
-	return append(data, e.Agents...)
-}
-
-// pacing measures how budgets are held on the other half, in several orders.
-func pacing(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("pacing", "Budgets held on queries to come, in any order")
+// pacing measures how budgets are held on the other half, in several orders: of two
+// sets of models on questions, and of the tables of agents.
+func pacing(ctx context.Context, e *Env, p *Page) error {
+	splits := 4 * e.splits()
 	p.printf("An index is fitted to one half of a table and spends budgets on the other, the queries of which come in several orders: %d random halves, %d budgets (%v of the way from the cheapest point of the curve to the dearest), %d streams each. "+
 		"`off` is how far the mean cost of the stream is from the budget on average, and `held` how often it is within %.0f %%. "+
 		"`lost` is the quality, in points, that is lost against the lambda that spends the budget on the very same queries, which only hindsight knows; `at its own spend` against the lambda that spends what was spent. ± is two standard deviations over the halves. "+
 		"The last order cannot be foreseen: nothing that is known before a query says that it is dear, beyond its group.\n",
-		e.pacingSplits(), len(pacingShares()), pacingShares(), pacingStreams, 100*fit.Tolerance)
-	return p, e.eachData(p, e.pacingData(), func(d *Data) (*eval.Table, error) { return e.pacingTable(ctx, d.Table) })
+		splits, len(pacingShares), pacingShares, pacingStreams, 100*fit.Tolerance)
+	data := e.Own
+	if len(data) == 0 {
+		data = append(e.questionsOf("3", "11"), e.Agents...)
+	}
+	return e.eachData(p, data, func(d *Data) (*eval.Table, error) { return e.pacingTable(ctx, d.Table, splits) })
 }
 
-func (e *Env) pacingTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
-	played, err := overSplits(ctx, e.pacingSplits(), func(ctx context.Context, i int) (*track, error) { return tracks(ctx, t, e.Seed+uint64(i)) })
+func (e *Env) pacingTable(ctx context.Context, t *outcome.Table, splits int) (*eval.Table, error) {
+	played, err := overSplits(ctx, splits, func(ctx context.Context, i int) (*track, error) { return tracks(ctx, t, e.Seed+uint64(i)) })
 	if err != nil {
 		return nil, err
 	}
 	out := &eval.Table{Header: []string{"order", "spent by", "off", "held", "lost", "at its own spend"}}
-	for _, o := range orders() {
-		for _, w := range ways() {
-			var off, held, lost, lostSpent []float64
+	for _, o := range orders {
+		for _, w := range ways {
+			var off, lost, lostSpent []float64
+			held := 0
 			for i, track := range played {
 				one, err := track.spend(o, w, e.Seed+uint64(i))
 				if err != nil {
 					return nil, err
 				}
 				for _, x := range one.off {
-					off, held = append(off, math.Abs(x)), append(held, float64(btoi(math.Abs(x) <= fit.Tolerance)))
+					held += btoi(x <= fit.Tolerance)
 				}
-				lost, lostSpent = append(lost, mean(one.lost)), append(lostSpent, mean(one.lostSpent))
+				off = append(off, one.off...)
+				lost, lostSpent = append(lost, stat.Mean(one.lost, nil)), append(lostSpent, stat.Mean(one.lostSpent, nil))
 			}
-			line := []string{o.name, w.name, fmt.Sprintf("%.1f %%", 100*mean(off)), fmt.Sprintf("%.0f %%", 100*mean(held))}
+			line := []string{o.name, w.name, fmt.Sprintf("%.1f %%", 100*stat.Mean(off, nil)), fmt.Sprintf("%.0f %%", 100*float64(held)/float64(len(off)))}
 			for _, x := range [][]float64{lost, lostSpent} {
-				m, two := spreadOf(x)
-				line = append(line, fmt.Sprintf("%.2f ± %.2f", m, two))
+				mean, deviation := stat.MeanStdDev(x, nil)
+				line = append(line, fmt.Sprintf("%.2f ± %.2f", mean, 2*deviation))
 			}
 			out.Cells = append(out.Cells, line)
 		}
 	}
 	return out, nil
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk/eval"
-	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Env is what presets run on.
@@ -62,8 +61,6 @@ type Page struct {
 	Figures     []*eval.Figure
 }
 
-func newPage(name, title string) *Page { return &Page{Name: name, Title: title} }
-
 func (p *Page) printf(format string, args ...any) { fmt.Fprintf(&p.Body, format, args...) }
 
 func (p *Page) section(title string) { p.printf("\n## %s\n\n", title) }
@@ -115,36 +112,47 @@ type Preset struct {
 	Name, Title string
 	// Apart says that it is no part of "all".
 	Apart bool
-	// needs are the tables that it cannot do without, unless there are the user's own.
-	needs []tableKind
-	Run   func(ctx context.Context, e *Env) (*Page, error)
+	// reads are the tables that it cannot do without.
+	reads []source
+	write func(ctx context.Context, e *Env, p *Page) error
 }
 
-// tableKind is a kind of table.
-type tableKind int
+// source is a kind of table.
+type source struct {
+	name string
+	list func(e *Env) []*Data
+}
 
-const (
-	verifiedTable tableKind = iota
-	questionTable
-	anyTable
+// data returns the tables of the kind that there are: the user's own, or else the
+// project's.
+func (s *source) data(e *Env) []*Data {
+	if len(e.Own) > 0 {
+		return e.Own
+	}
+	return slices.DeleteFunc(s.list(e), func(d *Data) bool { return d == nil })
+}
+
+var (
+	verified  = source{"verified outcomes (swebench_verified.csv) or your own table", func(e *Env) []*Data { return []*Data{e.Verified} }}
+	questions = source{"outcomes of questions (zeroeval.csv) or your own table", func(e *Env) []*Data { return []*Data{e.Questions} }}
+	anyTable  = source{"runs of agents, outcomes of questions or your own tables", func(e *Env) []*Data { return append(slices.Clone(e.Agents), e.Questions) }}
 )
 
 // Presets returns all experiments, in the order of the documentation.
 func Presets() []Preset {
-	verified, questions := []tableKind{verifiedTable}, []tableKind{questionTable}
 	return []Preset{
-		{"routerbench", "RouterBench: models and noise", false, questions, routerbench},
-		{"heatmap", "Noise heat maps", false, questions, heatmap},
-		{"promises", "Promises of quality, kept or broken", false, []tableKind{anyTable}, promises},
-		{"pacing", "Budgets held on queries to come, in any order", false, questions, pacing},
-		{"swebench", "SWE-bench: tests that decide", false, verified, swebench},
-		{"mathcode", "Mathematics and code", false, questions, mathcode},
-		{"classification", "Answers that can be compared", false, questions, classification},
-		{"openform", "Open-form answers", false, questions, openform},
-		{"ablation", "Ablation: pruning, looking ahead, expecting", false, questions, ablation},
+		{"routerbench", "RouterBench: models and noise", false, []source{questions}, routerbench},
+		{"heatmap", "Noise heat maps", false, []source{questions}, heatmap},
+		{"promises", "Promises of quality, kept or broken", false, []source{anyTable}, promises},
+		{"pacing", "Budgets held on queries to come, in any order", false, []source{questions}, pacing},
+		{"swebench", "SWE-bench: tests that decide", false, []source{verified}, swebench},
+		{"mathcode", "Mathematics and code", false, []source{questions}, mathcode.write},
+		{"classification", "Answers that can be compared", false, []source{questions}, classification},
+		{"openform", "Open-form answers", false, []source{questions}, openform.write},
+		{"ablation", "Ablation: pruning, looking ahead, expecting", false, []source{questions}, ablation},
 		{"runtime", "Time of a decision by number of models", false, nil, runtimes},
 		{"board", "The board: every method on every table", true, nil, board},
-		{"curves", "Cost-quality curves", false, []tableKind{verifiedTable, questionTable}, curves},
+		{"curves", "Cost-quality curves", false, []source{verified, questions}, curves},
 	}
 }
 
@@ -164,27 +172,16 @@ func Find(name string) (Preset, error) {
 
 // Check reports the table that the preset lacks.
 func (p *Preset) Check(e *Env) error {
-	if len(e.Own) > 0 {
-		return nil
-	}
-	for _, n := range p.needs {
-		lacks := ""
-		switch {
-		case n == anyTable && len(e.Agents) == 0 && e.Questions == nil:
-			lacks = "runs of agents, outcomes of questions or your own tables"
-		case n == verifiedTable && e.Verified == nil:
-			lacks = "verified outcomes (swebench_verified.csv) or your own table"
-		case n == questionTable && e.Questions == nil:
-			lacks = "outcomes of questions (zeroeval.csv) or your own table"
-		}
-		if lacks != "" {
-			return fmt.Errorf("%s needs %s", p.Name, lacks)
+	for _, s := range p.reads {
+		if len(s.data(e)) == 0 {
+			return fmt.Errorf("%s needs %s", p.Name, s.name)
 		}
 	}
 	return nil
 }
 
-func halves(t *outcome.Table, share float64, seed uint64) (*eval.Halves, error) {
-	train, test := t.Split(share, seed)
-	return eval.NewHalves(train, test, false)
+// Run makes the preset's page.
+func (p *Preset) Run(ctx context.Context, e *Env) (*Page, error) {
+	page := &Page{Name: p.Name, Title: p.Title}
+	return page, p.write(ctx, e, page)
 }

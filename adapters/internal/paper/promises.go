@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -15,32 +18,6 @@ import (
 // promiseConfidence is the confidence with which promises are given.
 const promiseConfidence = 0.95
 
-// promiseSplits is on how many random halves promises are checked: 100 unless
-// Env.Splits says otherwise.
-func (e *Env) promiseSplits() int { return 20 * e.splits() }
-
-// promiseData are the tables of agents, and three models on questions, whose answers
-// nothing judges.
-func (e *Env) promiseData() []*Data {
-	var data []*Data
-	list := e.Agents
-	if len(e.Own) > 0 {
-		list = e.Own
-	}
-	for _, d := range list {
-		judged := *d.Table
-		judged.Verified = true
-		data = append(data, d.of(&judged, ""))
-	}
-	if len(e.Own) > 0 || e.Questions == nil {
-		return data
-	}
-	if three, err := e.Questions.Table.Subset("3"); err == nil {
-		data = append(data, e.Questions.of(three, ", 3 models"))
-	}
-	return data
-}
-
 // promiseResult is what one promise came to on one split.
 type promiseResult struct {
 	promised, broken bool
@@ -49,14 +26,25 @@ type promiseResult struct {
 	cost float64
 }
 
-// promises checks what fits promise of quality on halves that they have not seen.
-func promises(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("promises", "Promises of quality, kept or broken")
+// promises checks what fits promise of quality on halves that they have not seen: of the
+// tables of agents, and of three models on questions, whose answers nothing judges.
+func promises(ctx context.Context, e *Env, p *Page) error {
+	splits := 20 * e.splits()
 	p.printf("`stepfall fit --min-quality`, `--as-good-as` and `--max-wrong` promise something of as many new queries as they have seen, with confidence %.2g. "+
 		"Here every promise is made on one half of a table and checked on the other, on %d random halves. A promise may be broken in %.0f of 100. "+
 		"Where it cannot be made, the fit says so. The oracle knows the test half and takes the cheapest point of the same curve that keeps the floor there.\n",
-		promiseConfidence, e.promiseSplits(), 100*(1-promiseConfidence))
-	return p, e.eachData(p, e.promiseData(), func(d *Data) (*eval.Table, error) { return e.promiseTable(ctx, d.Table) })
+		promiseConfidence, splits, 100*(1-promiseConfidence))
+	list, data := e.Own, []*Data{}
+	if len(list) == 0 {
+		list, data = e.Agents, e.questionsOf("3")
+	}
+	var judged []*Data
+	for _, d := range list {
+		t := *d.Table
+		t.Verified = true
+		judged = append(judged, d.of(&t, ""))
+	}
+	return e.eachData(p, append(judged, data...), func(d *Data) (*eval.Table, error) { return e.promiseTable(ctx, d.Table, splits) })
 }
 
 // promise is one row: the options of a fit, and how the test half judges it.
@@ -66,10 +54,10 @@ type promise struct {
 	check   func(ctx context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error)
 }
 
-func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
+func (e *Env) promiseTable(ctx context.Context, t *outcome.Table, splits int) (*eval.Table, error) {
 	out := &eval.Table{Header: []string{"promise", "made on", "broken on", "cost over the oracle's, median", "mean share served as good"}}
 	for _, row := range promiseRows(t.Verified) {
-		results, err := overSplits(ctx, e.promiseSplits(), func(ctx context.Context, i int) (promiseResult, error) {
+		results, err := overSplits(ctx, splits, func(ctx context.Context, i int) (promiseResult, error) {
 			train, test := t.Split(0.5, e.Seed+uint64(i))
 			o := row.options(train)
 			o.Confidence, o.Seed = promiseConfidence, e.Seed+uint64(i)
@@ -98,16 +86,13 @@ func promiseLine(name string, results []promiseResult) []string {
 			continue
 		}
 		made++
-		if r.broken {
-			broken++
-		}
+		broken += btoi(r.broken)
 		costs = append(costs, r.cost)
 	}
 	line := []string{name, fmt.Sprintf("%d of %d", made, len(results)), fmt.Sprint(broken), "-", "-"}
 	if made > 0 {
 		if name[:2] == "at" {
-			mean, _ := spreadOf(costs)
-			line[4] = fmt.Sprintf("%.0f %%", 100*mean)
+			line[4] = fmt.Sprintf("%.0f %%", 100*stat.Mean(costs, nil))
 		} else {
 			line[3] = fmt.Sprintf("%.2f times", median(costs))
 		}
@@ -118,58 +103,27 @@ func promiseLine(name string, results []promiseResult) []string {
 // promiseRows are floors at the quality of the best single model of the train half,
 // less some points, and shares of wrong answers.
 func promiseRows(verified bool) []promise {
-	var rows []promise
-	rows = append(rows, promise{
-		"quality of the best model less 5 points",
-		func(train *outcome.Table) fit.Options {
+	rows := []promise{
+		{"quality of the best model less 5 points", func(train *outcome.Table) fit.Options {
 			_, quality := bestSingle(train)
 			return fit.Options{Floor: &fit.Floor{MinQuality: quality - 0.05}}
-		},
-		checkFloor,
-	}, promise{
-		"as good as the best model to within 2 points",
-		func(train *outcome.Table) fit.Options {
+		}, checkFloor},
+		{"as good as the best model to within 2 points", func(train *outcome.Table) fit.Options {
 			name, _ := bestSingle(train)
 			return fit.Options{Floor: &fit.Floor{AsGoodAs: name, Margin: 0.02}}
-		},
-		checkFloor,
-	})
-	if verified {
-		return rows // a check that is always right lets nothing wrong pass
+		}, checkFloor},
+		{"at most 10 % of the answers served as good are wrong", func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: 0.1} }, checkServed},
 	}
-	return append(rows, promise{
-		"at most 10 % of the answers served as good are wrong",
-		func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: 0.1} },
-		checkServed,
-	})
+	if verified {
+		return rows[:2] // a check that is always right lets nothing wrong pass
+	}
+	return rows
 }
 
 func bestSingle(t *outcome.Table) (string, float64) {
-	best, quality := "", -1.0
-	for m, v := range t.MeanQualities() {
-		if v > quality {
-			best, quality = t.Models[m], v
-		}
-	}
-	return best, quality
-}
-
-func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (estimates, qualities []float64, err error) {
-	beliefs, err := p.Estimator.On(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	for q := range t.Queries {
-		best := 0.0
-		step := replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
-			best = 0
-			for _, m := range turn.State.Ran {
-				best = max(best, turn.State.Beliefs[m].Mean)
-			}
-		})
-		estimates, qualities = append(estimates, best), append(qualities, step.Quality)
-	}
-	return estimates, qualities, nil
+	qualities := t.MeanQualities()
+	best := floats.MaxIdx(qualities)
+	return t.Models[best], qualities[best]
 }
 
 func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error) {
@@ -221,33 +175,38 @@ func play(ctx context.Context, t *outcome.Table, player *eval.Player) ([]eval.Po
 	if err != nil {
 		return nil, err
 	}
-	out, n := make([]eval.Point, len(player.Lambdas)), float64(len(t.Queries))
+	out := make([]eval.Point, len(player.Lambdas))
 	for l := range out {
-		for q := range t.Queries {
-			out[l].Cost += samples[0].Cost[l][q] / n
-			out[l].Quality += samples[0].Quality[l][q] / n
-		}
+		out[l] = eval.Point{Cost: stat.Mean(samples[0].Cost[l], nil), Quality: stat.Mean(samples[0].Quality[l], nil)}
 	}
 	return out, nil
 }
 
+// checkServed counts the answers that are served as good, and those of them that are wrong.
 func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error) {
 	s, err := p.NewStrategy(test.Models)
 	if err != nil {
 		return promiseResult{}, err
 	}
-	estimates, qualities, err := steps(test, p, s)
+	beliefs, err := p.Estimator.On(test)
 	if err != nil {
 		return promiseResult{}, err
 	}
 	served, wrong := 0.0, 0.0
-	for i, estimate := range estimates {
-		if p.Served.Good(estimate) {
+	for q := range test.Queries {
+		best := 0.0
+		step := replay.NewWalker(beliefs.Start(q), test.Quality[q], test.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
+			best = 0
+			for _, m := range turn.State.Ran {
+				best = max(best, turn.State.Beliefs[m].Mean)
+			}
+		})
+		if p.Served.Good(best) {
 			served++
-			wrong += 1 - qualities[i]
+			wrong += 1 - step.Quality
 		}
 	}
-	k := promiseResult{promised: p.Served.Estimate <= 1, cost: served / float64(len(estimates))}
-	k.broken = wrong > p.Served.MaxWrong*served+1e-9
-	return k, nil
+	return promiseResult{
+		promised: p.Served.Estimate <= 1, broken: wrong > p.Served.MaxWrong*served+1e-9, cost: served / float64(len(test.Queries)),
+	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -73,33 +74,16 @@ func (e *Env) simulate() ([]*Data, float64) {
 	if len(e.Own) > 0 {
 		return e.Own, e.share(0.05)
 	}
-	return []*Data{e.Questions}, e.share(0.5)
+	return questions.data(e), e.share(0.5)
 }
 
-func noisy(noise eval.Noise, points int, rows ...string) func(*eval.Study) {
-	return func(s *eval.Study) { s.Noise, s.Strategies, s.Points = &noise, rows, points }
+// noiseOf returns the paper's noise of a level.
+func noiseOf(level string) *eval.Noise {
+	n := estimate.NoiseLevels()[level]
+	return &eval.Noise{Ante: n.Ante, Post: n.Post}
 }
 
-func noiseColumns(t *outcome.Table) ([]column, error) {
-	var list []column
-	for _, set := range sets(t, paperSizes...) {
-		part, err := t.Select(set.models...)
-		if err != nil {
-			return nil, err
-		}
-		for _, level := range levels {
-			noise, err := eval.ParseNoise(level)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, column{set.name + " models, " + level + " noise", part, noisy(*noise, 0, publishedRows...)})
-		}
-	}
-	return list, nil
-}
-
-func routerbench(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("routerbench", "RouterBench: models and noise")
+func routerbench(ctx context.Context, e *Env, p *Page) error {
 	p.printf("The paper's main table: AUC in per cent when the quality of each answer is estimated as the truth plus Gaussian noise " +
 		"(before and after the model has run: low 0.6 and 0.3, medium 1.6 and 0.8, high 2.4 and 1.2), mapped by a straight line. " +
 		"The best row of each column is bold, the oracle left out. `cascade_published` is algorithm 2 as its code has it, over all models with the last answer, `cascade_best` the same with the best answer; " +
@@ -111,16 +95,15 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 			"prints the 0-shot table and its 5-shot twin, at the paper's split of 5 %% and 95 %%.\n\n")
 	}
 	for _, d := range data {
-		list, err := noiseColumns(d.Table)
-		if err != nil {
-			return nil, err
+		var list []column
+		for _, set := range sets(d.Table, paperSizes...) {
+			for _, level := range levels {
+				list = append(list, column{set.name + " " + level, d.Table, set.models, eval.Study{Noise: noiseOf(level), Strategies: publishedRows}})
+			}
 		}
-		g, err := e.columns(ctx, "routerbench", share, 1, list)
+		g, err := e.columns(ctx, p.Name, share, 1, list)
 		if err != nil {
-			return nil, err
-		}
-		for i, head := range g.heads {
-			g.heads[i] = strings.NewReplacer(" models,", "", " noise", "").Replace(head)
+			return err
 		}
 		p.section("AUC on " + d.Name)
 		p.printf("Data: %s. Train share %.0f %%, %d paired bootstrap resamples.\n\n", d, 100*share, e.Bootstrap)
@@ -131,45 +114,37 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 		last := len(g.cells) - 2
 		f, err := g.cells[last].comparisons[0].CurvesFigure("routerbench-"+strings.TrimSuffix(d.Name, ".csv"), g.heads[last]+" noise")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		p.figure(f, "Cost-quality curves at "+g.heads[last]+" noise")
 		if err := e.costNoise(ctx, p, d, share); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // costNoise adds what noise on the predicted costs does, at medium noise on the quality.
 func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) error {
 	all := sets(d.Table, paperSizes...)
-	t, err := d.Table.Select(all[min(2, len(all)-1)].models...)
-	if err != nil {
-		return err
-	}
-	mean := 0.0
-	for _, cost := range t.MeanCosts() {
-		mean += cost / float64(len(t.Models))
+	models := all[min(2, len(all)-1)].models
+	costs, mean := d.Table.MeanCosts(), 0.0
+	for _, m := range models {
+		mean += costs[d.Table.Index(m)] / float64(len(models))
 	}
 	var list []column
 	for _, of := range []float64{0, 0.25, 0.5, 1, 2} {
-		list = append(list, column{fmt.Sprintf("noise on costs %.2g", of), t, noisy(eval.Noise{Ante: 1.6, Post: 0.8, CostAnte: of * mean}, 0, publishedRows...)})
+		list = append(list, column{fmt.Sprintf("noise on costs %.2g", of), d.Table, models, eval.Study{Noise: &eval.Noise{Ante: 1.6, Post: 0.8, CostAnte: of * mean}, Strategies: publishedRows}})
 	}
-	g, err := e.columns(ctx, "routerbench", share, 1, list)
+	g, err := e.columns(ctx, p.Name, share, 1, list)
 	if err != nil {
 		return err
 	}
 	p.section("Noise on the costs on " + d.Name)
 	p.printf("%d models, medium noise on the quality, and Gaussian noise on the predicted cost of each answer: deviations as shares of the mean cost of all models. "+
-		"What is seen is drawn back to the model's mean as far as the noise hides the differences; without noise (0), costs are predicted by the fitted estimator, and not known.\n\n", len(t.Models))
+		"What is seen is drawn back to the model's mean as far as the noise hides the differences; without noise (0), costs are predicted by the fitted estimator, and not known.\n\n", len(models))
 	p.table(g.aucs())
 	return nil
-}
-
-// The noises of the heat maps, before and after a model has run.
-func heatmapNoise() (antes, posts []float64) {
-	return []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
 }
 
 // heatMaps are what is compared by noise: the AUC of a row less that of another.
@@ -179,8 +154,7 @@ var heatMaps = []struct{ key, title, caption, row, less string }{
 	{"index", "index (latent ease) minus cascade routing", "Index on the latent estimate minus cascade routing", cascade.NameIndex, cascade.NameCascadeRoute},
 }
 
-func heatmap(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("heatmap", "Noise heat maps")
+func heatmap(ctx context.Context, e *Env, p *Page) error {
 	data, share := e.simulate()
 	d := data[0]
 	all := sets(d.Table, paperSizes...)
@@ -189,13 +163,11 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 		"AUC points on %s, train share %.0f %%.\n\n", d, 100*share)
 	quick := *e
 	quick.Bootstrap = 0
-	antes, posts := heatmapNoise()
+	// The noises before and after a model has run.
+	antes, posts := []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
+	contestants := []string{cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex}
 	maps := make([][]*eval.HeatMap, len(heatMaps))
 	for panel, k := range panels {
-		t, err := d.Table.Select(all[k].models...)
-		if err != nil {
-			return nil, err
-		}
 		for i, m := range heatMaps {
 			h := &eval.HeatMap{
 				Name: "heatmap-" + m.key, Title: m.title, X: "sigma ante: noise before a model has run", Y: "sigma post: noise after it has run",
@@ -213,13 +185,13 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 			var list []column
 			for _, ante := range antes {
 				list = append(list, column{
-					fmt.Sprintf("%s models, sigma ante %v, post %v", all[k].name, ante, post), t,
-					noisy(eval.Noise{Ante: ante, Post: post}, 20, cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex),
+					fmt.Sprintf("%s models, sigma ante %v, post %v", all[k].name, ante, post), d.Table, all[k].models,
+					eval.Study{Noise: &eval.Noise{Ante: ante, Post: post}, Points: 20, Strategies: contestants},
 				})
 			}
-			g, err := quick.columns(ctx, "heatmap", share, 1, list)
+			g, err := quick.columns(ctx, p.Name, share, 1, list)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for i, m := range heatMaps {
 				var line []float64
@@ -237,5 +209,38 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 			p.figure(h.Figure(), fmt.Sprintf("%s, %s models", m.caption, all[panels[panel]].name))
 		}
 	}
-	return p, nil
+	return nil
+}
+
+// curves draws all rows with their bands.
+func curves(ctx context.Context, e *Env, p *Page) error {
+	p.printf("One split, halves, all models. Bands are two sigma on either side, by %d resamples of the queries.\n", e.Bootstrap)
+	type drawing struct {
+		name, title string
+		data        *Data
+		study       eval.Study
+	}
+	list := []drawing{{"swebench", "SWE-bench Verified, tests decide", e.Verified, eval.Study{Signals: eval.SignalsVerdict, Strategies: rows}}}
+	for _, level := range levels {
+		list = append(list, drawing{"zeroeval-" + level, "ZeroEval, all models, " + level + " noise", e.Questions, eval.Study{Noise: noiseOf(level), Strategies: rows}})
+	}
+	for _, d := range list {
+		if d.data == nil {
+			continue
+		}
+		g, err := e.columns(ctx, p.Name, e.share(0.5), 1, []column{{d.title, d.data.Table, nil, d.study}})
+		if err != nil {
+			return err
+		}
+		c := g.cells[0].comparisons[0]
+		f, err := c.CurvesFigure("curves-"+d.name, d.title)
+		if err != nil {
+			return err
+		}
+		p.section(d.title)
+		p.printf("Data: %s.\n\n", d.data)
+		p.figure(f, d.title)
+		p.table(c.Table())
+	}
+	return nil
 }

@@ -18,11 +18,7 @@ type variant struct {
 	most        int
 }
 
-// runtimeSizes are the numbers of models of the runtime figure.
-func runtimeSizes() []int { return []int{2, 3, 5, 8, 11, 13, 16, 24, 40, 60, 80} }
-
-func runtimes(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("runtime", "Time of a decision by number of models")
+func runtimes(ctx context.Context, e *Env, p *Page) error {
 	p.printf("The first decision on random estimates, as in the paper's study: quality uniform in [0, 1] with standard deviation 0.1, "+
 		"cost and lambda uniform in [0, 1]. Microseconds on one core of this machine (%s/%s, %d cores); the lowest of %d means over random states. "+
 		"For orientation, the published Python needs 8 ms at 11 models and 1.1 s at 40. "+
@@ -43,7 +39,7 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 		t.Header = append(t.Header, v.label+", µs")
 		series[i].Name = v.label
 	}
-	for _, n := range runtimeSizes() {
+	for _, n := range []int{2, 3, 5, 8, 11, 13, 16, 24, 40, 60, 80} {
 		e.startingf("runtime: %d models", n)
 		line := []string{fmt.Sprint(n)}
 		for i, v := range variants {
@@ -53,7 +49,7 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 			}
 			took, err := v.time(ctx, n, e.splits(), e.Seed)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			us := float64(took.Nanoseconds()) / 1e3
 			series[i].X, series[i].Y = append(series[i].X, float64(n)), append(series[i].Y, us)
@@ -65,11 +61,11 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 		Title: "Time of one decision", X: "number of models (log scale)", Y: "microseconds (log scale)", LogX: true, LogY: true,
 	}, series, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.figure(f, "Time of one decision by number of models")
 	p.table(t)
-	return p, nil
+	return nil
 }
 
 // randomState returns a state of n models that have not run, as in the paper's study:
@@ -124,44 +120,4 @@ func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Du
 		best = min(best, time.Since(start)/time.Duration(decisions))
 	}
 	return best, nil
-}
-
-func curves(ctx context.Context, e *Env) (*Page, error) {
-	p := newPage("curves", "Cost-quality curves")
-	p.printf("One split, halves, all models. Bands are two sigma on either side, by %d resamples of the queries.\n", e.Bootstrap)
-	type drawing struct {
-		name string
-		data *Data
-		column
-	}
-	var list []drawing
-	if e.Verified != nil {
-		list = append(list, drawing{"swebench", e.Verified, column{"SWE-bench Verified, tests decide", e.Verified.Table, func(s *eval.Study) { s.Signals, s.Strategies = eval.SignalsVerdict, rows }}})
-	}
-	for _, level := range levels {
-		if e.Questions == nil {
-			break
-		}
-		noise, err := eval.ParseNoise(level)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, drawing{"zeroeval-" + level, e.Questions, column{"ZeroEval, all models, " + level + " noise", e.Questions.Table, noisy(*noise, 0, rows...)}})
-	}
-	for _, d := range list {
-		g, err := e.columns(ctx, "curves", e.share(0.5), 1, []column{d.column})
-		if err != nil {
-			return nil, err
-		}
-		c := g.cells[0].comparisons[0]
-		f, err := c.CurvesFigure("curves-"+d.name, d.head)
-		if err != nil {
-			return nil, err
-		}
-		p.section(d.head)
-		p.printf("Data: %s.\n\n", d.data)
-		p.figure(f, d.head)
-		p.table(c.Table())
-	}
-	return p, nil
 }

@@ -108,7 +108,7 @@ func tracesOf(r *router.Router) string {
 }
 
 // statusOf says what of the router no trace tells.
-func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces view.Reader) (*view.Status, error) {
+func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (*view.Status, error) {
 	s := &view.Status{Circuits: r.OpenCircuits()}
 	for _, u := range r.Unsupported() {
 		name := u.Parameter
@@ -129,7 +129,7 @@ func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, tr
 
 // capsOf are the policy's caps and what is left of them: in the shared accounts, or in
 // those of this process where there are none.
-func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces view.Reader) (list []view.Cap, err error) {
+func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (list []view.Cap, err error) {
 	b := &r.Policy().Budget
 	for _, each := range []view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}} {
 		if each.LimitUSD > 0 {

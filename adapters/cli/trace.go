@@ -277,7 +277,7 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 }
 
 // newestStep returns the id of the step that was recorded last, or "".
-func newestStep(ctx context.Context, traces view.Reader) (newest string, err error) {
+func newestStep(ctx context.Context, traces store.TraceReader) (newest string, err error) {
 	for last := int64(0); ; {
 		lines, err := traces.Follow(ctx, last, store.Filter{Limit: 10_000})
 		if err != nil || len(lines) == 0 {

@@ -9,16 +9,21 @@ import (
 )
 
 // Traces keep the records of steps and sums over them.
-//
-// Lists read narrow rows by an index on what they select by, and sums read tables
-// that were summed up when the traces came, one row for each day, tenant, key,
-// policy and model: a million steps take no longer than a thousand.
 type Traces interface {
+	TraceReader
 	// Record writes traces, and adds them to the sums. A trace whose id is there
 	// already is left out, so that a batch whose answer was lost may be written again.
 	// Traces that can never be written are left out, and the rest is: the error then is a
 	// [*LeftOutError]. After any other error the same traces may be given again.
 	Record(ctx context.Context, entries []Entry) error
+}
+
+// TraceReader finds steps and sums over them, for several callers at one time.
+//
+// Lists read narrow rows by an index on what they select by, and sums read tables
+// that were summed up when the traces came, one row for each day, tenant, key,
+// policy and model: a million steps take no longer than a thousand.
+type TraceReader interface {
 	// Trace returns the whole record of a step, or an error that is ErrNotFound. The id
 	// may be the beginning of one, when only one begins so.
 	Trace(ctx context.Context, id string) (*sdk.Trace, error)

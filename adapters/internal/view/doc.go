@@ -6,7 +6,7 @@
 //	defer lines.Close()
 //	handler := view.New(view.Options{Traces: lines})
 //
-// The pages read traces by [Reader], which every store of package store is. They
+// The pages read traces by store.TraceReader, which every store of package store is. They
 // are made by html/template on the server: they can be read without scripts, which
 // add curves, sliders and updates. [Export] writes the same pages as files.
 //

@@ -20,7 +20,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Lines is a [Reader] of JSON lines: a file that may grow while it is read, or a stream.
+// Lines is a [store.TraceReader] of JSON lines: a file that may grow while it is read, or a stream.
 // What it has read is in a store of its own. It is safe for concurrent use.
 type Lines struct {
 	*sqlite.Temporary
@@ -245,7 +245,7 @@ func (l *Lines) flush(ctx context.Context) error {
 	return err
 }
 
-// Trace implements [StepReader].
+// Trace implements [store.TraceReader].
 func (l *Lines) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if err := l.refresh(ctx); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (l *Lines) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	return l.Temporary.Trace(ctx, id)
 }
 
-// Steps implements [StepReader].
+// Steps implements [store.TraceReader].
 func (l *Lines) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 	if err := l.refresh(ctx); err != nil {
 		return nil, err
@@ -261,7 +261,7 @@ func (l *Lines) Steps(ctx context.Context, f store.Filter) ([]store.Step, error)
 	return l.Temporary.Steps(ctx, f)
 }
 
-// Follow implements [StepReader].
+// Follow implements [store.TraceReader].
 func (l *Lines) Follow(ctx context.Context, after int64, f store.Filter) ([]store.Step, error) {
 	if err := l.refresh(ctx); err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func (l *Lines) Follow(ctx context.Context, after int64, f store.Filter) ([]stor
 	return l.Temporary.Follow(ctx, after, f)
 }
 
-// Sums implements [SumReader].
+// Sums implements [store.TraceReader].
 func (l *Lines) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error) {
 	if err := l.refresh(ctx); err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (l *Lines) Sums(ctx context.Context, by []store.Dimension, f store.Filter) 
 	return l.Temporary.Sums(ctx, by, f)
 }
 
-// Runs implements [SumReader].
+// Runs implements [store.TraceReader].
 func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	if err := l.refresh(ctx); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 // sampler reads whole traces for what sums do not tell, and remembers those that it
 // read: steps never change.
 type sampler struct {
-	from Reader
+	from store.TraceReader
 
 	// reading is held while traces are read: who comes second finds them remembered.
 	reading sync.Mutex

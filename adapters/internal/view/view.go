@@ -23,7 +23,7 @@ import (
 // Options say what the pages show.
 type Options struct {
 	// Traces is where steps are found.
-	Traces Reader
+	Traces store.TraceReader
 	// Source names where they come from, for the head of the pages.
 	Source string
 	// LeftOut returns how many records could not be read; nil means none.

@@ -231,7 +231,7 @@ func TestSearchGoesOn(t *testing.T) {
 	if err := db.Record(t.Context(), entriesOf(traces)); err != nil {
 		t.Fatal(err)
 	}
-	for name, from := range map[string]Reader{"lines": reader(t, traces), "sqlite": db} {
+	for name, from := range map[string]store.TraceReader{"lines": reader(t, traces), "sqlite": db} {
 		v := newViewer(Options{Traces: from})
 		v.searching = 0
 		seen, pages := map[string]bool{}, 0

@@ -17,7 +17,7 @@ import (
 
 // Config is the config block of the policy.
 type Config struct {
-	Classifier string   `stepfall:"classifier,required" doc:"What stepfall fit --classifier wrote: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
+	Classifier string   `stepfall:"classifier,required" doc:"The output of stepfall fit --classifier: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
 	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`
 }
 
@@ -28,7 +28,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "estimator-logprob", Version: "1.0.0",
-		Doc:   "Estimates the quality of answers that have come from the log-probabilities of their tokens, the arguments of tool calls apart, and from their agreement with earlier answers. Abstains on models that have not run and on answers without log-probabilities. `stepfall fit --classifier` makes the classifier.",
+		Doc:   "Estimates the quality of an answer from the log-probabilities of its tokens (separately for the arguments of tool calls) and from its agreement with earlier answers. Abstains on models that have not run and on answers without log-probabilities. `stepfall fit --classifier` makes the classifier.",
 		Roles: []plugin.Role{plugin.QualityEstimator(open)},
 	}
 }

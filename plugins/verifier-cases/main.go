@@ -26,18 +26,18 @@ import (
 type Config struct {
 	Cases     string            `stepfall:"cases,required" doc:"The cases: a file (LiveCodeBench, APPS, JSON) or a folder of inputs and outputs. Relative to the policy's folder."`
 	Command   []string          `stepfall:"command,required,min=1" doc:"The program that answers a case, for instance [\"python3\", \"main.py\"]."`
-	File      string            `stepfall:"file" doc:"The file that a code block without a path stands for, for instance main.py; functions are looked for there."`
-	Build     []string          `stepfall:"build" doc:"A command that is run once for each answer, before the cases."`
+	File      string            `stepfall:"file" doc:"The file that a code block without a path replaces, for instance main.py; functions are looked up there."`
+	Build     []string          `stepfall:"build" doc:"A command that runs once for each answer, before the cases."`
 	Built     []string          `stepfall:"built" doc:"The files that build makes and command needs."`
 	WorkDir   string            `stepfall:"work_dir" doc:"A tree that answers are edits of; by default the query's, or else an empty one."`
-	Compare   string            `stepfall:"compare,enum=exact|lines|words|numbers|json|any_order,default=lines" doc:"When an output is the expected one. lines: space at the ends of lines aside. numbers: word by word, numbers within the tolerance. any_order: lines in any order."`
+	Compare   string            `stepfall:"compare,enum=exact|lines|words|numbers|json|any_order,default=lines" doc:"When an output is the expected one. lines: without space at the ends of lines. numbers: word by word, numbers within the tolerance. any_order: lines in any order."`
 	Tolerance float64           `stepfall:"tolerance,min=0,max=1,default=0.000001" doc:"How far numbers may differ, absolutely or as a share."`
 	Checker   []string          `stepfall:"checker" doc:"A program of yours that compares: it gets the files input, expected and output as arguments, and 0 is right. It runs in a jail of its own."`
-	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=10s" doc:"Longest run of one case."`
-	BuildTime time.Duration     `stepfall:"build_timeout,min=0.1,max=3600,default=1m" doc:"Longest run of the build."`
+	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=10s" doc:"Time limit of one case."`
+	BuildTime time.Duration     `stepfall:"build_timeout,min=0.1,max=3600,default=1m" doc:"Time limit of the build."`
 	All       bool              `stepfall:"all,default=false" doc:"Run every case, for a score; by default the first failure ends the rest."`
-	Parallel  int               `stepfall:"parallel,min=0,max=1024,default=0" doc:"Most cases at one time; 0 is one for each processor."`
-	Runtime   string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"What cases run in: the jail, or a container of Docker or Podman."`
+	Parallel  int               `stepfall:"parallel,min=0,max=1024,default=0" doc:"Most concurrent cases; 0 is one for each processor."`
+	Runtime   string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"Where cases run: in the jail, or in a container of Docker or Podman."`
 	Image     string            `stepfall:"image" doc:"The image of containers. {id} is the query's name, {image} the image that it names itself."`
 	Engine    []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`
 	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which the verdict is inconclusive; the names are those of verifier-tests."`
@@ -58,7 +58,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-cases", Version: "1.0.0",
-		Doc:   "Runs the program in an answer on cases (standard input, arguments, files, a function, HTTP) in a jail and compares its output with what is expected, which never enters the jail. See docs/first-party-plugins.md for the forms of cases.",
+		Doc:   "Runs the program in an answer on cases (standard input, arguments, files, a function, HTTP) in a jail and compares its output with the expected one, which never enters the jail. See docs/first-party-plugins.md for the forms of cases.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }

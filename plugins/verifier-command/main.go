@@ -20,16 +20,16 @@ import (
 // Config is the config block of the policy.
 type Config struct {
 	Command   []string          `stepfall:"command,required,min=1" doc:"The program and its arguments. A relative path begins at the folder of the policy file."`
-	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Longest run."`
+	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Time limit."`
 	Contract  string            `stepfall:"contract,enum=json|exit_code,default=json" doc:"json: the program writes a verdict. exit_code: 0 is passed, 1 is failed, all others are inconclusive; what it prints is the evidence."`
 	Dir       string            `stepfall:"dir" doc:"Where it runs; by default in the query's work tree, or else in a new empty folder."`
 	Env       map[string]string `stepfall:"env" doc:"Further environment variables; it inherits PATH, HOME, LANG and TZ only, and TMPDIR is a folder of its own."`
-	Parallel  int               `stepfall:"parallel,min=1,max=1024,default=4" doc:"Most runs at one time."`
-	Isolation string            `stepfall:"isolation,enum=held|sandboxed,default=held" doc:"held: its processes end with it, whatever they do. sandboxed: also no network, and no files but programs, the folder where it runs and its own for temporary ones."`
-	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which it is not run and the verdict is inconclusive; the names are those of verifier-tests."`
+	Parallel  int               `stepfall:"parallel,min=1,max=1024,default=4" doc:"Most concurrent runs."`
+	Isolation string            `stepfall:"isolation,enum=held|sandboxed,default=held" doc:"held: all its processes end with it. sandboxed: also no network, and no files except programs, the folder where it runs, and a temporary folder of its own."`
+	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which it does not run and the verdict is inconclusive; the names are those of verifier-tests."`
 	ReadOnly  []string          `stepfall:"read_only" doc:"Further absolute paths that a sandboxed program may read."`
 	MemoryMiB int64             `stepfall:"memory_mib,min=0,default=0" doc:"Most memory; 0 is no limit."`
-	Processes int               `stepfall:"processes,min=0,default=512" doc:"Most processes at one time; 0 is no limit."`
+	Processes int               `stepfall:"processes,min=0,default=512" doc:"Most concurrent processes; 0 is no limit."`
 	OutputKiB int               `stepfall:"output_kib,min=1,max=65536,default=1024" doc:"Most output; a program that writes more is stopped."`
 }
 
@@ -41,7 +41,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-command", Version: "1.0.0",
-		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. It runs confined; the verdict says how.",
+		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. It runs isolated; the verdict names the layers.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }

@@ -19,11 +19,11 @@ type Config struct {
 	Model      string  `stepfall:"model,required" doc:"The model of the policy that judges."`
 	Mode       string  `stepfall:"mode,enum=grade|compare,default=grade" doc:"grade: is the answer acceptable? compare: is it better than the last answer before it? The first answer is graded."`
 	Criteria   string  `stepfall:"criteria" doc:"What makes an answer acceptable, in words for the judge."`
-	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Calls (whether an answer calls tools), .Criteria, .Options and .Mark, which is different each time and ends what is data."`
+	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Calls (whether an answer calls tools), .Criteria, .Options and .Mark, a delimiter of the data that is new in each prompt."`
 	PromptFile string  `stepfall:"prompt_file" doc:"A file with that template."`
 	Confidence float64 `stepfall:"confidence,min=0.5,max=1,default=0.8" doc:"Probability that the judge is right when it says the same both times. With log-probabilities, the judge's own probability counts when it is lower."`
 	MaxTokens  int     `stepfall:"max_tokens,min=1,max=8192,default=512" doc:"Longest reply of the judge."`
-	MaxChars   int     `stepfall:"max_chars,min=100,default=24000" doc:"Longest task and longest answer that the judge is shown; the middle is left out."`
+	MaxChars   int     `stepfall:"max_chars,min=100,default=24000" doc:"Longest task and longest answer in the prompt; the middle of longer ones is left out."`
 }
 
 func main() {
@@ -33,7 +33,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-judge", Version: "1.0.0", CallsModels: true,
-		Doc:   "Asks a model of the policy whether an answer is acceptable, or better than the one before, once in each order of the options. Two equal replies are a verdict, two different ones are inconclusive: the judge went by the position. The host makes the calls; their cost is in the verdict.",
+		Doc:   "Asks a model of the policy whether an answer is acceptable, or better than the one before, once in each order of the options. Two equal replies are a verdict; two different ones are inconclusive, because the judge went by the position. The host makes the calls; their cost is in the verdict.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }

@@ -16,10 +16,10 @@ import (
 type Config struct {
 	Schema       any    `stepfall:"schema" doc:"JSON schema of the answer's text, as an object or as JSON text; by default the one of the query's response format."`
 	SchemaFile   string `stepfall:"schema_file" doc:"A file with that schema."`
-	Extract      bool   `stepfall:"extract,default=true" doc:"Take the JSON out of a code fence when the answer is one."`
+	Extract      bool   `stepfall:"extract,default=true" doc:"Extract the JSON if the answer is a code block."`
 	RequireCall  bool   `stepfall:"require_tool_call,default=false" doc:"An answer without a tool call has failed when the query offers tools."`
 	UnknownTools bool   `stepfall:"allow_unknown_tools,default=false" doc:"Accept calls of tools that the query does not offer."`
-	MayPass      bool   `stepfall:"may_pass,default=false" doc:"Answer passed when all is in order; by default the verdict is then inconclusive, because well-formed is not yet right."`
+	MayPass      bool   `stepfall:"may_pass,default=false" doc:"Answer passed when the schemas are kept; by default the verdict is then inconclusive, because well-formed is not yet right."`
 }
 
 func main() {
@@ -29,7 +29,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-schema", Version: "1.0.0",
-		Doc:   "Checks JSON answers against a JSON schema, and tool calls against the schemas of the query's tools. What breaks a schema has failed. What keeps it is inconclusive unless may_pass is set.",
+		Doc:   "Checks JSON answers against a JSON schema, and tool calls against the schemas of the query's tools. An answer that violates a schema has failed. One that conforms is inconclusive unless may_pass is set.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }

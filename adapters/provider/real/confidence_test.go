@@ -28,9 +28,9 @@ import (
 
 const head = `# A real model
 
-SmolLM2-135M-Instruct (4 bits, 98 MB) behind llama.cpp's own server on loopback, asked through adapters/provider. Whether an answer is right is
-foretold in several ways: "accuracy" is the share of right answers, "AUROC" how well the confidence puts right answers before wrong ones (50 % is a coin),
-"Brier" the mean square of confidence less right or wrong. All figures are of texts and questions that nothing was trained on.
+SmolLM2-135M-Instruct (4 bits, 98 MB) behind llama.cpp's own server on loopback, asked through adapters/provider. How well do
+several confidences predict whether an answer is right? "accuracy" is the share of right answers, "AUROC" how well the confidence ranks right answers above wrong ones (50 % is chance),
+"Brier" the mean squared difference between confidence and right (1) or wrong (0). All figures are on texts and questions that were not trained on.
 ` + "`make real`" + ` measures this page.
 `
 
@@ -90,7 +90,7 @@ func labels(t *testing.T, model llms.Model) string {
 	rows := [][]any{
 		{"the majority class of the other texts", majority, nil, majority * (1 - majority)},
 		{"the label; confidence: how often labels were right on the other texts", nil, nil, nil},
-		{"the label; confidence: its probability as it comes", nil, nil, nil},
+		{"the label; confidence: its raw probability", nil, nil, nil},
 		{"the label; confidence: `stepfall fit --classifier`", nil, nil, nil},
 	}
 	for i, confidence := range []func(one) float64{
@@ -191,7 +191,7 @@ func samples(t *testing.T, model llms.Model) string {
 		voted = append(voted, one{map[string]float64{"confidence": float64(counts[most]) / perQuestion}, most == want})
 	}
 	confidence := func(a one) float64 { return a.signals["confidence"] }
-	rows := [][]any{{"one sample; confidence: the probability of its first token", nil, nil, nil}, {fmt.Sprintf("what most of %d samples say; confidence: their share", perQuestion), nil, nil, nil}}
+	rows := [][]any{{"one sample; confidence: the probability of its first token", nil, nil, nil}, {fmt.Sprintf("the majority of %d samples; confidence: its share", perQuestion), nil, nil, nil}}
 	rows[0][1], rows[0][2], rows[0][3] = scores(first, confidence)
 	rows[1][1], rows[1][2], rows[1][3] = scores(voted, confidence)
 	return fmt.Sprintf("\n## Agreement among samples\n\n%d sums of two numbers from 1 to 8, each asked %d times at temperature 0.7. Neither confidence was calibrated.\n\n%s", *questions, perQuestion, render(rows))

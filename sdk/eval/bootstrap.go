@@ -4,9 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"runtime"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 )
 
@@ -61,39 +59,32 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 		}
 		out.quality = append(out.quality, perCost)
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range b.Resamples {
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
+	err := inParallel(ctx, b.Resamples, func(i int) error {
+		w := b.weights(i, queries)
+		f := models.frame(w)
+		for r, curveOf := range rows {
+			c := curveOf(w, &f)
+			out.auc[r][i] = c.AUC(&f)
+			best := f.Models[f.Best]
+			out.qualityAtBestCost[r][i] = c.qualityAt(best.Cost, &f)
+			out.costAtBest[r][i] = math.NaN()
+			if at, ok := c.Reach(best.Quality); ok {
+				out.costAtBest[r][i] = at.Cost
 			}
-			w := b.weights(i, queries)
-			f := models.frame(w)
-			for r, curveOf := range rows {
-				c := curveOf(w, &f)
-				out.auc[r][i] = c.AUC(&f)
-				best := f.Models[f.Best]
-				out.qualityAtBestCost[r][i] = c.qualityAt(best.Cost, &f)
-				out.costAtBest[r][i] = math.NaN()
-				if at, ok := c.Reach(best.Quality); ok {
-					out.costAtBest[r][i] = at.Cost
+			for k, cost := range b.Costs {
+				// The corner left of a curve is no operating point of it.
+				if len(c) > 0 {
+					cost = max(cost, c[0].Cost)
 				}
-				for k, cost := range b.Costs {
-					// The corner left of a curve is no operating point of it.
-					if len(c) > 0 {
-						cost = max(cost, c[0].Cost)
-					}
-					out.quality[r][k][i] = c.qualityAt(cost, &f)
-				}
+				out.quality[r][k][i] = c.qualityAt(cost, &f)
 			}
-			if done != nil {
-				done(1)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+		}
+		if done != nil {
+			done(1)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -3,9 +3,6 @@ package eval
 import (
 	"context"
 	"math"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/replay"
@@ -25,20 +22,16 @@ type pairTotals struct{ quality, cost float64 }
 // a lambda, the first model, the threshold on its estimate and the second model of the
 // greatest mean quality less lambda times cost on the train half. A threshold that
 // always stops is a single model.
-func pairsRule(ctx context.Context, o *Outcomes, source replay.Source) (strategyAt, error) {
-	n := len(o.Models)
+func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, error) {
+	n := len(on.Train.Models)
 	levels := make([][]float64, n)
 	totals := make([][][]pairTotals, n) // first, level, second
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for first := range n {
-		group.Go(func() error {
-			p, err := pairsFrom(ctx, o, source, first)
-			levels[first], totals[first] = p.levels, p.totals
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	err := inParallel(ctx, n, func(first int) error {
+		p, err := pairsFrom(ctx, on.Train, s.Train, first)
+		levels[first], totals[first] = p.levels, p.totals
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	return func(lambda float64) (cascade.Strategy, error) {

@@ -49,33 +49,41 @@ func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, do
 	for i, p := range players {
 		samples[i] = NewSample(p.Lambdas, len(o.Queries))
 	}
+	err := inParallel(ctx, len(o.Queries), func(q int) error {
+		walkers := map[replay.Source]*replay.Walker{}
+		coin := coinOf(seed, q)
+		for i, p := range players {
+			w := walkers[p.Source]
+			if w == nil {
+				w = replay.NewWalker(p.Source.Start(q), o.Quality[q], o.CostUSD[q])
+				walkers[p.Source] = w
+			}
+			p.play(q, w, coin, samples[i])
+		}
+		if done != nil {
+			done(1)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return samples, nil
+}
+
+// inParallel calls f for 0 to n-1, several at a time, until one fails or ctx ends.
+func inParallel(ctx context.Context, n int, f func(i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for q := range o.Queries {
+	for i := range n {
 		group.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			walkers := map[replay.Source]*replay.Walker{}
-			coin := coinOf(seed, q)
-			for i, p := range players {
-				w := walkers[p.Source]
-				if w == nil {
-					w = replay.NewWalker(p.Source.Start(q), o.Quality[q], o.CostUSD[q])
-					walkers[p.Source] = w
-				}
-				p.play(q, w, coin, samples[i])
-			}
-			if done != nil {
-				done(1)
-			}
-			return nil
+			return f(i)
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return samples, nil
+	return group.Wait()
 }
 
 // timedStrategy measures the decisions of a strategy.

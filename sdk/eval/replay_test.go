@@ -110,7 +110,7 @@ func TestReplayAgreesWithAWalkByHand(t *testing.T) {
 			names = append(names, e.name)
 		}
 	}
-	players, err := prepare(context.Background(), p, preparation{Strategies: names, Points: 12})
+	players, err := (&Study{Strategies: names, Points: 12}).prepare(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestNoStrategyPeeks(t *testing.T) {
 	p := madeProblem(40, 5)
 	source := newBlurred(p.Test, 4)
 	p.Independent.Test, p.Dependent.Test = source, source
-	players, err := prepare(context.Background(), p, preparation{Points: 8})
+	players, err := (&Study{Points: 8}).prepare(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	run := func(cores int) []Row {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		p := madeProblem(queries, models)
-		players, err := prepare(context.Background(), p, preparation{Points: 10, Seed: 3})
+		players, err := (&Study{Points: 10, Seed: 3}).prepare(context.Background(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestOracleIsAboveEveryPlayer(t *testing.T) {
 		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
 	}
 	p := madeProblem(200, 4)
-	players, err := prepare(context.Background(), p, preparation{Points: 16})
+	players, err := (&Study{Points: 16}).prepare(context.Background(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestCancelledReplayStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := madeProblem(40, 4)
-	if _, err := prepare(ctx, p, preparation{}); !errors.Is(err, context.Canceled) {
+	if _, err := (&Study{}).prepare(ctx, p); !errors.Is(err, context.Canceled) {
 		t.Errorf("prepare after cancellation: %v", err)
 	}
 }

@@ -52,13 +52,9 @@ func rivals() []entry {
 }
 
 // fullCascade is the rule of algorithm 2 over all models by cost.
-func fullCascade(answer cascade.AnswerRule) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+func fullCascade(answer cascade.AnswerRule) ruleOf {
 	return func(_ context.Context, p *problem, _ *fittedSources) (strategyAt, error) {
-		base, err := cascade.New(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
-		if err != nil {
-			return nil, err
-		}
-		return atLambda(base)
+		return tuned(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
 	}
 }
 
@@ -121,7 +117,7 @@ func newLadders(o *Outcomes, source replay.Source) *ladders {
 
 // ladderRule chooses for each lambda the ladder of the greatest mean quality less lambda
 // times cost on the train half.
-func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) ruleOf {
 	return func(_ context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 		l := newLadders(p.Train, s.Train)
 		return func(lambda float64) (cascade.Strategy, error) {

@@ -1,10 +1,10 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/replay"
@@ -51,20 +51,22 @@ type entry struct {
 	// beliefs of its own.
 	onDemand bool
 	sources  func(h *Halves) *fittedSources
-	rule     func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
+	rule     ruleOf
 }
 
-func byName(name string, params cascade.Params) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
-	return func(context.Context, *problem, *fittedSources) (strategyAt, error) {
-		base, err := cascade.New(name, params)
-		if err != nil {
-			return nil, err
-		}
-		return atLambda(base)
+// ruleOf makes the rule of a strategy from what it learns on the train half.
+type ruleOf func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
+
+func byName(name string, params cascade.Params) ruleOf {
+	return func(context.Context, *problem, *fittedSources) (strategyAt, error) { return tuned(name, params) }
+}
+
+// tuned returns the rule of a strategy with these parameters at any lambda.
+func tuned(name string, params cascade.Params) (strategyAt, error) {
+	base, err := cascade.New(name, params)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func atLambda(base cascade.Strategy) (strategyAt, error) {
 	tunable, ok := base.(cascade.Tunable)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be tuned", base)
@@ -78,18 +80,8 @@ func catalogue() []entry {
 	return append([]entry{
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
 		{name: routeDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
-		{
-			name: namePairs, note: "upper envelope of all cascades of two models, thresholds fitted",
-			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
-				return pairsRule(ctx, p.Train, s.Train)
-			},
-		},
-		{
-			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches the depth's threshold",
-			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
-				return thresholdRule(ctx, p.Train, s.Train)
-			},
-		},
+		{name: namePairs, note: "upper envelope of all cascades of two models, thresholds fitted", rule: pairsRule},
+		{name: cascade.NameThreshold, note: "cheapest first until the estimate reaches the depth's threshold", rule: thresholdRule},
 		{name: cascade.NameCascade, note: "fixed order (paper, algorithm 2)", rule: cascadeRule},
 		{name: cascade.NameCascadeRoute, note: "the paper's algorithm 3, independent estimates", rule: byName(cascade.NameCascadeRoute, cascade.Params{})},
 		{name: cascade.NameCascadeRouteSlow, note: "without pruning", maxModels: 5, rule: byName(cascade.NameCascadeRouteSlow, cascade.Params{})},
@@ -112,78 +104,55 @@ func StrategyNames() []string {
 	return append(names, nameOracle)
 }
 
-// preparation says how players are made.
-type preparation struct {
-	// Strategies are the rows wanted; nil means all that suit the number of models.
-	Strategies []string
-	// Points is the number of lambdas of a curve; 0 means 40.
-	Points int
-	Seed   uint64
-	// Progress, when not nil, is called after each strategy.
-	Progress func(units int)
-}
-
-// selectEntries returns the catalogue's entries that are wanted.
-func (prep *preparation) selectEntries(p *problem) ([]entry, error) {
-	for _, name := range prep.Strategies {
-		if !slices.Contains(StrategyNames(), name) {
-			return nil, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(StrategyNames(), ", "))
-		}
-	}
+// entries returns the catalogue's entries that are wanted for so many models.
+func (s *Study) entries(models int) []entry {
 	var chosen []entry
 	for _, e := range catalogue() {
 		switch {
-		case prep.Strategies != nil && !slices.Contains(prep.Strategies, e.name):
-		case prep.Strategies == nil && e.onDemand:
-		case prep.Strategies == nil && e.maxModels > 0 && len(p.Train.Models) > e.maxModels:
-		case e.dependent && p.Dependent == nil, !e.dependent && p.Independent == nil:
+		case s.Strategies != nil && !slices.Contains(s.Strategies, e.name):
+		case s.Strategies == nil && (e.onDemand || e.maxModels > 0 && models > e.maxModels):
+		case e.dependent && s.Estimator == estimatorNone:
 		default:
 			chosen = append(chosen, e)
 		}
 	}
-	return chosen, nil
+	return chosen
 }
 
-// prepare makes a player of each strategy: whatever it has to learn, and the
-// lambdas of its curve, come from the train half.
-func prepare(ctx context.Context, p *problem, prep preparation) ([]*Player, error) {
-	chosen, err := prep.selectEntries(p)
-	if err != nil {
-		return nil, err
-	}
-	points := prep.Points
-	if points == 0 {
-		points = 40
-	}
+// prepare makes a player of each strategy whose estimates there are: whatever it has to
+// learn, and the lambdas of its curve, come from the train half.
+func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 	var players []*Player
-	for _, e := range chosen {
-		s := p.Independent
-		note := e.note
+	for _, e := range s.entries(len(p.Train.Models)) {
+		beliefs, note := p.Independent, e.note
 		if e.dependent {
-			s = p.Dependent
-			note += " the " + s.Name + " estimate"
+			beliefs = p.Dependent
+		}
+		if beliefs == nil {
+			continue
+		}
+		if e.dependent {
+			note += " the " + beliefs.Name + " estimate"
 		}
 		if e.sources != nil {
-			s = e.sources(p.halves)
+			beliefs = e.sources(p.halves)
 		}
-		rule, err := e.rule(ctx, p, s)
+		rule, err := e.rule(ctx, p, beliefs)
 		if err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", e.name, err)
 		}
-		train, source := p.Train.head(s.Train, gridQueries)
-		lambdas, err := spreadLambdas(ctx, train, source, rule, points, prep.Seed)
+		train, source := p.Train.head(beliefs.Train, gridQueries)
+		lambdas, err := spreadLambdas(ctx, train, source, rule, cmp.Or(s.Points, 40), s.Seed)
 		if err != nil {
 			return nil, fmt.Errorf("choosing lambdas of %s: %w", e.name, err)
 		}
-		player, err := rule.player(e.name, note, s.Test, lambdas)
+		player, err := rule.player(e.name, note, beliefs.Test, lambdas)
 		if err != nil {
 			return nil, err
 		}
-		player.train = s.Train
+		player.train = beliefs.Train
 		players = append(players, player)
-		if prep.Progress != nil {
-			prep.Progress(1)
-		}
+		s.progress(prepareUnits)
 	}
 	return players, nil
 }

@@ -116,23 +116,16 @@ func (s *Study) Validate() error {
 
 // Units returns how many units of work Run reports.
 func (s *Study) Units() int {
-	return len(s.Halves.Test.Queries) + s.Bootstrap + prepareUnits*len(s.entries())
+	return len(s.Halves.Test.Queries) + s.Bootstrap + prepareUnits*len(s.entries(len(s.Halves.Train.Models)))
 }
 
 // prepareUnits is what preparing one strategy counts, in queries.
 const prepareUnits = 50
 
-func (s *Study) entries() []entry {
-	prep := preparation{Strategies: s.Strategies}
-	dependent := &fittedSources{}
-	if s.Estimator == estimatorNone {
-		dependent = nil
+func (s *Study) progress(units int) {
+	if s.Progress != nil {
+		s.Progress(units)
 	}
-	chosen, err := prep.selectEntries(&problem{Train: OutcomesOf(s.Halves.Train), Independent: &fittedSources{}, Dependent: dependent})
-	if err != nil {
-		return nil
-	}
-	return chosen
 }
 
 // Setup says in words what Run used.
@@ -226,21 +219,14 @@ func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, err
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	progress := s.Progress
-	if progress == nil {
-		progress = func(int) {}
-	}
-	players, err := prepare(ctx, p, preparation{
-		Strategies: s.Strategies, Points: s.Points, Seed: s.Seed,
-		Progress: func(int) { progress(prepareUnits) },
-	})
+	players, err := s.prepare(ctx, p)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if err := p.Test.Validate(); err != nil {
 		return nil, nil, nil, err
 	}
-	samples, err := Replay(ctx, p.Test, players, s.Seed, progress)
+	samples, err := Replay(ctx, p.Test, players, s.Seed, s.progress)
 	return p, players, samples, err
 }
 
@@ -260,7 +246,7 @@ func (s *Study) problem(ctx context.Context) (*problem, error) {
 	}
 	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test), halves: h}
 	needs := map[bool]bool{}
-	for _, e := range s.entries() {
+	for _, e := range s.entries(len(h.Train.Models)) {
 		needs[e.dependent] = true
 	}
 	fitted := map[string]*fittedSources{}

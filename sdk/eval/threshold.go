@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/replay"
@@ -47,33 +44,26 @@ func newPrefixes(ctx context.Context, o *Outcomes, source replay.Source, order [
 	p := &prefixes{
 		estimate: make([][]float64, len(o.Queries)), cost: make([][]float64, len(o.Queries)), quality: make([][]float64, len(o.Queries)),
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for q := range o.Queries {
-		group.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			cursor := source.Start(q)
-			beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
-			spent := 0.0
-			for j, model := range order {
-				cursor.Believe(order[:j+1], beliefs, costs)
-				spent += o.CostUSD[q][model]
-				answer := order[0]
-				for _, m := range order[:j+1] {
-					if beliefs[m].Mean > beliefs[answer].Mean {
-						answer = m
-					}
+	err := inParallel(ctx, len(o.Queries), func(q int) error {
+		cursor := source.Start(q)
+		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
+		spent := 0.0
+		for j, model := range order {
+			cursor.Believe(order[:j+1], beliefs, costs)
+			spent += o.CostUSD[q][model]
+			answer := order[0]
+			for _, m := range order[:j+1] {
+				if beliefs[m].Mean > beliefs[answer].Mean {
+					answer = m
 				}
-				p.estimate[q] = append(p.estimate[q], beliefs[model].Mean)
-				p.cost[q] = append(p.cost[q], spent)
-				p.quality[q] = append(p.quality[q], o.Quality[q][answer])
 			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+			p.estimate[q] = append(p.estimate[q], beliefs[model].Mean)
+			p.cost[q] = append(p.cost[q], spent)
+			p.quality[q] = append(p.quality[q], o.Quality[q][answer])
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	p.uniform = p.levels(60)
@@ -84,11 +74,11 @@ func newPrefixes(ctx context.Context, o *Outcomes, source replay.Source, order [
 // order, the depth and the thresholds of the greatest mean quality less lambda times
 // cost on the train half: one threshold at every depth first, then each in turn as
 // long as that helps.
-func thresholdRule(ctx context.Context, o *Outcomes, source replay.Source) (strategyAt, error) {
-	orders := costOrders(o)
+func thresholdRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, error) {
+	orders := costOrders(on.Train)
 	var ladders []*prefixes
 	for _, order := range orders {
-		p, err := newPrefixes(ctx, o, source, order)
+		p, err := newPrefixes(ctx, on.Train, s.Train, order)
 		if err != nil {
 			return nil, err
 		}

@@ -108,14 +108,10 @@ func indexRule(scale float64) (strategyAt, error) { return withScale(cascade.Nam
 
 // withScale returns the rule of a strategy with its deviations multiplied by a factor.
 func withScale(name string, scale float64) (strategyAt, error) {
-	base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
-	if err != nil {
-		return nil, err
-	}
-	return atLambda(base)
+	return tuned(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
 }
 
-func scaledRule(name string) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+func scaledRule(name string) ruleOf {
 	return func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 		scale, err := s.fittedScale(ctx, p.Train)
 		if err != nil {
@@ -130,11 +126,7 @@ func scaledRule(name string) func(context.Context, *problem, *fittedSources) (st
 func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 	var options []option
 	for _, order := range costOrders(p.Train) {
-		base, err := cascade.New(cascade.NameCascade, cascade.Params{Order: order})
-		if err != nil {
-			return nil, err
-		}
-		rule, err := atLambda(base)
+		rule, err := tuned(cascade.NameCascade, cascade.Params{Order: order})
 		if err != nil {
 			return nil, err
 		}

@@ -127,14 +127,6 @@ func (l *law) cdf(x float64) float64 {
 	return normalCDF((x - l.mean) / l.dev)
 }
 
-// upper returns P(X > x), with relative accuracy in the tail.
-func (l *law) upper(x float64) float64 {
-	if l.two || l.dev == 0 {
-		return 1 - l.cdf(x)
-	}
-	return normalCDF((l.mean - x) / l.dev)
-}
-
 // excess returns E[(X - t)^+], what is gained over a sure t.
 func (l *law) excess(t float64) float64 {
 	switch {

@@ -102,7 +102,7 @@ func gainOnGrid(after *law, beside float64, closed []box) float64 {
 		none := 1.0 // nothing that is found in the boxes is more
 		for _, b := range closed {
 			if m := at(i) + step/2; m < b.reservation {
-				none *= 1 - b.law.upper(m)
+				none *= b.law.cdf(m)
 			}
 		}
 		worth[i] = worth[i+1] - step*none

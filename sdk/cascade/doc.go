@@ -34,7 +34,7 @@
 //	E[max] = v + integral from v to Inf of (1 - F_1(x)···F_n(x)) dx:
 //
 // the integrand is the probability that something better than x turns up. See
-// [ExpectedMax] and [ExpectedGain].
+// [ExpectedMax].
 //
 // E[max] is submodular: what a model adds to a set, it adds at most to any larger
 // set, since it counts only where everything else falls short. So a model that is

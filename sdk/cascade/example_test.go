@@ -58,7 +58,7 @@ func ExampleCascade() {
 	s.Ran = []int{0}
 	for _, v := range []float64{0.3, 0.6, 0.7} {
 		s.Beliefs[0] = cascade.Belief{Mean: v}
-		on := v + cascade.ExpectedGain(v, s.Beliefs[1:]) - 20*s.Costs[1]
+		on := cascade.ExpectedMax(s.Beliefs) - 20*s.Costs[1]
 		d := c.Decide(s)
 		fmt.Printf("small is worth %.2f, going on %.4f: ", v, on)
 		if d.Run == cascade.Stop {

@@ -17,29 +17,10 @@ import "math"
 // deterministic are worked on without allocation.
 func ExpectedMax(beliefs []Belief) float64 {
 	var fixed [16]law
-	ls, floor := gather(fixed[:0], beliefs, negInf)
-	return ls.expectedMax(floor)
-}
-
-// ExpectedGain returns E[(max(X_1, ..., X_n) - floor)^+], what independent beliefs
-// are expected to add to a sure floor: ExpectedMax of all less the floor, but with
-// relative accuracy 1e-9 however far the floor lies above. It is 0 for no beliefs
-// and NaN when anything is.
-func ExpectedGain(floor float64, beliefs []Belief) float64 {
-	var fixed [16]law
-	ls, v := gather(fixed[:0], beliefs, floor)
-	if math.IsNaN(v) || math.IsInf(floor, 0) && len(beliefs) > 0 {
-		return max(ls.expectedMax(v)-floor, 0)
-	}
-	return v - floor + ls.expectedGain(v)
-}
-
-// gather appends the laws of the beliefs that are not deterministic, and returns
-// the greatest of the others and floor; NaN if anything is NaN.
-func gather(ls laws, beliefs []Belief, floor float64) (laws, float64) {
+	ls, floor := laws(fixed[:0]), negInf
 	for _, b := range beliefs {
 		if math.IsNaN(b.Mean) || math.IsNaN(b.StdDev) && !b.Bernoulli {
-			return nil, math.NaN()
+			return math.NaN()
 		}
 		if l := b.law(1); l.two || l.dev > 0 {
 			ls = append(ls, l)
@@ -47,5 +28,5 @@ func gather(ls laws, beliefs []Belief, floor float64) (laws, float64) {
 			floor = max(floor, l.mean)
 		}
 	}
-	return ls, floor
+	return ls.expectedMax(floor)
 }

@@ -12,17 +12,14 @@ import (
 
 // Compare says when an output is the expected one.
 type Compare struct {
-	// By is a word of [Ways].
+	// By is exact (byte by byte), lines (without space at the ends of lines and blank
+	// lines at the end), words, numbers (words, of which numbers may differ a little),
+	// json, or any_order (of lines).
 	By string
 	// Tolerance is how far numbers may differ, absolutely or as a share of the
 	// expected one, by "numbers" and "json".
 	Tolerance float64
 }
-
-// Ways are the ways to compare texts: byte by byte; without space at the ends of
-// lines and blank lines at the end; words; words, of which numbers may differ a
-// little; JSON values; lines in any order.
-func Ways() []string { return []string{"exact", "lines", "words", "numbers", "json", "any_order"} }
 
 // Texts returns what is wrong, or "". It does not say what is expected.
 func (c Compare) Texts(want, got string) string {

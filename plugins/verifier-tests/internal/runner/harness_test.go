@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,7 +75,7 @@ func TestHarness(t *testing.T) {
 			}
 		})
 	}
-	for _, format := range LogFormats() {
+	for _, format := range slices.Sorted(maps.Keys(logReaders)) {
 		if !formats[format] {
 			t.Errorf("no log of the format %s", format)
 		}

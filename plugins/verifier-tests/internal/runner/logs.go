@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,10 +32,7 @@ var logReaders = map[string]func(log string) []Test{
 	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest, "go": readGoLog, "cargo": readCargoLog,
 }
 
-// LogFormats are the names of the formats that [ReadLog] knows, sorted.
-func LogFormats() []string { return slices.Sorted(maps.Keys(logReaders)) }
-
-// ReadLog reads the tests of a log in one of [LogFormats].
+// ReadLog reads the tests of a log in one of the formats of [logReaders].
 func ReadLog(format, log string) []Test {
 	read := logReaders[format]
 	if read == nil {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -57,8 +56,7 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	if err != nil {
 		return nil, err
 	}
-	secrets := keys(header)
-	x.secrets = redact.New(secrets...)
+	x.secrets = m.secrets
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
 	})
@@ -83,10 +81,12 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
 	x.isAnswered = true
-	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
-	if long := slices.DeleteFunc(secrets, func(key string) bool { return len(key) < shortest }); len(long) > 0 {
-		isEvent := !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
-		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: redact.New(long...).InJSON(isEvent)}
+	if m.inAnswer != nil {
+		secrets := m.inAnswer
+		if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+			secrets = m.inEvents
+		}
+		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: secrets}
 	}
 	return resp, nil
 }
@@ -166,7 +166,7 @@ type exchange struct {
 	// tooLarge: the answer was left after the bound, whatever its client made of that.
 	tooLarge atomic.Bool
 	said     []byte           // by a server that refused
-	secrets  *redact.Redactor // the keys that were sent
+	secrets  *redact.Redactor // the model's
 }
 
 // requestID is the server's name for the request.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 type model struct {
@@ -31,6 +32,9 @@ type model struct {
 	hasLines       bool // a stream is lines of JSON instead of events
 	http           *http.Client
 	maxAnswer      int64
+	// secrets are the keys in header. Long ones are looked for in whole answers and in events; these
+	// are nil where there are none.
+	secrets, inAnswer, inEvents *redact.Redactor
 
 	unsupported unsupportedSet
 }

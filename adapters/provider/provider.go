@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Options say which model to ask, and where. Model is the only field that must be set.
@@ -108,6 +109,11 @@ func New(o Options) (llms.Model, error) {
 			name = "models/" + name
 		}
 		m.url, m.streamURL = address.JoinPath(v.path, name+":generateContent").String(), address.JoinPath(v.path, name+":streamGenerateContent").String()+"?alt=sse"
+	}
+	m.secrets = redact.New(keys(m.header)...)
+	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
+	if long := m.secrets.AtLeast(shortest); long != nil {
+		m.inAnswer, m.inEvents = long.InJSON(false), long.InJSON(true)
 	}
 	if v.embeddings != "" {
 		return &embeddingModel{m, address.JoinPath(v.embeddings).String()}, nil

@@ -91,13 +91,21 @@ const longestName = 512
 
 // admit finds out who asks, and takes a place among the requests under way.
 func (g *Gateway) admit(x *exchange) *Refusal {
-	for _, name := range [...]string{HeaderRun, HeaderSession, HeaderTenant, HeaderGroup, HeaderQuery} {
-		if n := len(x.r.Header.Get(name)); n > longestName {
-			return dialect.Invalid(name, "the header %s has %d bytes: want at most %d", name, n, longestName)
+	own := &x.info
+	for _, header := range [...]struct {
+		name string
+		to   *string
+	}{{HeaderRun, &own.Run}, {HeaderSession, &own.Session}, {HeaderTenant, &own.Tenant}, {HeaderGroup, &own.Group}, {HeaderQuery, &own.QueryID}} {
+		values := x.r.Header[header.name]
+		if len(values) == 0 {
+			continue
+		}
+		if *header.to = values[0]; len(values[0]) > longestName {
+			return dialect.Invalid(header.name, "the header %s has %d bytes: want at most %d", header.name, len(values[0]), longestName)
 		}
 	}
 	if g.o.Authenticate == nil {
-		x.client.Tenant = x.r.Header.Get(HeaderTenant)
+		x.client.Tenant = own.Tenant
 	} else {
 		client, err := g.o.Authenticate(x.r.Context(), KeyOf(x.r))
 		if err != nil {

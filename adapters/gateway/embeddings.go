@@ -43,7 +43,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	if !ok {
 		return dialect.Invalid("model", "no model here makes embeddings")
 	}
-	ctx, report := middleware.WithReport(g.info(x, a, isRetry(x.r.Header)))
+	ctx, report := middleware.WithReport(x.context(a, isRetry(x.r.Header)))
 	response, err := embedder.Embed(ctx, a.Model, request)
 	x.Steps = report.Steps()
 	x.describe()

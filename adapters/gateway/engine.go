@@ -50,7 +50,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 		return refused
 	}
 	a.Settle(a.Model != g.o.Name && slices.Contains(g.o.Models(), a.Model))
-	ctx, report := middleware.WithReport(g.info(x, a, again || isRetry(x.r.Header)))
+	ctx, report := middleware.WithReport(x.context(a, again || isRetry(x.r.Header)))
 	var s *streaming
 	if a.Stream {
 		s = newStreaming(x, a)
@@ -97,14 +97,11 @@ func notFound(model string, have []string) *Refusal {
 	return r
 }
 
-// info says where a step comes from. One that its client repeats by itself tries no call
+// context says where a step comes from. One that its client repeats by itself tries no call
 // again.
-func (g *Gateway) info(x *exchange, a *dialect.Request, again bool) context.Context {
-	h := x.r.Header
-	return middleware.WithInfo(x.r.Context(), middleware.Info{
-		QueryID: h.Get(HeaderQuery), Group: h.Get(HeaderGroup), Run: h.Get(HeaderRun), Session: h.Get(HeaderSession),
-		Tenant: x.client.Tenant, Labels: a.Labels, NoRetry: again,
-	})
+func (x *exchange) context(a *dialect.Request, again bool) context.Context {
+	x.info.Tenant, x.info.Labels, x.info.NoRetry = x.client.Tenant, a.Labels, again
+	return middleware.WithInfo(x.r.Context(), x.info)
 }
 
 // outcome collects what dialects write of an answer.

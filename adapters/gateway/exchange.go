@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -47,6 +48,7 @@ type exchange struct {
 	conn    *http.ResponseController
 	api     dialect.API
 	client  Client
+	info    middleware.Info // where the request comes from
 	release func()
 	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
 	// noDeadline is set where the server cannot bound a write.

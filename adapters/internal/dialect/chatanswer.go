@@ -13,15 +13,15 @@ import (
 )
 
 type chatCompletion struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Choices     []chatChoice `json:"choices"`
-	Usage       Object       `json:"usage,omitempty"`
-	ServiceTier string       `json:"service_tier,omitempty"`
-	Fingerprint string       `json:"system_fingerprint,omitempty"`
-	Step        any          `json:"stepfall,omitempty"`
+	ID          string          `json:"id"`
+	Object      string          `json:"object"`
+	Created     int64           `json:"created"`
+	Model       string          `json:"model"`
+	Choices     []chatChoice    `json:"choices"`
+	Usage       json.RawMessage `json:"usage,omitempty"`
+	ServiceTier string          `json:"service_tier,omitempty"`
+	Fingerprint string          `json:"system_fingerprint,omitempty"`
+	Step        any             `json:"stepfall,omitempty"`
 }
 
 type chatChoice struct {

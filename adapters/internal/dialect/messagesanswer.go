@@ -20,7 +20,7 @@ type messagesAnswer struct {
 	Content      []json.RawMessage `json:"content"`
 	StopReason   *string           `json:"stop_reason"`
 	StopSequence *string           `json:"stop_sequence"`
-	Usage        Object            `json:"usage"`
+	Usage        json.RawMessage   `json:"usage"`
 	Step         any               `json:"stepfall,omitempty"`
 }
 

@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -112,11 +114,73 @@ func (o Object) removeAll(names []string) (taken []string) {
 // JSON writes the object. Halves of surrogate pairs, which a client may have sent, are replaced:
 // "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {
-	raw, err := encode(o)
+	raw, err := appendJSON(make([]byte, 0, 512), o)
 	if err != nil || !hasHalfPair(raw) {
 		return raw, err
 	}
-	return encode(decode(json.RawMessage(raw)))
+	return appendJSON(nil, decode(json.RawMessage(raw)))
+}
+
+// appendJSON appends a value in JSON, the members of objects in the order of their names.
+func appendJSON(buf []byte, v any) (_ []byte, err error) {
+	switch v := v.(type) {
+	case Object:
+		if v == nil {
+			break
+		}
+		buf = append(buf, '{')
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), v[name]); err != nil {
+				return nil, err
+			}
+		}
+		return append(buf, '}'), nil
+	case []any:
+		if v != nil {
+			return appendList(buf, v)
+		}
+	case []Object:
+		if v != nil {
+			return appendList(buf, v)
+		}
+	case string:
+		if !strings.ContainsAny(v, "<>&") { // which need no escape here
+			return appendString(buf, v), nil
+		}
+	case bool:
+		return strconv.AppendBool(buf, v), nil
+	case int:
+		return strconv.AppendInt(buf, int64(v), 10), nil
+	case json.RawMessage:
+		if gjson.ValidBytes(v) && !bytes.ContainsAny(v, "\r\n") {
+			return append(buf, v...), nil
+		}
+	}
+	b := bytes.NewBuffer(buf)
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func appendList[T any](buf []byte, list []T) (_ []byte, err error) {
+	buf = append(buf, '[')
+	for _, v := range list {
+		if buf, err = appendJSON(appendComma(buf), v); err != nil {
+			return nil, err
+		}
+	}
+	return append(buf, ']'), nil
+}
+
+// appendComma appends what stands before a member or an element that is not the first.
+func appendComma(buf []byte) []byte {
+	if last := buf[len(buf)-1]; last == '{' || last == '[' {
+		return buf
+	}
+	return append(buf, ',')
 }
 
 // surrogates finds escaped backslashes, surrogate pairs and, as its group, halves of them.
@@ -151,16 +215,6 @@ func (o Object) inner() []byte {
 		return nil // what was JSON is
 	}
 	return raw[1 : len(raw)-1]
-}
-
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // extra puts the caller's own fields of the dialect into the request. Of an object that

@@ -1,7 +1,10 @@
 package dialect
 
 import (
+	"cmp"
+	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// usageFields are where an API counts tokens: paths within its usage. Of several with
-// spaces between them the largest counts, and the first is written.
+// usageFields are where an API counts tokens: paths within its usage, of one or two names. Of
+// several with spaces between them the largest counts, and the first is written.
 type usageFields struct {
 	input, cached, written, output, reasoning, total string
 	more                                             string // input that is counted apart
@@ -21,25 +24,71 @@ type usageFields struct {
 	// counts the reasoning.
 	inputAll, outputAll bool
 	zeros               string // what is written besides
+
+	counts map[string]int // which of the counts each path is
+	paths  []countPath    // that are written, those of one object after each other
+}
+
+// countPath is where a count is written: in an object of the usage, or in the usage where that is "".
+type countPath struct {
+	object, name string
+	count        int
+}
+
+// The counts of a usage, in the order of newUsageFields.
+const (
+	countInput = iota
+	countMore
+	countCached
+	countWritten
+	countOutput
+	countReasoning
+	countTotal
+	countHosted
+	countZero
+	counts
+)
+
+func newUsageFields(f usageFields) *usageFields {
+	f.counts = map[string]int{}
+	for i, paths := range [counts]string{f.input, f.more, f.cached, f.written, f.output, f.reasoning, f.total, f.hosted, f.zeros} {
+		for k, path := range strings.Fields(paths) {
+			if i != countZero {
+				f.counts[path] = i
+			}
+			if k > 0 && i != countZero {
+				continue
+			}
+			object, name, isNested := strings.Cut(path, ".")
+			if !isNested {
+				object, name = "", path
+			}
+			f.paths = append(f.paths, countPath{object, name, i})
+		}
+	}
+	slices.SortFunc(f.paths, func(a, b countPath) int {
+		return cmp.Or(strings.Compare(cmp.Or(a.object, a.name), cmp.Or(b.object, b.name)), strings.Compare(a.name, b.name))
+	})
+	return &f
 }
 
 var (
-	chatUsage = usageFields{
+	chatUsage = newUsageFields(usageFields{
 		input: "prompt_tokens", cached: "prompt_tokens_details.cached_tokens prompt_cache_hit_tokens", written: "prompt_tokens_details.cache_write_tokens",
 		output: "completion_tokens", reasoning: "completion_tokens_details.reasoning_tokens", total: "total_tokens", hosted: "num_sources_used", inputAll: true, outputAll: true,
 		zeros: "prompt_tokens_details.audio_tokens completion_tokens_details.audio_tokens completion_tokens_details.accepted_prediction_tokens completion_tokens_details.rejected_prediction_tokens",
-	}
-	responsesUsage = usageFields{
+	})
+	responsesUsage = newUsageFields(usageFields{
 		input: "input_tokens", cached: "input_tokens_details.cached_tokens", written: "input_tokens_details.cache_write_tokens",
 		output: "output_tokens", reasoning: "output_tokens_details.reasoning_tokens", total: "total_tokens", inputAll: true, outputAll: true,
-	}
-	messagesUsage = usageFields{
+	})
+	messagesUsage = newUsageFields(usageFields{
 		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens cache_creation.ephemeral_1h_input_tokens cache_creation.ephemeral_5m_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", hosted: "server_tool_use.web_search_requests", outputAll: true,
-	}
-	geminiUsage = usageFields{
+	})
+	geminiUsage = newUsageFields(usageFields{
 		input: "promptTokenCount", more: "toolUsePromptTokenCount", cached: "cachedContentTokenCount", output: "candidatesTokenCount", reasoning: "thoughtsTokenCount", total: "totalTokenCount", inputAll: true,
-	}
-	ollamaUsage = usageFields{input: "prompt_eval_count", output: "eval_count"}
+	})
+	ollamaUsage = newUsageFields(usageFields{input: "prompt_eval_count", output: "eval_count"})
 )
 
 // EmbeddingUsage is what an answer with embeddings used.
@@ -55,12 +104,12 @@ func EmbeddingUsage(api middleware.Dialect, answer []byte) sdk.Usage {
 // read reads a usage. One with a count that is no number of tokens is none that the engine
 // believes.
 func (f *usageFields) read(v gjson.Result) sdk.Usage {
-	in, more, cached, written := tokensAt(v, f.input), tokensAt(v, f.more), tokensAt(v, f.cached), tokensAt(v, f.written)
-	out, reasoning, total := tokensAt(v, f.output), tokensAt(v, f.reasoning), tokensAt(v, f.total)
-	hosted := tokensAt(v, f.hosted)
-	if min(in, more, cached, written, out, reasoning, total, hosted) < 0 {
+	n := f.countsIn(v)
+	if slices.Min(n[:]) < 0 {
 		return sdk.Usage{InputTokens: -1}
 	}
+	in, more, cached, written := n[countInput], n[countMore], n[countCached], n[countWritten]
+	out, reasoning, total, hosted := n[countOutput], n[countReasoning], n[countTotal], n[countHosted]
 	// xAI counts reasoning beside the output; what is more than the output is no part of it.
 	isBeside := reasoning > 0 && total == in+out+reasoning || reasoning > out
 	beyond := max(0, total-in-more-out) // Google's OpenAI-compatible API counts reasoning in the total alone
@@ -87,67 +136,92 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	return u
 }
 
-// tokensAt returns a number of tokens, the largest of several. Some servers write 12.0, 1.2e1 or
-// "12". What is no whole number, or below 0, is -1: no answer is lost for its bill, and the engine
-// sees that the bill cannot be right.
-func tokensAt(v gjson.Result, paths string) (most int) {
-	for path := range strings.FieldsSeq(paths) {
-		count := v.Get(path)
-		if count.Type == gjson.Null {
-			continue
+// countsIn returns the counts of a usage, of several that are one the largest. One that is no number
+// of tokens is -1.
+func (f *usageFields) countsIn(v gjson.Result) (n [counts]int) {
+	take := func(path string, v gjson.Result) {
+		i, isKnown := f.counts[path]
+		if !isKnown || v.Type == gjson.Null || n[i] < 0 {
+			return
 		}
-		n, err := strconv.ParseFloat(strings.Trim(count.Raw, `"`), 64)
-		const limit = 1 << 50
-		switch {
-		case math.IsInf(n, 1), n > limit: // also too large for a float
-			n = limit
-		case err != nil, !(n >= 0), n != math.Trunc(n):
-			return -1
+		if tokens := tokensOf(v); tokens < 0 {
+			n[i] = -1
+		} else {
+			n[i] = max(n[i], tokens)
 		}
-		most = max(most, int(n))
 	}
-	return most
+	v.ForEach(func(name, v gjson.Result) bool {
+		take(name.Str, v)
+		if v.IsObject() {
+			v.ForEach(func(inner, v gjson.Result) bool {
+				take(name.Str+"."+inner.Str, v)
+				return true
+			})
+		}
+		return true
+	})
+	return n
+}
+
+// tokensOf returns a number of tokens. Some servers write 12.0, 1.2e1 or "12". What is no whole
+// number, or below 0, is -1: no answer is lost for its bill, and the engine sees that the bill cannot
+// be right.
+func tokensOf(count gjson.Result) int {
+	n, err := strconv.ParseFloat(strings.Trim(count.Raw, `"`), 64)
+	const limit = 1 << 50
+	switch {
+	case math.IsInf(n, 1), n > limit: // also too large for a float
+		n = limit
+	case err != nil, !(n >= 0), n != math.Trunc(n):
+		return -1
+	}
+	return int(n)
 }
 
 // write returns a usage as a server writes it.
-func (f *usageFields) write(u sdk.Usage) Object {
-	o := Object{}
-	set := func(paths string, n int) {
-		path, _, _ := strings.Cut(paths, " ")
-		o.setPath(path, n)
-	}
-	in, out := u.InputTokens, u.OutputTokens+u.ReasoningTokens
+func (f *usageFields) write(u sdk.Usage) json.RawMessage {
+	const isLeftOut = -1
+	n := [counts]int{countInput: u.InputTokens, countMore: isLeftOut, countCached: u.CachedInputTokens, countWritten: u.CacheWriteTokens,
+		countOutput: u.OutputTokens + u.ReasoningTokens, countReasoning: u.ReasoningTokens, countTotal: isLeftOut, countHosted: u.HostedCalls}
 	if f.inputAll {
-		in += u.CachedInputTokens + u.CacheWriteTokens
-		set(f.total, in+out)
+		n[countInput] += u.CachedInputTokens + u.CacheWriteTokens
+		n[countTotal] = n[countInput] + n[countOutput]
+	} else if u.ReasoningTokens == 0 {
+		n[countReasoning] = isLeftOut
 	}
-	if f.inputAll || u.ReasoningTokens > 0 {
-		set(f.reasoning, u.ReasoningTokens)
+	if u.HostedCalls == 0 {
+		n[countHosted] = isLeftOut
 	}
-	set(f.written, u.CacheWriteTokens)
-	set(f.input, in)
-	set(f.cached, u.CachedInputTokens)
-	set(f.output, out)
-	if u.HostedCalls > 0 && f.hosted != "" {
-		set(f.hosted, u.HostedCalls)
+	buf, object := []byte("{"), ""
+	for _, path := range f.paths {
+		if n[path.count] == isLeftOut {
+			continue
+		}
+		if path.object != object {
+			if object != "" {
+				buf = append(buf, '}')
+			}
+			if object = path.object; object != "" {
+				buf = append(appendString(appendComma(buf), object), ":{"...)
+			}
+		}
+		buf = append(appendString(appendComma(buf), path.name), ':')
+		buf = strconv.AppendInt(buf, int64(n[path.count]), 10)
 	}
-	for path := range strings.FieldsSeq(f.zeros) {
-		set(path, 0)
+	if object != "" {
+		buf = append(buf, '}')
 	}
-	return o
+	return append(buf, '}')
 }
 
-// known returns the paths that are written of a usage, below a name, for [newKnown].
+// known returns the paths that are written of a usage, below a name, for [newKnown]: uses of tools
+// are written only where there are any.
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
-	for _, paths := range []string{f.input, f.cached, f.written, f.output, f.reasoning, f.total} { // uses of tools are written only where there are any
-
-		if path, _, _ := strings.Cut(paths, " "); path != "" {
-			b.WriteString(" " + name + "." + path)
+	for _, path := range f.paths {
+		if path.count != countHosted && path.count != countMore {
+			b.WriteString(" " + strings.ReplaceAll(name+"."+path.object+"."+path.name, "..", "."))
 		}
-	}
-	for path := range strings.FieldsSeq(f.zeros) {
-		b.WriteString(" " + name + "." + path)
 	}
 	return b.String()
 }

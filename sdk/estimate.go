@@ -68,10 +68,11 @@ type JudgeRates struct {
 	Next []cascade.Rates
 }
 
-// Look is a number about an answer that can be bought, such as a judge's score. The zero
-// Look is none.
+// Look is a number about an answer that can be bought, such as a judge's score, or a
+// verdict. The zero Look is none.
 type Look struct {
-	// Signal is the name under which [Answer].Signals has it once it was bought.
+	// Signal is the name under which [Answer].Signals has it once it was bought, or that of the
+	// judge whose verdict it is.
 	Signal string `json:"signal"`
 	// StdDev is the standard deviation of the change that it makes in the estimate, of a
 	// model that has not run beyond that of running it. CostUSD is what it costs.

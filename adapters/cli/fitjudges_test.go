@@ -151,8 +151,8 @@ func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 	}
 }
 
-// Where verdicts have a price, a fit that is behind a ladder is told to buy them; no other strategy
-// of verdicts that are always asked for would mend it.
+// Where verdicts have a price and all are had, a fit that is behind a ladder is told how to buy them; no
+// other strategy would mend it.
 func TestFitBehindALadderOfPricedVerdicts(t *testing.T) {
 	for priced, want := range map[bool]string{true: `as = "bought"`, false: "--strategy threshold"} {
 		var out strings.Builder

@@ -239,7 +239,7 @@ func reportLadder(w *printer, l *fit.Ladder) {
 		dollars(l.CostUSD), 100*l.Quality, 100*l.Gain, 200*l.GainStdError)
 	switch {
 	case l.Behind() && l.Priced:
-		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: each verdict has a price, and a ladder does not pay for the last one; as = \"bought\" in the policy's verifier asks for a verdict only where it is worth its price\n")
+		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: each verdict has a price, and a ladder does not pay for the last one; strategy index asks an only judge, and those with as = \"bought\" in the policy, where a verdict is worth its price\n")
 	case l.Behind():
 		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: its errors may be shared by all answers to a query; fit --strategy threshold, or route, and compare\n")
 	}

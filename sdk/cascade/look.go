@@ -48,6 +48,9 @@ func (l *Look) validate() error {
 	return l.Judge.Validate()
 }
 
+// Buys reports whether s decides which looks are worth their price.
+func Buys(s Strategy) bool { return Describe(s).Name == NameIndex }
+
 // Mark returns how what d asks for is called in a list of what a step has seen so far, of n
 // models: model m's run is m, and the k-th look at its answer n·k + m.
 func (d Decision) Mark(seen []int, n int) int {
@@ -69,7 +72,8 @@ func (l *Look) isOffered() bool { return l.StdDev > 0 || l.Bernoulli }
 // box returns the law of a model that has not run, and its reservation value: with the
 // look if that is worth its price when it is bought at once, else without.
 func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
-	b := &s.Beliefs[i]
+	b := s.Beliefs[i]
+	b.Bernoulli = b.Bernoulli && !b.Look.Bernoulli
 	plain := b.law(x.scale)
 	r := x.curve.reservation(&plain, price(lambda, s.Costs[i]))
 	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {

@@ -29,7 +29,9 @@ type Belief struct {
 	// strategy runs one on the way to another.
 	Unseen bool
 	// Look is what can be bought about the model's answer: of one that has run, the next
-	// thing; of one that has not, the first once it has run.
+	// thing; of one that has not, the first once it has run. Beside Bernoulli it is the
+	// verdict itself: a strategy that [Buys] has it at its price, and others have it of
+	// every answer.
 	Look Look
 }
 

@@ -72,6 +72,12 @@ type qualityCursor interface {
 // all models. Of others, they change what is believed of the model itself.
 type weigher interface{ weighs() bool }
 
+// judgedCursor is a cursor to which the verdict on an answer can be shown after the answer,
+// as in [Run].
+type judgedCursor interface {
+	judge(model int, ifRight, ifWrong float64)
+}
+
 // looker is a cursor to which what was bought of an answer can be shown.
 type looker interface {
 	// Look takes in the next signal of those that are bought. The signals are as in
@@ -110,4 +116,7 @@ type Estimator struct {
 	Judges  map[string]cascade.Rates
 	// JudgeOrder is the order in which the judges are asked, as in [Options].
 	JudgeOrder []string
+	// VerdictsUSD is what a verdict of the only judge, by its name, costs on average, by model,
+	// where it has a price and the estimator tells what it gains; nil where every answer is judged.
+	VerdictsUSD map[string][]float64
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -97,7 +98,14 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}, nil
+	e := &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}
+	if judges := t.Judges(); len(judges) == 1 && o.Quality == KindLatent {
+		usd := (&outcome.Table{Models: t.Models, CostUSD: t.VerdictCosts(judges...)}).MeanCosts()
+		if slices.ContainsFunc(usd, func(usd float64) bool { return usd > 0 }) {
+			e.VerdictsUSD = map[string][]float64{judges[0]: usd}
+		}
+	}
+	return e, nil
 }
 
 func fitQuality(t *outcome.Table, o Options) (Quality, error) {
@@ -163,6 +171,7 @@ type file struct {
 	Cost    json.RawMessage          `json:"cost"`
 	Judges  map[string]cascade.Rates `json:"judges,omitempty"`
 	Order   []string                 `json:"judge_order,omitempty"`
+	USD     map[string][]float64     `json:"verdicts_usd,omitempty"`
 }
 
 // kindOption is an estimator as JSON.
@@ -181,7 +190,7 @@ func (e *Estimator) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(file{e.Models, quality, cost, e.Judges, e.JudgeOrder})
+	return json.Marshal(file{e.Models, quality, cost, e.Judges, e.JudgeOrder, e.VerdictsUSD})
 }
 
 func marshalKind(kind string, params any) (json.RawMessage, error) {
@@ -231,7 +240,12 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("reading judge %q: %w", name, err)
 		}
 	}
-	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order}
+	for name, usd := range f.USD {
+		if _, isLooker := quality.(*latent); !isLooker || len(usd) != len(f.Models) || slices.ContainsFunc(usd, func(usd float64) bool { return !(usd >= 0) }) {
+			return fmt.Errorf("reading what verdicts of judge %q cost: %v for %d models", name, usd, len(f.Models))
+		}
+	}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order, VerdictsUSD: f.USD}
 	return nil
 }
 

@@ -36,6 +36,19 @@ func fitJudges(t *outcome.Table, known map[string]cascade.Rates) map[string]casc
 // they are asked.
 type panel struct {
 	judges []juror
+	usual  []float64   // by model: what a verdict costs on average; nil where every answer is judged
+	prices [][]float64 // of the table's verdicts
+}
+
+// isSold reports whether a verdict is a look that is bought.
+func (p *panel) isSold() bool { return p != nil && p.usual != nil }
+
+// usd returns what the verdict on an answer costs.
+func (p *panel) usd(query, model int) float64 {
+	if usd := outcome.At(p.prices, query, model); usd >= 0 {
+		return usd
+	}
+	return p.usual[model]
 }
 
 // juror is one judge: its verdicts, how often they err, and which models it judges.
@@ -68,6 +81,9 @@ func panelOf(t *outcome.Table, e *Estimator) *panel {
 			}
 		}
 		p.judges = append(p.judges, j)
+		if usd := e.VerdictsUSD[name]; usd != nil {
+			p.usual, p.prices = usd, t.VerdictCosts(name)
+		}
 	}
 	if p.judges == nil {
 		return nil

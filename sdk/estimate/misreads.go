@@ -126,6 +126,21 @@ func (c *verdictCounts) rates() cascade.Rates {
 	return cascade.LearnRates(c.wrong, c.passed, c.right, c.rejected)
 }
 
+// judge implements judgedCursor.
+func (c *latentCursor) judge(model int, ifRight, ifWrong float64) {
+	if ifRight == 0 && ifWrong == 0 {
+		return
+	}
+	inWeights := !c.inClusters(model)
+	if inWeights {
+		c.forget(model)
+	}
+	c.updateMisread(model, ifRight, ifWrong)
+	if inWeights {
+		c.recall(model)
+	}
+}
+
 // updateMisread takes the likelihoods of what judges said of a model's answer into account.
 func (c *latentCursor) updateMisread(i int, right, wrong float64) {
 	m := c.Misreads

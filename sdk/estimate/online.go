@@ -24,11 +24,15 @@ const SignalPost = "post"
 // by [feature.AnswerKey].
 func (e *Estimator) QualityEstimator() sdk.QualityEstimator {
 	o := &online{estimator: e, signals: e.Quality.Signals()}
+	for judge := range e.VerdictsUSD {
+		o.judge = judge
+	}
 	o.pool.New = func() any {
 		return &onlineCursor{
 			quality: e.Quality.Cursor(),
 			beliefs: make([]cascade.Belief, len(e.Models)),
 			signals: make([]float64, len(o.signals)),
+			judged:  make([]bool, len(e.Models)),
 		}
 	}
 	return sdk.QualityEstimatorFunc(o.quality)
@@ -45,6 +49,7 @@ func (e *Estimator) CostEstimator() sdk.CostEstimator {
 }
 
 type online struct {
+	judge     string // whose verdicts have a price; "" for nobody
 	estimator *Estimator
 	signals   []string
 	pool      sync.Pool
@@ -56,6 +61,7 @@ type onlineCursor struct {
 	beliefs []cascade.Belief
 	costs   []float64
 	signals []float64
+	judged  []bool // by model: its answer has a verdict
 }
 
 func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
@@ -64,8 +70,10 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	q := o.query(req.Query)
 	c.quality.Begin(&q)
 	looks, _ := c.quality.(looker)
+	clear(c.judged)
 	o.observe(req.Attempts, c.signals, func(m int, r *Run) {
 		c.quality.Observe(m, r)
+		c.judged[m] = r.IfRight > 0 || r.IfWrong > 0
 		for looks != nil {
 			at := slices.Index(o.signals, looks.Offered(m))
 			if at < 0 || math.IsNaN(r.Signals[at]) {
@@ -85,11 +93,16 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 		b := forStrategy(c.beliefs[m])
 		estimates[i], shared[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}, b.Shared
-		if b.Look == (cascade.Look{}) {
+		isSold := o.judge != "" && !c.judged[m]
+		if b.Look == (cascade.Look{}) && !isSold {
 			continue
 		}
 		if offered == nil {
 			offered = make([]sdk.Look, len(req.Models))
+		}
+		if isSold {
+			offered[i] = sdk.Look{Signal: o.judge, CostUSD: o.estimator.VerdictsUSD[o.judge][m]}
+			continue
 		}
 		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 		if b.Look.Bernoulli {
@@ -100,13 +113,13 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	w, weighs := c.quality.(weigher)
 	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Shared: shared, Weighs: weighs && w.weighs()}
 	if l, ok := c.quality.(*latentCursor); ok {
-		resp.ByAgreement, resp.Judge = l.byAgreement(), o.judge(l, req.Models)
+		resp.ByAgreement, resp.Judge = l.byAgreement(), o.judgeRates(l, req.Models)
 	}
 	return resp, nil
 }
 
-// judge returns how often a judge errs whose errors go together; nil for no such judge.
-func (o *online) judge(c *latentCursor, models []string) *sdk.JudgeRates {
+// judgeRates returns how often a judge errs whose errors go together; nil for no such judge.
+func (o *online) judgeRates(c *latentCursor, models []string) *sdk.JudgeRates {
 	if c.Misreads == nil {
 		return nil
 	}

@@ -218,6 +218,12 @@ func (x *reading) LookUSD(look int) float64 {
 	n := len(x.replay.table.Models)
 	e := x.replay.estimators[x.replay.of(x.row)].Quality.(*latent).Evidence
 	model, bought := look%n, look/n-1
+	if p := x.replay.panel(x.row); p.isSold() {
+		if bought == 0 {
+			return p.usd(x.row, model)
+		}
+		bought--
+	}
 	usd := outcome.At(x.replay.table.Signals[e.Names[e.free()+bought]+sdk.SignalCostUSD], x.row, model)
 	if !(usd >= 0) {
 		return e.CostUSD[bought][model]
@@ -269,18 +275,24 @@ func (x *reading) see(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
 	}
-	n := len(x.replay.table.Models)
-	for _, model := range ran[len(x.ran):] {
-		if model >= n {
-			x.replay.run(x.row, model%n, &x.run)
-			x.quality.(looker).Look(model%n, x.run.Signals)
-			x.ran = append(x.ran, model)
-			continue
-		}
+	n, isSold := len(x.replay.table.Models), x.replay.panel(x.row).isSold()
+	for _, mark := range ran[len(x.ran):] {
+		model, verdict := mark%n, &x.run
 		x.replay.run(x.row, model, &x.run)
-		x.quality.Observe(model, &x.run)
-		x.cost.Observe(model, &x.run)
-		x.ran = append(x.ran, model)
+		ifRight, ifWrong := verdict.IfRight, verdict.IfWrong
+		if isSold {
+			verdict.IfRight, verdict.IfWrong = 0, 0
+		}
+		switch {
+		case mark < n:
+			x.quality.Observe(model, &x.run)
+			x.cost.Observe(model, &x.run)
+		case isSold && mark < 2*n:
+			x.quality.(judgedCursor).judge(model, ifRight, ifWrong)
+		default:
+			x.quality.(looker).Look(model, x.run.Signals)
+		}
+		x.ran = append(x.ran, mark)
 	}
 }
 
@@ -303,16 +315,20 @@ func (x *reading) tell(beliefs []cascade.Belief) {
 func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	w, weighs := x.quality.(weigher)
 	weighs = weighs && w.weighs()
+	seen := x.judged(p)
 	for i, b := range beliefs {
 		mean := min(max(b.Mean, 0), 1)
-		rates, judged := p.rates(x.row, i, x.models())
-		switch ran := slices.Contains(x.ran, i); {
-		case !ran && judged:
+		rates, judged := p.rates(x.row, i, seen)
+		switch isKnown := slices.Contains(seen, i); {
+		case !isKnown && judged:
 			if c, ok := x.quality.(*latentCursor); ok {
 				rates = c.judgeRates(i, rates)
 			}
 			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates, Shared: b.Shared}
-		case ran:
+			if p.isSold() {
+				beliefs[i].Look = cascade.LookOf(0, p.usual[i], &rates)
+			}
+		case isKnown:
 			right, wrong := p.likelihoods(x.row, i)
 			switch {
 			case right == 0 && wrong == 0:
@@ -325,13 +341,21 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	}
 }
 
-// models returns the models that have run, without looks at their answers.
-func (x *reading) models() []int {
-	n := len(x.replay.table.Models)
-	if !slices.ContainsFunc(x.ran, func(mark int) bool { return mark >= n }) {
+// judged returns the models on whose answers the judges were asked.
+func (x *reading) judged(p *panel) []int {
+	n, first := len(x.replay.table.Models), 0
+	if p.isSold() {
+		first = n
+	}
+	isOther := func(mark int) bool { return mark < first || mark >= first+n }
+	if first == 0 && !slices.ContainsFunc(x.ran, isOther) {
 		return x.ran
 	}
-	return slices.DeleteFunc(slices.Clone(x.ran), func(mark int) bool { return mark >= n })
+	models := slices.DeleteFunc(slices.Clone(x.ran), isOther)
+	for k := range models {
+		models[k] -= first
+	}
+	return models
 }
 
 // judge makes of beliefs what they are where a check judges every answer: of a model

@@ -101,6 +101,9 @@ func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 	return d
 }
 
+// Describe implements [cascade.Describer].
+func (t *timedStrategy) Describe() cascade.Description { return cascade.Describe(t.Strategy) }
+
 // play replays one query at every lambda.
 func (p *Player) play(q int, w *replay.Walker, coin float64, s *Sample) {
 	var clock timedStrategy

@@ -136,6 +136,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	judged := withVerdictCosts(complete, o.Estimate.JudgeOrder)
 	all := newStage(judged, held)
+	if estimator.VerdictsUSD != nil {
+		all.table = complete // the strategy or the walk pays for verdicts
+	}
 	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
 	if err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ func TestMeasureJudges(t *testing.T) {
 				train, test := table.Split(*judges.share, seed)
 				linear := linearArea(test)
 				linears = append(linears, linear)
-				gains["ladder"] = append(gains["ladder"], ladderArea(train, test, ladderDepth)-linear)
-				gains["mix"] = append(gains["mix"], ladderArea(train, test, 1)-linear)
+				gains["ladder"] = append(gains["ladder"], ladderArea(train, test, train, test, ladderDepth)-linear)
+				gains["mix"] = append(gains["mix"], ladderArea(train, test, train, test, 1)-linear)
 				for row := range strings.SplitSeq(*judges.rows, ",") {
 					gains[row] = append(gains[row], fittedArea(t, train, test, "auto", row, seed)-linear)
 				}
@@ -76,8 +76,8 @@ func TestMeasureJudges(t *testing.T) {
 }
 
 // TestMeasureFirstLooks prints the mean AUC on test halves, over the mix of single models, of index
-// where a verdict has a price, a share of what the dearest model costs: asked of every answer, and
-// bought where it is worth that.
+// where a verdict has a price, a share of what the dearest model costs: asked of every answer, asked
+// where it is worth that, a signal that is bought, and the ladder that was picked on the train half.
 //
 //	go test ./sdk/fit -v -timeout 1h -run MeasureFirstLooks -args -judges 10 -judgenoises independent
 func TestMeasureFirstLooks(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMeasureFirstLooks(t *testing.T) {
 	for name := range strings.SplitSeq(*judges.tables, ",") {
 		for noise := range strings.SplitSeq(*judges.noises, ",") {
 			for _, share := range []float64{0.03, 0.1, 0.3} {
-				var always, bought []float64
+				var always, sold, bought, ladder []float64
 				for half := range uint64(*judges.halves) {
 					seed := half + uint64(*judges.first)
 					table := judgedTable(t, name, noise, seed)
@@ -95,12 +95,16 @@ func TestMeasureFirstLooks(t *testing.T) {
 					usd, linear := share*slices.Max(table.MeanCosts()), linearArea(test)
 					points := fittedPoints(t, priced(train, usd), priced(test, usd), "auto", cascade.NameIndex, seed)
 					always = append(always, area(test, points)-linear)
+					ladder = append(ladder, ladderArea(train, test, priced(train, usd), priced(test, usd), ladderDepth)-linear)
+					points = fittedPoints(t, withPrice(train, usd), withPrice(test, usd), "auto", cascade.NameIndex, seed)
+					sold = append(sold, area(test, points)-linear)
 					points = fittedPoints(t, forSale(train, usd), forSale(test, usd), "auto", cascade.NameIndex, seed)
 					bought = append(bought, area(test, points)-linear)
 				}
-				more, stdError := gain(bought, always)
-				fmt.Printf("%s, errors %s, a verdict at %.2f of the dearest model: always %+.2f, bought %+.2f (%+.2f ± %.2f over always)\n",
-					name, noise, share, 100*average(always), 100*average(bought), 100*more, 200*stdError)
+				more, stdError := gain(sold, always)
+				over, overError := gain(sold, ladder)
+				fmt.Printf("%s, errors %s, a verdict at %.2f of the dearest model: always %+.2f, where it is worth it %+.2f (%+.2f ± %.2f over always, %+.2f ± %.2f over the ladder), bought as a signal %+.2f, ladder %+.2f\n",
+					name, noise, share, 100*average(always), 100*average(sold), 100*more, 200*stdError, 100*over, 200*overError, 100*average(bought), 100*average(ladder))
 			}
 		}
 	}
@@ -158,6 +162,14 @@ func priced(t *outcome.Table, usd float64) *outcome.Table {
 		}
 		own.CostUSD = append(own.CostUSD, row)
 	}
+	return &own
+}
+
+// withPrice adds what a verdict costs in a column of its own.
+func withPrice(t *outcome.Table, usd float64) *outcome.Table {
+	own := *forSale(t, usd)
+	own.Verdicts = t.Verdicts
+	delete(own.Signals, "judge")
 	return &own
 }
 
@@ -262,8 +274,8 @@ func crossPoints(t *testing.T, table, train, test *outcome.Table, seed uint64) [
 }
 
 // ladderArea is the AUC on the test half of the ladders of up to so many models, dearer
-// ones where the judge rejects, that are best on the train half.
-func ladderArea(train, test *outcome.Table, depth int) float64 {
+// ones where the judge rejects, that are best on the train half. In judged tables costs include those of the verdicts.
+func ladderArea(train, test, judgedTrain, judgedTest *outcome.Table, depth int) float64 {
 	order := byCost(train.MeanCosts())
 	var all [][]int
 	var points []Point
@@ -271,7 +283,7 @@ func ladderArea(train, test *outcome.Table, depth int) float64 {
 	grow = func(models []int, from int) {
 		for k := from; k < len(order); k++ {
 			own := append(slices.Clone(models), order[k])
-			climbed := climbLadder(train, train, own)
+			climbed := climbLadder(train, judgedTrain, own)
 			points = append(points, climbed.point(float64(len(all))))
 			all = append(all, own)
 			if len(own) < depth {
@@ -282,7 +294,7 @@ func ladderArea(train, test *outcome.Table, depth int) float64 {
 	grow(nil, 0)
 	var met []Point
 	for _, p := range hull(points) {
-		climbed := climbLadder(test, test, all[int(p.Value)])
+		climbed := climbLadder(test, judgedTest, all[int(p.Value)])
 		met = append(met, climbed.point(0))
 	}
 	return area(test, met)

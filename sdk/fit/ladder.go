@@ -18,7 +18,8 @@ type Ladder struct {
 	// the queries.
 	Gain         float64 `json:"gain"`
 	GainStdError float64 `json:"gain_std_error"`
-	// Priced says that verdicts have a price. A ladder does not pay for the last one.
+	// Priced says that verdicts have a price and are had of every answer. A ladder does not pay
+	// for the last one.
 	Priced bool `json:"priced,omitempty"`
 }
 
@@ -38,7 +39,9 @@ func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strat
 	if err != nil {
 		return nil, err
 	}
-	return besideLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds), nil
+	l := besideLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds)
+	l.Priced = l.Priced && (f.profile.Estimator.VerdictsUSD == nil || !cascade.Buys(strategy))
+	return l, nil
 }
 
 // besideLadders compares what a strategy did on every query with ladders.

@@ -185,6 +185,9 @@ func (p planRow) Decide(s *cascade.State) cascade.Decision {
 	return d
 }
 
+// Describe implements [cascade.Describer].
+func (p planRow) Describe() cascade.Description { return cascade.Describe(p.Strategy) }
+
 // path identifies what a step planned, the models that it ran, in order, and its
 // answer.
 type path uint64

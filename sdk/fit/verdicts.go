@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -63,29 +62,18 @@ func countTruths(t *outcome.Table) (truths, verdicts int) {
 // withVerdictCosts returns a table whose costs are those of the answers with the verdicts on them,
 // as far as these are recorded: an answer without one has the mean of its model.
 func withVerdictCosts(t *outcome.Table, judges []string) *outcome.Table {
-	prices := [][][]float64{t.VerdictsUSD}
-	for _, judge := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(judges, t.Judges())))) {
-		prices = append(prices, t.Signals[judge+sdk.SignalCostUSD])
+	prices := t.VerdictCosts(slices.Concat(judges, t.Judges())...)
+	if prices == nil {
+		return t
 	}
 	own := *t
-	for _, matrix := range prices {
-		if matrix == nil {
-			continue
+	own.CostUSD = nil
+	for q, row := range t.CostUSD {
+		row = slices.Clone(row)
+		for m := range row {
+			row[m] += prices[q][m]
 		}
-		means := (&outcome.Table{Models: t.Models, CostUSD: matrix}).MeanCosts()
-		costs := make([][]float64, len(own.CostUSD))
-		for q, row := range own.CostUSD {
-			costs[q] = slices.Clone(row)
-			for m, usd := range matrix[q] {
-				if math.IsNaN(usd) {
-					usd = means[m]
-				}
-				if usd > 0 {
-					costs[q][m] += usd
-				}
-			}
-		}
-		own.CostUSD = costs
+		own.CostUSD = append(own.CostUSD, row)
 	}
 	return &own
 }

@@ -119,8 +119,8 @@ func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
 	}
 }
 
-// What verdicts cost that are asked of every answer is part of the budget, where it is recorded: judge by
-// judge, or in traces as a whole and of a part of the answers.
+// What verdicts cost, all of them or those that are bought, is part of the budget, where it is recorded:
+// judge by judge, or in traces as a whole and of a part of the answers.
 func TestVerdictsArePaidFromTheBudget(t *testing.T) {
 	for _, inTraces := range []bool{false, true} {
 		table := judged(400, 6)
@@ -137,13 +137,14 @@ func TestVerdictsArePaidFromTheBudget(t *testing.T) {
 			table.Signals = map[string][][]float64{"judge_cost_usd": prices}
 		}
 		const budget = 0.006
-		p, err := Fit(t.Context(), table, Options{BudgetUSD: budget})
-		if err != nil {
-			t.Fatal(err)
-		}
-		answers := playOn(t, p, table)
-		if whole := answers.CostUSD + 0.002*answers.Steps; math.Abs(whole/budget-1) > 0.1 {
-			t.Errorf("for a budget of %v a query costs %v with its verdicts, %v without", budget, whole, answers.CostUSD)
+		for _, name := range []string{cascade.NameIndex, cascade.NameCascade} {
+			p, err := Fit(t.Context(), table, Options{Strategy: name, BudgetUSD: budget})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if usd := playOn(t, p, table).CostUSD; math.Abs(usd/budget-1) > 0.1 {
+				t.Errorf("%s: for a budget of %v a query costs %v with its verdicts", name, budget, usd)
+			}
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Table holds the outcomes of queries by models. Matrices are indexed by query,
@@ -283,6 +285,39 @@ func columnMeans(matrix [][]float64, columns int) []float64 {
 
 // SignalNames returns the names of the signals, sorted.
 func (t *Table) SignalNames() []string { return slices.Sorted(maps.Keys(t.Signals)) }
+
+// VerdictCosts returns what the verdicts on each answer cost, of these judges and of those
+// without a name, an answer without a price at the mean of its model; nil where none has one.
+func (t *Table) VerdictCosts(judges ...string) [][]float64 {
+	prices := [][][]float64{t.VerdictsUSD}
+	for _, judge := range slices.Compact(slices.Sorted(slices.Values(judges))) {
+		prices = append(prices, t.Signals[judge+sdk.SignalCostUSD])
+	}
+	var costs [][]float64
+	for _, matrix := range prices {
+		if matrix == nil {
+			continue
+		}
+		if costs == nil {
+			costs = make([][]float64, len(t.Queries))
+			for q := range costs {
+				costs[q] = make([]float64, len(t.Models))
+			}
+		}
+		means := columnMeans(matrix, len(t.Models))
+		for q, row := range matrix {
+			for m, usd := range row {
+				if math.IsNaN(usd) {
+					usd = means[m]
+				}
+				if usd > 0 {
+					costs[q][m] += usd
+				}
+			}
+		}
+	}
+	return costs
+}
 
 // Judges returns the names of the judges whose verdicts stand beside the truth, sorted.
 func (t *Table) Judges() []string { return slices.Sorted(maps.Keys(t.Verdicts)) }

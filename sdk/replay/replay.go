@@ -96,16 +96,25 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 			}
 			return step
 		}
-		mark := d.Mark(w.seen, len(w.quality))
-		w.seen = append(w.seen, mark)
-		key[mark/64%len(key)] |= 1 << (mark % 64)
-		if d.Look {
-			step.CostUSD += w.cursor.(Pricer).LookUSD(mark)
-			continue
+		if !d.Look {
+			w.see(d, &key)
+			w.ran = append(w.ran, d.Run)
+			step.CostUSD += w.cost[d.Run]
+			verdict := &b.beliefs[d.Run]
+			d.Look = verdict.Bernoulli && verdict.Look.Bernoulli && !cascade.Buys(s)
 		}
-		w.ran = append(w.ran, d.Run)
-		step.CostUSD += w.cost[d.Run]
+		if d.Look {
+			step.CostUSD += w.cursor.(Pricer).LookUSD(w.see(d, &key))
+		}
 	}
+}
+
+// see adds what a decision asks for to what was seen.
+func (w *Walker) see(d cascade.Decision, key *set) (mark int) {
+	mark = d.Mark(w.seen, len(w.quality))
+	w.seen = append(w.seen, mark)
+	key[mark/64%len(key)] |= 1 << (mark % 64)
+	return mark
 }
 
 func (w *Walker) believe(key set) belief {

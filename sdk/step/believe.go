@@ -42,11 +42,7 @@ func (r *run) believe(ctx context.Context) {
 		// nothing where nobody looks: not an operator's doubt about a prior.
 		switch {
 		case r.judged[i]:
-			rates := r.rates[i]
-			if b.Judge != (cascade.Rates{}) {
-				rates = b.Judge // given its verdicts so far
-			}
-			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: rates, Shared: b.Shared}
+			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: r.judgeRates(i), Shared: b.Shared, Look: b.Look}
 			if passed > 0 && passed < 1 {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
@@ -55,6 +51,15 @@ func (r *run) believe(ctx context.Context) {
 			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}
+}
+
+// judgeRates returns how often those err who will judge candidate i's answer, given their
+// verdicts so far.
+func (r *run) judgeRates(i int) cascade.Rates {
+	if judge := r.state.Beliefs[i].Judge; judge != (cascade.Rates{}) {
+		return judge
+	}
+	return r.rates[i]
 }
 
 // passConfidence returns the greatest confidence of an answer that a free verifier passed which

@@ -183,15 +183,12 @@ type Engine struct {
 	verdictCosts []maximum
 	// room is the ledger where steps wait under it, and nil where they do not.
 	room *room
-	// sells says that a verifier's findings can be bought.
-	sells bool
 }
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
 	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
 	faults := c.faults()
-	e.sells = slices.ContainsFunc(c.Verifiers, func(v Verifier) bool { return v.As == AsBought })
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)
 	}

@@ -95,7 +95,7 @@ func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 	if k < len(resp.Shared) && resp.Shared[k] >= 0 && resp.Shared[k] <= 1 {
 		r.state.Beliefs[i].Shared = resp.Shared[k]
 	}
-	if k < len(resp.Looks) && r.e.sells {
+	if k < len(resp.Looks) {
 		r.offer(i, &resp.Looks[k])
 	}
 }

@@ -108,7 +108,7 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	var merged *sdk.Verdict
 	for k := range r.e.c.Verifiers {
 		v := &r.e.c.Verifiers[k]
-		if v.As == AsBought || !v.judges(r.q, answer.Model) {
+		if v.As == AsBought || !v.judges(r.q, answer.Model) || r.isOnSale(v, i) {
 			continue
 		}
 		if v.As == AsVerdict && merged != nil && merged.Outcome == sdk.Passed && !r.isWorthAsking(v, i, merged) {
@@ -122,20 +122,30 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 			note(answer, v.Name, verdict)
 			continue
 		}
-		r.e.silence[k].note(r.q, verdict.Outcome != sdk.Inconclusive)
+		r.heed(v, verdict)
 		merged = merge(merged, verdict)
-		if verdict.Outcome == sdk.Inconclusive {
-			if r.mute == nil {
-				r.mute = make([]bool, len(r.e.c.Verifiers))
-			}
-			r.mute[k] = true
-			r.findJudges()
-		}
 		if verdict.Outcome == sdk.Failed {
 			break
 		}
 	}
 	return merged, nil
+}
+
+// heed takes in whether v could say something of an answer: who could not is not asked
+// again in this step.
+func (r *run) heed(v *Verifier, verdict *sdk.Verdict) {
+	k, isKnown := r.e.place(v), verdict.Outcome != sdk.Inconclusive
+	if v.As == AsVerdict {
+		r.e.silence[k].note(r.q, isKnown)
+	}
+	if isKnown {
+		return
+	}
+	if r.mute == nil {
+		r.mute = make([]bool, len(r.e.c.Verifiers))
+	}
+	r.mute[k] = true
+	r.findJudges()
 }
 
 // isWorthAsking reports whether the verdict of a further verifier on candidate i's answer, which
@@ -252,13 +262,16 @@ func (m *maximum) raise(to float64) {
 }
 
 // verdictCost returns the most that a verdict of v has cost.
-func (e *Engine) verdictCost(v *Verifier) *maximum {
+func (e *Engine) verdictCost(v *Verifier) *maximum { return &e.verdictCosts[e.place(v)] }
+
+// place returns which of the engine's verifiers v is.
+func (e *Engine) place(v *Verifier) int {
 	for k := range e.c.Verifiers {
 		if v == &e.c.Verifiers[k] {
-			return &e.verdictCosts[k]
+			return k
 		}
 	}
-	return &maximum{}
+	panic("step: a verifier of another engine")
 }
 
 // ask runs one verifier under a reservation: its price, or else the most that one of its

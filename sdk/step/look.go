@@ -26,15 +26,28 @@ func note(answer *sdk.Answer, name string, verdict *sdk.Verdict) {
 }
 
 // seller returns the verifier from which a look at candidate i's answer can be bought,
-// nil for none.
+// nil for none. A verdict can, where its judge errs and is the only one; in a step that explores all
+// answers are judged.
 func (r *run) seller(i int, look *sdk.Look) *Verifier {
+	var seller *Verifier
+	judges := 0
 	for k := range r.e.c.Verifiers {
 		v := &r.e.c.Verifiers[k]
-		if v.As == AsBought && v.Name == look.Signal && (r.mute == nil || !r.mute[k]) && v.judges(r.q, r.e.names[i]) {
-			return v
+		if v.As == AsSignal || v.Rejects || !v.judges(r.q, r.e.names[i]) {
+			continue
+		}
+		if v.As == AsVerdict {
+			judges++
+		}
+		if v.Name == look.Signal && (r.mute == nil || !r.mute[k]) {
+			seller = v
 		}
 	}
-	return nil
+	if seller != nil && seller.As == AsVerdict &&
+		(judges > 1 || !r.judged[i] || r.rates[i] == (cascade.Rates{}) || r.explores || r.only >= 0) {
+		return nil
+	}
+	return seller
 }
 
 // offer takes a look that an estimator offers into candidate i's belief, if there is
@@ -43,25 +56,46 @@ func (r *run) offer(i int, look *sdk.Look) {
 	if look.Signal == "" || !r.looks() {
 		return
 	}
-	v := r.seller(i, look)
-	if v == nil || r.has(i, look.Signal) {
+	v, judge := r.seller(i, look), look.Judge
+	switch {
+	case v == nil:
+		return
+	case v.As == AsVerdict:
+		rates := r.judgeRates(i)
+		judge, r.sold = &rates, v
+		if !cascade.Buys(r.strategy) {
+			return // which has every verdict
+		}
+	case r.judged[i] && !r.ran(i):
+		return // what its verdict leaves to be told is not known
+	}
+	if r.has(i, v) {
 		return
 	}
 	if r.sellers == nil {
 		r.sellers = make([]*Verifier, len(r.e.names))
 	}
 	r.sellers[i] = v
-	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, look.Judge)
+	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, judge)
 }
 
-// has reports whether candidate i has run and its answer has the signal, so that it
+// isOnSale reports whether v's verdict on the answer that candidate i gives is had where the
+// strategy buys it, or not at all: who could say nothing is not paid again.
+func (r *run) isOnSale(v *Verifier, i int) bool {
+	return v == r.sold && (r.mute != nil && r.mute[r.e.place(v)] || r.state.Beliefs[i].Look != cascade.Look{})
+}
+
+// has reports whether candidate i has run and v has looked at its answer, so that this
 // cannot be bought once more.
-func (r *run) has(i int, signal string) bool {
+func (r *run) has(i int, v *Verifier) bool {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 {
 		return false
 	}
-	_, had := r.attempts[k].Answer.Signals[signal]
+	if v.As == AsVerdict {
+		return r.attempts[k].Verdict != nil
+	}
+	_, had := r.attempts[k].Answer.Signals[v.Name]
 	return had
 }
 
@@ -77,21 +111,18 @@ func (r *run) buy(ctx context.Context, i int) error {
 	if k < 0 || r.state.Beliefs[i].Look == (cascade.Look{}) {
 		return r.stopFailed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
 	}
-	v, answer := r.sellers[i], &r.attempts[k].Answer
-	verdict, err := r.ask(ctx, v, answer)
+	v, attempt, call := r.sellers[i], &r.attempts[k], &r.t.Calls[r.callOf[k]]
+	verdict, err := r.ask(ctx, v, &attempt.Answer)
+	if v.As == AsVerdict {
+		attempt.Verdict, call.Verdict = verdict, verdict
+	}
 	if err != nil {
 		return err
 	}
-	if verdict.Outcome == sdk.Inconclusive {
-		if r.mute == nil {
-			r.mute = make([]bool, len(r.e.c.Verifiers))
-		}
-		for n := range r.e.c.Verifiers {
-			r.mute[n] = r.mute[n] || &r.e.c.Verifiers[n] == v
-		}
-		return nil
+	r.heed(v, verdict)
+	if v.As == AsBought {
+		note(&attempt.Answer, v.Name, verdict)
+		call.Signals = attempt.Answer.Signals
 	}
-	note(answer, v.Name, verdict)
-	r.t.Calls[r.callOf[k]].Signals = answer.Signals
 	return nil
 }

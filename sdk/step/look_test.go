@@ -4,9 +4,11 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -82,6 +84,65 @@ func TestALookIsBoughtWhereItIsWorthItsPrice(t *testing.T) {
 		}
 		if want := paid + 0.0001*float64(c.asked); math.Abs(res.Trace.CostUSD-want) > 1e-12 {
 			t.Errorf("%s: the step cost %v, want %v", c.name, res.Trace.CostUSD, want)
+		}
+	}
+}
+
+// judgeForSale believes what it is told of models, and offers the verdict on their answers.
+func judgeForSale(usd float64) step.Estimator {
+	means := map[string]float64{"small": 0.6, "large": 0.9}
+	return step.Estimator{Name: "fitted", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models)), Looks: make([]sdk.Look, len(req.Models))}
+		for i, name := range req.Models {
+			resp.Estimates[i], resp.Looks[i] = sdk.Estimate{Mean: means[name]}, sdk.Look{Signal: "judge", CostUSD: usd}
+		}
+		return resp, nil
+	})}
+}
+
+// A verdict that errs and has a price is bought: not on the last answer, after which nothing can be
+// asked, unless it may tell which answer is best. Strategies that buy nothing have every verdict.
+func TestTheLastVerdictIsLeftOut(t *testing.T) {
+	route := func(name string) cascade.Strategy {
+		s, err := cascade.New(name, cascade.Params{Lambdas: []float64{10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	rates := cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}
+	failed, mute := sdk.Verdict{Outcome: sdk.Failed, CostUSD: 0.001}, sdk.Verdict{CostUSD: 0.001}
+	for _, c := range []struct {
+		name     string
+		strategy string
+		usd      float64
+		verdict  sdk.Verdict
+		explore  float64
+		verdicts string // on whose answers
+	}{
+		{"the last", cascade.NameIndex, 0.001, failed, 0, "small"},
+		{"dear", cascade.NameIndex, 1, failed, 0, ""},
+		{"nothing is bought", cascade.NameCascadeRoute, 0.001, failed, 0, "small large"},
+		{"a judge that can say nothing", cascade.NameIndex, 0.001, mute, 0, "small"},
+		{"a step that explores", cascade.NameIndex, 0.001, failed, 1, "small large"},
+	} {
+		judge := finds("judge", c.verdict, nil)
+		judge.Rates = &rates
+		list := candidates()
+		res, err := engine(t, step.Config{Candidates: []step.Candidate{list[0], list[2]}, Strategy: route(c.strategy), Explore: c.explore,
+			Estimators: []step.Estimator{judgeForSale(c.usd)}, Verifiers: []step.Verifier{judge}}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var verdicts []string
+		for _, call := range res.Trace.Calls {
+			if call.Verdict != nil {
+				verdicts = append(verdicts, call.Model)
+			}
+		}
+		if got := strings.Join(verdicts, " "); got != c.verdicts {
+			t.Errorf("%s: verdicts on the answers of %q, want %q; asked %s", c.name, got, c.verdicts, called(res.Trace))
 		}
 	}
 }

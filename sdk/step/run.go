@@ -34,6 +34,7 @@ type run struct {
 	away    []bool      // by estimator: it could not be had when it was asked last; nil for none
 	mute    []bool      // by verifier: it could say nothing of an answer; nil for none
 	sellers []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
+	sold    *Verifier   // the judge whose verdicts have a price that the estimator knows
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -189,7 +190,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if !open && r.recall() {
 			continue
 		}
-		if !open && !r.e.sells {
+		if !open && r.sellers == nil {
 			return r.stopExhausted()
 		}
 		r.believe(ctx)

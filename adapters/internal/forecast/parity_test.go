@@ -149,6 +149,15 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	t.Run("verdicts that err", func(t *testing.T) {
 		table := mistaken(made(90, 5), 1)
 		decideAlike(t, table, judged, estimate.KindCostLatent)
+		prices := make([][]float64, len(table.Queries))
+		for q := range prices {
+			for m := range table.Models {
+				prices[q] = append(prices[q], 1e-4*float64(1+m+q%3))
+			}
+		}
+		table.Signals = map[string][][]float64{"gate" + sdk.SignalCostUSD: prices}
+		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
+		table.Signals = nil
 		table.Verdicts["second"] = mistaken(made(90, 5), 2).Verdicts["gate"]
 		decideAlike(t, table, judged, estimate.KindCostLatent)
 	})
@@ -285,8 +294,10 @@ func stepsAlike(t *testing.T, e *estimate.Estimator, test *outcome.Table, name s
 		step := replay.NewWalker(on.Start(q), test.Quality[q], test.CostUSD[q]).Walk(s, 0, nil)
 		cost, quality := step.CostUSD, step.Quality
 		for _, mark := range step.Seen {
-			if mark >= len(test.Models) {
+			if mark >= len(test.Models) && name == cascade.NameIndex { // others have every verdict
 				offlineLooks = append(offlineLooks, test.Models[mark%len(test.Models)])
+			}
+			if mark >= len(test.Models) {
 				continue
 			}
 			offline = append(offline, test.Models[mark])
@@ -308,7 +319,7 @@ func stepsAlike(t *testing.T, e *estimate.Estimator, test *outcome.Table, name s
 			several++
 		}
 	}
-	if name == cascade.NameIndex && test.Signals["judge"] != nil && looks == 0 {
+	if name == cascade.NameIndex && (test.Signals["judge"] != nil || test.Signals["gate"+sdk.SignalCostUSD] != nil) && looks == 0 {
 		t.Errorf("at %v no look was bought: the comparison says little", lambda)
 	}
 	return several

@@ -21,6 +21,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -90,7 +91,6 @@ type Report struct {
 	Gains []Gain `json:"gains,omitempty"`
 }
 
-// demo is a run.
 type demo struct {
 	o        *Options
 	policy   *policies.Policy
@@ -141,7 +141,7 @@ func run(ctx context.Context, o *Options, policy *policies.Policy, plugins route
 		return nil, err
 	}
 	if d.report.Learnt {
-		err = d.report.compare(ctx)
+		err = d.report.compare(ctx, eval.OutcomesOf(d.outcomes))
 	}
 	return d.report, err
 }

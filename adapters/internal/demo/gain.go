@@ -34,33 +34,22 @@ const Mixed = "single models, mixed"
 // resamples of the tasks that intervals come from.
 const resamples = 1000
 
-func (r *Report) compare(ctx context.Context) error {
-	singles := &eval.Outcomes{Models: r.Models}
-	var rows []*Row
-	for i := range r.Rows {
-		if !r.Rows[i].Single && len(r.Rows[i].Points) > 0 {
-			rows = append(rows, &r.Rows[i])
+// compare measures the strategies beside the single models, whose outcomes are those that
+// all of them were fitted to.
+func (r *Report) compare(ctx context.Context, singles *eval.Outcomes) error {
+	var players []*eval.Player
+	var samples []*eval.Sample
+	for _, row := range r.Rows {
+		if row.Single || len(row.Points) == 0 {
+			continue
 		}
-	}
-	players, samples := make([]*eval.Player, len(rows)), make([]*eval.Sample, len(rows))
-	for k, row := range rows {
-		players[k] = &eval.Player{Name: row.Strategy}
-		samples[k] = eval.NewSample(make([]float64, len(row.Points)), r.Tasks)
+		s := eval.NewSample(make([]float64, len(row.Points)), r.Tasks)
 		for l, p := range row.Points {
 			for q, t := range p.Traces {
-				samples[k].Cost[l][q], samples[k].Steps[l][q] = t.CostUSD, float64(len(t.Calls))
-				samples[k].Quality[l][q] = quality(IsSolved(t))
+				s.Cost[l][q], s.Quality[l][q], s.Steps[l][q] = t.CostUSD, quality(IsSolved(t)), float64(len(t.Calls))
 			}
 		}
-	}
-	for q := range r.Tasks {
-		costs, qualities := make([]float64, len(r.Models)), make([]float64, len(r.Models))
-		for m := range r.Models {
-			t := r.Rows[m].Points[0].Traces[q]
-			costs[m], qualities[m] = t.CostUSD, quality(IsSolved(t))
-		}
-		singles.Queries = append(singles.Queries, fmt.Sprint(q))
-		singles.CostUSD, singles.Quality = append(singles.CostUSD, costs), append(singles.Quality, qualities)
+		players, samples = append(players, &eval.Player{Name: row.Strategy}), append(samples, s)
 	}
 	if err := singles.Validate(); err != nil {
 		return err

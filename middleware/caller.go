@@ -234,7 +234,6 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 	return a
 }
 
-// answerOf is what a choice says.
 func answerOf(choice *llms.ContentChoice) *sdk.Answer {
 	a := &sdk.Answer{Text: choice.Content, Reasoning: choice.ReasoningContent, StopReason: choice.StopReason}
 	calls := choice.ToolCalls

@@ -17,7 +17,6 @@ import (
 // errPrices says why the exit code is 2.
 var errPrices = errors.New("the price map differs from the catalogue")
 
-// catalogFlags are the flags of stepfall catalog.
 type catalogFlags struct {
 	from, out string
 	add       []string

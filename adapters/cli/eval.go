@@ -15,7 +15,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// evalFlags are the flags of stepfall dev eval.
 type evalFlags struct {
 	outcomes             string
 	train, test, prompts string

@@ -18,7 +18,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// fitFlags are the flags of stepfall fit.
 type fitFlags struct {
 	outcomeFlags
 	outcomes, policy, out string

@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/paper"
 )
 
-// paperFlags are the flags of stepfall dev paper.
 type paperFlags struct {
 	data, out         string
 	outcomes          []string

@@ -74,7 +74,6 @@ func checkProfile(path string, p *policies.Policy) error {
 	return err
 }
 
-// validateFlags are the flags of stepfall policy validate.
 type validateFlags struct {
 	policyFlags
 

@@ -29,7 +29,6 @@ const (
 	planSeed  = 1
 )
 
-// planFlags are the flags of stepfall policy plan.
 type planFlags struct {
 	policyFlags
 	outcomeFlags

@@ -18,7 +18,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// pruneFlags are the flags of stepfall prune.
 type pruneFlags struct {
 	store, policy, older string
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// traceFlags are the flags of stepfall trace.
 type traceFlags struct {
 	store.Filter
 
@@ -132,7 +131,6 @@ func (p *printer) steps(listed *traceList) {
 	p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
 }
 
-// traceList is what stepfall trace lists.
 type traceList struct {
 	Steps   []listedStep   `json:"steps"`
 	Total   int            `json:"total"`
@@ -141,7 +139,6 @@ type traceList struct {
 	Saved   string         `json:"saved,omitempty"`
 }
 
-// listedStep is one step of it.
 type listedStep struct {
 	ID       string         `json:"id"`
 	Start    time.Time      `json:"start"`

@@ -18,7 +18,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// viewFlags are the flags of stepfall view.
 type viewFlags struct {
 	addr   string
 	export string

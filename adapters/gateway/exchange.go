@@ -215,7 +215,6 @@ func (x *exchange) refuse(why *Refusal) {
 	x.json(why.Status, x.api.Error(why, x.ID))
 }
 
-// withoutSecrets returns a refusal that holds no secret.
 func (x *exchange) withoutSecrets(why *Refusal) *Refusal {
 	own := *why
 	own.Message, own.Param = x.g.clean(why.Message), x.g.clean(why.Param)

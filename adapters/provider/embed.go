@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// embeddingModel is a model whose server makes embeddings.
 type embeddingModel struct {
 	*model
 

@@ -168,7 +168,6 @@ func newCommon(name string, p Params) (common, error) {
 	return c, errors.Join(faults...)
 }
 
-// withLambdas returns c with other lambdas and gamma.
 func (c common) withLambdas(lambdas []float64, gamma float64) (common, error) {
 	t, err := newCommon(c.name, Params{Lambdas: lambdas, Gamma: gamma})
 	c.lambdas, c.gamma = t.lambdas, t.gamma
@@ -225,7 +224,6 @@ func (s *State) best() (int, float64) {
 	return answer, v
 }
 
-// answer returns the model whose answer to return by the rule.
 func (s *State) answer(rule AnswerRule) int {
 	if rule == Last && len(s.Ran) > 0 {
 		return s.Ran[len(s.Ran)-1]

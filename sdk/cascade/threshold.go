@@ -82,7 +82,6 @@ func (s *State) length(order []int) int {
 	return len(order)
 }
 
-// nth returns the model at a place of an order.
 func (s *State) nth(order []int, place int) int {
 	if order == nil {
 		return place

@@ -148,7 +148,6 @@ func isPrice(t *outcome.Table, name string) bool {
 	return ok && (t.Signals[of] != nil || t.Verdicts[of] != nil)
 }
 
-// isBought reports whether a signal has a price.
 func isBought(t *outcome.Table, name string) bool { return t.Signals[name+sdk.SignalCostUSD] != nil }
 
 // free is how many of the signals cost nothing.

@@ -205,7 +205,6 @@ func (f *gainFit) draw(before []cascade.Belief, all []int, ran int, into *gains)
 	into.n++
 }
 
-// normal is a normal distribution.
 type normal struct{ mean, dev float64 }
 
 // max returns the mean and deviation of the greater of two independent normals (Clark

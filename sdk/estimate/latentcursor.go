@@ -115,7 +115,6 @@ func (c *latentCursor) forget(i int) {
 	}
 }
 
-// recall puts it in.
 func (c *latentCursor) recall(i int) {
 	if f := c.tables.family(i); f != nil {
 		for k := range c.log {

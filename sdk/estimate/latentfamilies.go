@@ -91,7 +91,6 @@ func listFamilies(first []int) (list []family, of []int) {
 	return list, of
 }
 
-// prepareFamilies works out the tables of the families.
 func (e *latent) prepareFamilies(t *latentTables) {
 	if e.Family == nil {
 		return

@@ -87,7 +87,6 @@ func (c *meanCursor) Observe(model int, r *Run) {
 
 func (c *meanCursor) Beliefs(dst []cascade.Belief) { copy(dst, c.now) }
 
-// costMean is the mean cost.
 type costMean struct {
 	CostUSD []float64 `json:"cost_usd"`
 }

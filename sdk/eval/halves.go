@@ -69,7 +69,6 @@ func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 	return h, nil
 }
 
-// minus returns the names of a that are not in b.
 func minus(a, b []string) []string {
 	var out []string
 	for _, name := range a {

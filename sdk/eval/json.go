@@ -23,14 +23,12 @@ type Document struct {
 	Strategies   []documentStrategy `json:"strategies"`
 }
 
-// documentModel is one single model.
 type documentModel struct {
 	Name    string  `json:"name"`
 	Cost    float64 `json:"cost"`
 	Quality float64 `json:"quality"`
 }
 
-// documentStrategy is one row.
 type documentStrategy struct {
 	Name    string   `json:"name"`
 	Note    string   `json:"note,omitempty"`

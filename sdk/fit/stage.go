@@ -19,7 +19,6 @@ type stage struct {
 	rows   []int
 }
 
-// newStage returns a stage of all rows.
 func newStage(t *outcome.Table, r *estimate.Replay) *stage {
 	s := &stage{t, r, make([]int, len(t.Queries))}
 	for q := range s.rows {

@@ -81,7 +81,6 @@ type builder struct {
 	rejected map[place]bool
 }
 
-// place is the outcome of a model on a query.
 type place struct{ query, model int }
 
 // label makes agreement with the baseline the quality of steps of which no verdict is
@@ -413,7 +412,6 @@ func isNumeric(column string) bool {
 	return isColumn(column) || isVerdict(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
 }
 
-// isVerdict reports whether a column has the verdicts of a judge.
 func isVerdict(column string) bool {
 	return len(column) > len(colVerdict) && strings.HasPrefix(column, colVerdict)
 }

@@ -42,7 +42,6 @@ func (b *builder) addTrace(line []byte) *fault {
 	return b.addSteps(&t)
 }
 
-// addSteps adds a trace.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
 	switch t.Mode {
 	case sdk.ModeEmbeddings:

@@ -36,7 +36,6 @@ type Role struct {
 	build  func(ctx context.Context, config map[string]any) (*builtInstance, schema.Diagnostics)
 }
 
-// builtInstance is an instance and what closes it.
 type builtInstance struct {
 	wire.Instance
 	close func() error

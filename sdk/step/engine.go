@@ -258,7 +258,6 @@ func (c *Config) faults() (faults []error) {
 	return faults
 }
 
-// add takes a candidate and returns its faults.
 func (e *Engine) add(cand *Candidate) (faults []error) {
 	m, prior := withPrices(cand.Model), cand.Quality
 	switch {

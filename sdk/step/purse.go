@@ -74,7 +74,6 @@ func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutp
 	return limit, func(a *sdk.Answer, err error) { p.release(d.usd - d.costOf(a, err)) }, nil
 }
 
-// costOf sets and returns what a call has cost.
 func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 	if err != nil {
 		if failed, ok := errors.AsType[*CallError](err); ok && !failed.Billed {

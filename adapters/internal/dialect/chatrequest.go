@@ -311,7 +311,6 @@ func customCall(id, name, input string) llms.ToolCall {
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: string(append(appendString([]byte(`{"input":`), input), '}'))}}
 }
 
-// isCustomCall reports whether a part is such a call.
 func isCustomCall(p middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "type").Str == "custom"
 }

@@ -104,7 +104,6 @@ func (list paramFields) known() string {
 	return b.String()
 }
 
-// write sets the members of the fields that are set.
 func (list paramFields) write(b Object, p *middleware.Params) {
 	for i := range list {
 		v := reflect.ValueOf(p).Elem().Field(list[i].index)

@@ -115,7 +115,6 @@ func (o Object) geminiTools(c *Call) {
 	o["toolConfig"] = Object{"functionCallingConfig": calling}
 }
 
-// geminiContents writes the messages.
 func (o Object) geminiContents(c *Call) error {
 	names := map[string]string{} // tool by call
 	system, list, err := turns(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {

@@ -156,7 +156,6 @@ func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
-// sign takes in a signature.
 func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) {
 	c.addPart(*signature)
 	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})

@@ -68,7 +68,6 @@ func (b *blockReply) text(name string) string {
 	return b.texts[name].String()
 }
 
-// json returns the block.
 func (b *blockReply) json() json.RawMessage {
 	if b.raw != nil {
 		return b.raw
@@ -226,7 +225,6 @@ func (s *messagesReader) messageDelta(e gjson.Result) error {
 	return nil
 }
 
-// blockEvent takes in an event of a block.
 func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
 	index := int(e.Get("index").Int())
 	switch {

@@ -79,7 +79,6 @@ func (ollama) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// ollamaWriter writes a conversation.
 type ollamaWriter struct {
 	list  []Object
 	names map[string]string // of tools, by call

@@ -78,7 +78,6 @@ func (form *partForm) readFile(f field) llms.ContentPart {
 	return p
 }
 
-// write writes a part of what a user says.
 func (form *partForm) write(p llms.ContentPart) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:

@@ -116,7 +116,6 @@ func (r *Reply) dropOldUsage() {
 	}
 }
 
-// replyChoice is one choice of an answer.
 type replyChoice struct {
 	content, reasoning, refusal strings.Builder
 	calls                       []llms.ToolCall

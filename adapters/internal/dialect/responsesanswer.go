@@ -135,7 +135,6 @@ func itemID(id string, b *block) string {
 	return prefix + ownItem + id + "_" + strconv.Itoa(b.index)
 }
 
-// responsesPart is a part of an item.
 type responsesPart struct {
 	Type        string             `json:"type"`
 	Text        *string            `json:"text,omitempty"`

@@ -41,7 +41,6 @@ type Traces struct {
 	truths map[stepAnswer]float64
 }
 
-// stepAnswer is the answer of a model in a step.
 type stepAnswer struct {
 	step  *sdk.Trace
 	model string
@@ -314,7 +313,6 @@ func (t *Traces) clusters() []int {
 	return of
 }
 
-// sameQuery returns the steps of a query.
 func (t *Traces) sameQuery(id string) []*sdk.Trace {
 	t.index.Do(func() {
 		t.ofQuery = map[string][]*sdk.Trace{}

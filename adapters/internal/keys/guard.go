@@ -163,7 +163,6 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 	}, nil
 }
 
-// limit is a limit of a key.
 type limit struct {
 	store.Charge
 	what string

@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// method is a row of the board.
 type method struct{ row, title string }
 
 var methods = []method{

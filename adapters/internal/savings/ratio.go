@@ -33,7 +33,6 @@ type sumPair struct{ y, x float64 }
 
 func (s *sumPair) add(o sumPair) { s.y, s.x = s.y+o.y, s.x+o.x }
 
-// groupSum is what one group has of a sum.
 type groupSum struct {
 	group int
 	sumPair

@@ -51,7 +51,6 @@ type PaidRecord struct {
 	USD        float64 `json:"usd"`
 }
 
-// record is one line.
 type record struct {
 	Paid    *PaidRecord    `json:"paid,omitempty"`
 	Attempt *AttemptRecord `json:"attempt,omitempty"`

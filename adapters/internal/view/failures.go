@@ -18,7 +18,6 @@ type failures struct {
 	Errors, Refused int
 }
 
-// modelFailures are of the calls of one model.
 type modelFailures struct {
 	Model                   string
 	Calls, Errors, Rejected int

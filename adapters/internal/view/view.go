@@ -80,7 +80,6 @@ var files embed.FS
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// viewer makes the pages.
 type viewer struct {
 	o       Options
 	sampler *sampler

@@ -44,7 +44,6 @@ func testerName(f *ast.FuncDecl) string {
 	return ""
 }
 
-// callsIn are the calls of a function by its name.
 func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
 	ast.Inspect(f.Body, func(node ast.Node) bool {
 		if call, ok := node.(*ast.CallExpr); ok {

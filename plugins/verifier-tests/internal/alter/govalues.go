@@ -108,7 +108,6 @@ func (g *goTest) sortOf(value ast.Expr) string {
 	return ""
 }
 
-// change changes literals.
 func (g *goTest) change(literals []ast.Expr) {
 	for _, leaf := range literals {
 		switch v := leaf.(type) {

@@ -233,7 +233,6 @@ func (a *lineAlteration) noteLine(line string, c *lineComparison, place int) str
 	return apply(line, append(edits, edit{c.actual[0], c.actual[1], text}))
 }
 
-// kindOf is the kind of a literal.
 func kindOf(literal string) string {
 	switch {
 	case literal == "true" || literal == "false":

@@ -165,5 +165,4 @@ func draw(from string, random *rand.Rand) string {
 	return string(drawn)
 }
 
-// word returns some letters.
 func word(random *rand.Rand) string { return draw(letters, random) }

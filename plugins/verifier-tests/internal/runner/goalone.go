@@ -48,7 +48,6 @@ func NeedsTests(tree *Tree, changes []jail.Change) (errors, links []string) {
 	return errors, links
 }
 
-// without returns the names that are not among the others.
 func without(names, others []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(others, name) })
 }

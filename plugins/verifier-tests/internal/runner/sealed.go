@@ -136,7 +136,6 @@ func readSealed(data []byte) *Report {
 
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
 
-// newPytest is the program pytest.
 func newPytest() *sealedRun {
 	return &sealedRun{
 		name: "pytest", env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,

@@ -57,7 +57,6 @@ func (e *expectations) isKeptRow(test runner.Test, file string, c alter.Comparis
 	return at >= 0 && len(rows) == len(c.Kept) && c.Kept[at]
 }
 
-// without returns the tests that are not among the others.
 func without(tests, others []runner.Test) []runner.Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
 		return slices.ContainsFunc(others, func(o runner.Test) bool { return o.ID() == t.ID() })

@@ -237,7 +237,6 @@ func (j *judgement) results(report *runner.Report) []*check {
 	return append(j.checkReported(report), j.missing(report)...)
 }
 
-// checkNamed returns the check that a query names.
 func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
 	status, _ := report.Status(name)
 	if j.strict && !must && status == runner.Skip {
@@ -255,7 +254,6 @@ func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *c
 	return c
 }
 
-// checkReported returns the checks of all tests in a report.
 func (j *judgement) checkReported(report *runner.Report) []*check {
 	before := map[string]runner.Test{}
 	if j.before != nil {

@@ -51,7 +51,6 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	return nil
 }
 
-// askIn asks about the tests in one language.
 func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
 	asked := e.questions(tests, language)
 	if len(asked) == 0 || len(asked) > maxQuestions {
@@ -129,7 +128,6 @@ func (e *expectations) begins(in asker, language string) bool {
 	})
 }
 
-// questions are those of the tests in a language.
 func (e *expectations) questions(tests []runner.Test, language string) []alter.Question {
 	var all []alter.Question
 	for _, source := range e.sources {

@@ -63,6 +63,7 @@ type builder struct {
 	groups, prompts   []string
 	answers           [][]string
 	numbers           map[string][][]float64 // column, query, model
+	verdicts          map[string]bool        // columns of verdicts that a row had
 	seen              [][]bool
 	anyGroup, anyText bool
 	anyAnswer         bool
@@ -168,7 +169,7 @@ func (b *builder) leavePinned(t *Table) *Table {
 }
 
 func newBuilder() *builder {
-	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, rejected: map[place]bool{}, pinned: map[place]bool{}}
+	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, verdicts: map[string]bool{}, rejected: map[place]bool{}, pinned: map[place]bool{}}
 }
 
 // query returns the place of a query, a new one when it is not known yet.
@@ -210,7 +211,13 @@ type fault struct {
 	err    error
 }
 
+// trim leaves white space around names out: it is seen in no file.
+func (c *cell) trim() {
+	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
+}
+
 func (b *builder) add(c *cell) *fault {
+	c.trim()
 	switch {
 	case c.query == "":
 		return &fault{colQuery, errEmpty}
@@ -234,6 +241,9 @@ func (b *builder) add(c *cell) *fault {
 	}
 	b.seen[q][m] = true
 	for column, v := range c.numbers {
+		if isVerdict(column) {
+			b.verdicts[column] = true
+		}
 		if math.IsNaN(v) {
 			continue
 		}
@@ -294,6 +304,8 @@ func check(column string, v float64) error {
 		if v > most {
 			return fmt.Errorf("%v is more than %v", v, float64(most))
 		}
+	case colVerdict:
+		return errors.New("names no judge: want verdict_NAME")
 	default:
 		if isVerdict(column) && v != 0 && v != 1 {
 			return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)

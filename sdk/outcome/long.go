@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	for {
 		record, err := rows.Read()
 		if err == io.EOF {
-			return b.checkVerdicts(header, name)
+			return b.checkVerdicts(name)
 		}
 		if err != nil {
 			return csvError(name, err)
@@ -68,9 +69,9 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 
 // checkVerdicts refuses a column of verdicts without a single one: to leave it out would say
 // that nobody errs.
-func (b *builder) checkVerdicts(header []string, file string) error {
-	for _, column := range header {
-		if isVerdict(column) && b.numbers[column] == nil {
+func (b *builder) checkVerdicts(file string) error {
+	for _, column := range slices.Sorted(maps.Keys(b.verdicts)) {
+		if b.numbers[column] == nil {
 			return &Error{File: file, Row: 1, Column: column, Err: errors.New("no row has a verdict (1 is a pass, 0 a fail): fill it, or leave the column out and the quality is taken for what judges say")}
 		}
 	}
@@ -100,13 +101,13 @@ func columnNames(header []string, file string) ([]string, error) {
 func (c *cell) set(column, value string, signals map[string]bool) error {
 	switch column {
 	case colQuery:
-		c.query = strings.TrimSpace(value)
+		c.query = value
 	case colGroup:
-		c.group = strings.TrimSpace(value)
+		c.group = value
 	case colPrompt:
 		c.prompt = value
 	case colModel:
-		c.model = strings.TrimSpace(value)
+		c.model = value
 	case colAnswer:
 		c.answer = value
 	default:
@@ -144,9 +145,9 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 		return b.readLeaderboards(data, name)
 	}
 	traces := false
-	return eachLine(r, name, func(row int, line []byte) error {
-		var raw map[string]json.RawMessage
-		if err := json.Unmarshal(line, &raw); err != nil {
+	err := eachLine(r, name, func(row int, line []byte) error {
+		raw, err := readObject(line)
+		if err != nil {
 			if traces && b.leftOut != nil {
 				b.leftOut(name, row)
 				return nil
@@ -170,6 +171,30 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return b.checkVerdicts(name)
+}
+
+// readObject reads a line that holds a JSON object; white space around the names of its
+// members counts for nothing, as in CSV.
+func readObject(line []byte) (map[string]any, error) {
+	raw := map[string]any{}
+	err := json.Unmarshal(line, &raw)
+	if _, isOther := errors.AsType[*json.UnmarshalTypeError](err); isOther || err == nil && raw == nil {
+		return nil, errors.New(`no JSON object: want one on each line, such as {"query_id": "q1", ...}`)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no JSON object, which must end on the line that it begins on: %w", err)
+	}
+	for name, value := range raw {
+		if trimmed := strings.TrimSpace(name); trimmed != name {
+			delete(raw, name)
+			raw[trimmed] = value
+		}
+	}
+	return raw, nil
 }
 
 // namedTwice returns a member that a JSON object has twice, or nothing: which of the two
@@ -187,7 +212,7 @@ func namedTwice(object []byte) string {
 		if err != nil || !ok || in.Decode(&value) != nil {
 			return "" // it was read before
 		}
-		if seen[name] {
+		if name = strings.TrimSpace(name); seen[name] {
 			return name
 		}
 		seen[name] = true
@@ -196,16 +221,8 @@ func namedTwice(object []byte) string {
 }
 
 // cellOf returns the cell that a JSON object describes.
-func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
+func cellOf(fields map[string]any) (*cell, *fault) {
 	c := &cell{numbers: map[string]float64{}}
-	fields := make(map[string]any, len(raw))
-	for column, value := range raw {
-		var v any
-		if err := json.Unmarshal(value, &v); err != nil {
-			return nil, &fault{column, err}
-		}
-		fields[column] = v
-	}
 	texts := map[string]*string{
 		colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt, colModel: &c.model, colAnswer: &c.answer,
 	}
@@ -246,6 +263,9 @@ func (c *cell) setNumbers(column string, value any) *fault {
 	members, isObject := value.(map[string]any)
 	switch v := value.(type) {
 	case nil:
+		if isVerdict(column) {
+			c.numbers[column] = math.NaN()
+		}
 		return nil
 	case float64:
 		c.numbers[column] = v
@@ -314,7 +334,9 @@ func (c *cell) addVerdict(verdict any) *fault {
 		return &fault{colJudged, fmt.Errorf("outcome %q: want \"passed\", \"failed\" or \"inconclusive\"", word)}
 	}
 	delete(c.numbers, colTruth)
-	c.numbers[colQuality], c.numbers[colVerdict+judge] = truth, said
+	if c.numbers[colQuality] = truth; !math.IsNaN(said) {
+		c.numbers[colVerdict+judge] = said
+	}
 	return nil
 }
 
@@ -351,23 +373,31 @@ func addLogProbs(c *cell, values []any) *fault {
 
 // readPrompts reads the prompts and groups of queries that are in the table.
 func (b *builder) readPrompts(r *bufio.Reader, name string) error {
-	return eachLine(r, name, func(row int, line []byte) error {
-		var fields struct {
-			Query  string `json:"query_id"`
-			Group  string `json:"group"`
-			Prompt string `json:"prompt"`
-		}
-		if err := json.Unmarshal(line, &fields); err != nil {
+	isKnown := false
+	err := eachLine(r, name, func(row int, line []byte) error {
+		fields, err := readObject(line)
+		if err != nil {
 			return &Error{File: name, Row: row, Err: err}
 		}
-		if fields.Query == "" {
+		var c cell
+		for column, to := range map[string]*string{colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt} {
+			if f := setText(to, column, fields[column]); f != nil {
+				return &Error{File: name, Row: row, Column: f.column, Err: f.err}
+			}
+		}
+		if c.trim(); c.query == "" {
 			return &Error{File: name, Row: row, Column: colQuery, Err: errors.New("missing")}
 		}
-		if _, known := b.queries[fields.Query]; known {
-			b.query(fields.Query, fields.Group, fields.Prompt)
+		if _, known := b.queries[c.query]; known {
+			b.query(c.query, c.group, c.prompt)
+			isKnown = true
 		}
 		return nil
 	})
+	if err == nil && !isKnown {
+		err = &Error{File: name, Err: fmt.Errorf("no prompt of a query that has outcomes: want their names under %s", colQuery)}
+	}
+	return err
 }
 
 // eachLine calls f with every line that is not blank; lines may be long.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +88,7 @@ func TestReadSaysWhereTheFaultIs(t *testing.T) {
 		header + "q,m,1\n":                       "runs.csv:2: wrong number of fields",
 		header + ",m,1,1\n":                      `runs.csv:2: column "query_id": empty`,
 		`{"query_id":"q","model":"m"}`:           `runs.csv:1: column "quality": missing`,
-		`{"query_id":"q","model":3,"quality":[`:  "runs.csv:1: unexpected end of JSON input",
+		`{"query_id":"q","model":3,"quality":[`:  "runs.csv:1: no JSON object, which must end on the line that it begins on: unexpected end of JSON input",
 		`{"query_id":["q"],"quality":1}`:         `runs.csv:1: column "query_id": a list where a string`,
 		header + "q,m,,1\n":                      `runs.csv: column "quality": no row has a value`,
 		"query_id,model,quality\n\"q,m,1\nq,m,1": `runs.csv:`,
@@ -269,5 +271,47 @@ func TestSpacesAroundNames(t *testing.T) {
 	table := read(t, "query_id, group,model ,quality\nq, g,small,1\n q ,g , large ,0\n")
 	if len(table.Queries) != 1 || table.Index("large") < 0 || table.Group(0) != "g" {
 		t.Errorf("queries %q, models %q, group %q", table.Queries, table.Models, table.Group(0))
+	}
+}
+
+// JSON lines are read as CSV is, and what is wrong with them is said in the words of JSON, with the line.
+func TestLinesOfJSON(t *testing.T) {
+	good := `{"query_id": "q", "group": "g", "model": "small", "quality": 1, "verdict_judge": 1}` + "\n"
+	for line, want := range map[string]string{
+		`{" query_id ": " q ", "group": " g", "model": " large ", "quality": 0, "verdict_judge": 1}`: "",
+		`[1]`:                "runs.jsonl:2: no JSON object",
+		`null`:               "runs.jsonl:2: no JSON object",
+		`{"query_id": "q`:    "runs.jsonl:2: no JSON object, which must end on the line",
+		`{"query_id": "  "}`: `runs.jsonl:2: column "quality": missing`,
+		`{"a": 1, " a ": 2}`: `runs.jsonl:2: column "a": named twice`,
+		`{"query_id": "a", "model": "m", "quality": 1, "verdict_": 1}`:                 `runs.jsonl:2: column "verdict_": names no judge`,
+		`{"query_id": "a", "model": "m", "quality": 1, "verdict_other": null}`:         `column "verdict_other": no row has a verdict`,
+		`{"query_id": " ", "model": "m", "quality": 1}`:                                `runs.jsonl:2: column "query_id": empty`,
+		`{"id": "t", "decisions": [], "calls": [{"model": "small", "cost_usd": "1"}]}`: `runs.jsonl:2: column "calls.cost_usd": a trace has no string there`,
+		`{"id": "t", "decisions": [], "calls": {}}`:                                    `runs.jsonl:2: column "calls": a trace has no object there`,
+	} {
+		table, err := outcome.Read(strings.NewReader(good+line+"\n"), "runs.jsonl", outcome.Options{})
+		switch {
+		case want == "" && (err != nil || len(table.Queries) != 1 || table.Index("large") != 1 || table.Group(0) != "g"):
+			t.Errorf("%s: %+v, %v", line, table, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Go ")):
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		`{"query_id": " q ", "prompt": "why"}`: "",
+		`{"query_id": "q", "prompt": ["why"]}`: `:1: column "prompt": a list where a string is wanted`,
+		`{"query_id": "other", "prompt": "?"}`: "no prompt of a query that has outcomes",
+		`{"prompt": "why"}`:                    `:1: column "query_id": missing`,
+		`[]`:                                   ":1: no JSON object",
+	} {
+		path := filepath.Join(t.TempDir(), "prompts.jsonl")
+		if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		table, err := outcome.Read(strings.NewReader(good), "runs.jsonl", outcome.Options{Prompts: path})
+		if want == "" && (err != nil || table.Prompt(0) != "why") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package outcome
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -36,7 +38,11 @@ func OfTraces(traces []*sdk.Trace) (*Table, error) {
 // trace is a query of its own.
 func (b *builder) addTrace(line []byte) *fault {
 	var t sdk.Trace
-	if err := json.Unmarshal(line, &t); err != nil {
+	err := json.Unmarshal(line, &t)
+	if f, isOther := errors.AsType[*json.UnmarshalTypeError](err); isOther {
+		return &fault{f.Field, fmt.Errorf("a trace has no %s there", f.Value)}
+	}
+	if err != nil {
 		return &fault{"", err}
 	}
 	return b.addSteps(&t)
@@ -54,10 +60,7 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		b.run(t).quality = quality
 		return nil
 	}
-	id := t.QueryID
-	if id == "" {
-		id = t.ID
-	}
+	id := strings.TrimSpace(cmp.Or(t.QueryID, t.ID))
 	if id == "" {
 		return &fault{"id", errEmpty}
 	}
@@ -82,7 +85,6 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			r := b.run(t)
 			r.returned = append(r.returned, place{q, m})
 		}
-		c.model = strings.TrimSpace(c.model)
 		if f := b.add(c); f != nil {
 			return f
 		}
@@ -98,10 +100,11 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	troubles := feature.ToolTroubles(t.Features)
 	for i := range t.Calls {
 		call := &t.Calls[i]
-		at := slices.IndexFunc(cells, func(c *cell) bool { return c.model == call.Model })
+		model := strings.TrimSpace(call.Model)
+		at := slices.IndexFunc(cells, func(c *cell) bool { return c.model == model })
 		if at < 0 {
 			at = len(cells)
-			c := &cell{query: query, model: call.Model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0}}
+			c := &cell{query: query, model: model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0}}
 			if troubles > 0 {
 				c.numbers[colTroubles] = troubles
 			}
@@ -148,7 +151,7 @@ func (c *cell) addCall(call *sdk.Call) {
 }
 
 // isTrace tells a trace from a row of outcomes by its fields.
-func isTrace(fields map[string]json.RawMessage) bool {
+func isTrace(fields map[string]any) bool {
 	_, calls := fields["calls"]
 	_, decisions := fields["decisions"]
 	return calls && decisions

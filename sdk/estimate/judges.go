@@ -40,9 +40,6 @@ type panel struct {
 	prices [][]float64 // of the table's verdicts
 }
 
-// isSold reports whether a verdict is a look that is bought.
-func (p *panel) isSold() bool { return p != nil && p.usual != nil }
-
 // usd returns what the verdict on an answer costs.
 func (p *panel) usd(query, model int) float64 {
 	if usd := outcome.At(p.prices, query, model); usd >= 0 {

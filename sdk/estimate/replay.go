@@ -192,7 +192,14 @@ type reading struct {
 	run     Run
 	ran     []int
 	begun   bool
+	sells   bool // verdicts with a price are looks
 }
+
+// Sell implements [replay.Seller].
+func (x *reading) Sell() { x.sells = true }
+
+// isSold reports whether the verdicts of the judges are looks.
+func (x *reading) isSold(p *panel) bool { return x.sells && p != nil && p.usual != nil }
 
 // Start returns a reading of a query of the table, none run.
 func (r *Replay) Start(query int) *reading {
@@ -218,7 +225,7 @@ func (x *reading) LookUSD(look int) float64 {
 	n := len(x.replay.table.Models)
 	e := x.replay.estimators[x.replay.of(x.row)].Quality.(*latent).Evidence
 	model, bought := look%n, look/n-1
-	if p := x.replay.panel(x.row); p.isSold() {
+	if p := x.replay.panel(x.row); x.isSold(p) {
 		if bought == 0 {
 			return p.usd(x.row, model)
 		}
@@ -275,7 +282,7 @@ func (x *reading) see(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
 	}
-	n, isSold := len(x.replay.table.Models), x.replay.panel(x.row).isSold()
+	n, isSold := len(x.replay.table.Models), x.isSold(x.replay.panel(x.row))
 	for _, mark := range ran[len(x.ran):] {
 		model, verdict := mark%n, &x.run
 		x.replay.run(x.row, model, &x.run)
@@ -325,7 +332,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 				rates = c.judgeRates(i, rates)
 			}
 			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates, Shared: b.Shared}
-			if p.isSold() {
+			if x.isSold(p) {
 				beliefs[i].Look = cascade.LookOf(0, p.usual[i], &rates)
 			}
 		case isKnown:
@@ -344,7 +351,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 // judged returns the models on whose answers the judges were asked.
 func (x *reading) judged(p *panel) []int {
 	n, first := len(x.replay.table.Models), 0
-	if p.isSold() {
+	if x.isSold(p) {
 		first = n
 	}
 	isOther := func(mark int) bool { return mark < first || mark >= first+n }

@@ -32,6 +32,10 @@ type Cursor interface {
 // A Pricer is a cursor that offers looks at answers and knows what they cost.
 type Pricer interface{ LookUSD(look int) float64 }
 
+// A Seller is a cursor whose verdicts may be looks that are paid for one by one. Until Sell is called
+// every answer that was seen is seen with its verdict.
+type Seller interface{ Sell() }
+
 // A Turn is one decision of a walk. Its slices are used again after the observer returns.
 type Turn struct {
 	State    cascade.State
@@ -72,6 +76,9 @@ type set [4]uint64
 // NewWalker returns a walker over one query, given what each model's answer was worth
 // and cost.
 func NewWalker(c Cursor, quality, costUSD []float64) *Walker {
+	if s, ok := c.(Seller); ok {
+		s.Sell()
+	}
 	return &Walker{cursor: c, quality: quality, cost: costUSD, known: map[set]belief{}}
 }
 

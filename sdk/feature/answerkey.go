@@ -95,11 +95,12 @@ func finalAnswer(text string) string {
 	return text
 }
 
-// afterLast returns where the last occurrence of an ASCII mark ends in a text, letter
+// afterLast returns where the last occurrence of an ASCII mark that ends in a sign ends in a text, letter
 // case not counted, or -1. It does not change the case of the text, since that can
 // change its length.
 func afterLast(text, mark string) int {
-	for end := len(text); end >= len(mark); end-- {
+	last := mark[len(mark)-1] // no letter
+	for end := strings.LastIndexByte(text, last) + 1; end >= len(mark); end = strings.LastIndexByte(text[:end-1], last) + 1 {
 		if strings.EqualFold(text[end-len(mark):end], mark) {
 			return end
 		}
@@ -228,7 +229,7 @@ func statedFacts(text string) string {
 			return fact
 		}
 		return text
-	case n < longText:
+	case n < longText, !strings.ContainsAny(text, "0123456789"):
 		return text
 	}
 	words := strings.Fields(text)

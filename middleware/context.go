@@ -95,8 +95,7 @@ func (m *Model) report(ctx context.Context, result *step.Result) {
 	if r == nil {
 		return
 	}
-	clean := result.Trace
-	step.Redact(func(_ context.Context, t *sdk.Trace) { clean = t }, m.c.Redact)(ctx, result.Trace)
+	clean := step.Redacted(result.Trace, m.c.Redact)
 	for ; r != nil; r = r.outer {
 		r.mu.Lock()
 		r.steps = append(r.steps, clean)

@@ -14,7 +14,7 @@ const thinkingConfig = "thinking_config"
 // configuration and write to it, and several models are called with one list of
 // options, at times at once.
 func isolate(o *llms.CallOptions) {
-	if o.Metadata == nil {
+	if _, hasParams := o.Metadata[paramsKey]; o.Metadata == nil || hasParams && len(o.Metadata) == 1 { // which WithParams made anew
 		return
 	}
 	o.Metadata = maps.Clone(o.Metadata)

@@ -285,6 +285,11 @@ func (j *JSONLines) Close() error {
 // passes a copy on: those that r knows and what has the shape of a credential. A nil r
 // knows shapes only. Names of models stay.
 func Redact(next Sink, r *redact.Redactor) Sink {
+	return func(ctx context.Context, t *sdk.Trace) { next(ctx, Redacted(t, r)) }
+}
+
+// Redacted returns a copy of a trace without the secrets that [Redact] takes out.
+func Redacted(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 	clean := r.Text
 	all := func(texts []string) []string {
 		texts = slices.Clone(texts)
@@ -311,27 +316,25 @@ func Redact(next Sink, r *redact.Redactor) Sink {
 		own.Verifier, own.Way, own.Evidence, own.Isolation, own.IsolationMissing = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
 		return &own
 	}
-	return func(ctx context.Context, t *sdk.Trace) {
-		own := *t
-		own.Verdict = verdict(t.Verdict)
-		for _, text := range [...]*string{&own.QueryID, &own.Group, &own.Run, &own.Session, &own.Tenant, &own.Prompt, &own.Error} {
-			*text = clean(*text)
-		}
-		own.Labels, own.Tools = labels(t.Labels), all(t.Tools)
-		own.Infeasible = slices.Clone(t.Infeasible)
-		for i := range own.Infeasible {
-			own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)
-		}
-		own.Decisions = slices.Clone(t.Decisions)
-		for i := range own.Decisions {
-			own.Decisions[i].Note = clean(own.Decisions[i].Note)
-		}
-		own.Calls = slices.Clone(t.Calls)
-		for i := range own.Calls {
-			c := &own.Calls[i]
-			c.Answer, c.Error, c.Served, c.StopReason = clean(c.Answer), clean(c.Error), clean(c.Served), clean(c.StopReason)
-			c.NotSent, c.Verdict = all(c.NotSent), verdict(c.Verdict)
-		}
-		next(ctx, &own)
+	own := *t
+	own.Verdict = verdict(t.Verdict)
+	for _, text := range [...]*string{&own.QueryID, &own.Group, &own.Run, &own.Session, &own.Tenant, &own.Prompt, &own.Error} {
+		*text = clean(*text)
 	}
+	own.Labels, own.Tools = labels(t.Labels), all(t.Tools)
+	own.Infeasible = slices.Clone(t.Infeasible)
+	for i := range own.Infeasible {
+		own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)
+	}
+	own.Decisions = slices.Clone(t.Decisions)
+	for i := range own.Decisions {
+		own.Decisions[i].Note = clean(own.Decisions[i].Note)
+	}
+	own.Calls = slices.Clone(t.Calls)
+	for i := range own.Calls {
+		c := &own.Calls[i]
+		c.Answer, c.Error, c.Served, c.StopReason = clean(c.Answer), clean(c.Error), clean(c.Served), clean(c.StopReason)
+		c.NotSent, c.Verdict = all(c.NotSent), verdict(c.Verdict)
+	}
+	return &own
 }

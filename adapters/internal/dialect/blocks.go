@@ -63,6 +63,7 @@ type sequence struct {
 	carry func(p middleware.RawPart, reasoning string) json.RawMessage
 
 	blocks  []*block
+	items   map[string]*block // in the provider's own form, by id
 	open    *block
 	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last, or for a call
 	held    strings.Builder
@@ -140,6 +141,12 @@ func (s *sequence) begin(b *block) *block {
 		b.members = s.members[b.tool.ID]
 		delete(s.members, b.tool.ID)
 	}
+	if id := gjson.GetBytes(b.raw.Raw, "id").Str; b.kind == blockRaw && id != "" {
+		if s.items == nil {
+			s.items = map[string]*block{}
+		}
+		s.items[id] = b
+	}
 	s.blocks = append(s.blocks, b)
 	s.open = b
 	s.to.start(b)
@@ -191,7 +198,7 @@ func (s *sequence) own(p middleware.RawPart) {
 		s.note(blockRefusal)
 	}
 	s.held.Reset()
-	if b := s.begun(p.Raw); b != nil {
+	if b := s.items[gjson.GetBytes(p.Raw, "id").Str]; b != nil { // which this ends
 		if b.raw = p; b == s.open {
 			s.close()
 		}
@@ -204,18 +211,6 @@ func (s *sequence) own(p middleware.RawPart) {
 	}
 	s.begin(&block{kind: blockRaw, raw: p})
 	s.close()
-}
-
-// begun returns the block of the provider's own that an item ends, or nil.
-func (s *sequence) begun(item json.RawMessage) *block {
-	id := gjson.GetBytes(item, "id").Str
-	i := slices.IndexFunc(s.blocks, func(b *block) bool {
-		return b.kind == blockRaw && id != "" && gjson.GetBytes(b.raw.Raw, "id").Str == id
-	})
-	if i < 0 {
-		return nil
-	}
-	return s.blocks[i]
 }
 
 // foreign writes the state of a model of another dialect, where it has any.

@@ -44,14 +44,7 @@ type callPlace struct {
 // or another id to each piece of one, or no id to any: a list has no call's name twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
-	at, isPiece := known, id == "" || name == ""
-	if index.Type != gjson.Number {
-		if at < 0 && isPiece {
-			at = len(c.calls) - 1
-		}
-	} else if last := c.lastAt(index.Num); last < 0 || isPiece || c.calls[last].ID == id {
-		at = last
-	}
+	at := c.continued(known, index, id, name)
 	if at < 0 || name != "" && c.places[at].list == c.lists {
 		if at = len(c.calls); known >= 0 {
 			id = ""
@@ -63,6 +56,20 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 		c.places[at].index = index.Num
 	}
 	return at
+}
+
+// continued returns the call that a piece goes on with, -1 for none. known is the one with its id.
+func (c *chatReply) continued(known int, index gjson.Result, id, name string) int {
+	isPiece := id == "" || name == ""
+	switch {
+	case index.Type == gjson.Number:
+		if last := c.lastAt(index.Num); last < 0 || isPiece || c.calls[last].ID == id {
+			return last
+		}
+	case known < 0 && isPiece:
+		return len(c.calls) - 1
+	}
+	return known
 }
 
 // lastAt returns the last call to which its server gave that index; -1 is none.

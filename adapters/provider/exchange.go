@@ -65,9 +65,16 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 		return nil, err
 	}
 	req.Header = header
-	resp, err := m.http.Do(req)
-	if err != nil { // a *url.Error, whose address may have a key
-		return nil, fmt.Errorf("asking the server: %w", errors.Unwrap(err))
+	resp, err := m.http.Transport.RoundTrip(req)
+	if err == nil && resp.StatusCode/100 == 3 { // a client follows it, which costs each request a copy of its header
+		resp.Body.Close()
+		req.Body, _ = req.GetBody() // of bytes, which cannot fail
+		if resp, err = m.http.Do(req); err != nil {
+			err = errors.Unwrap(err) // of a *url.Error, whose address may have a key
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking the server: %w", err)
 	}
 	x.status, x.header = resp.StatusCode, resp.Header
 	resp.Body = &body{ReadCloser: resp.Body, left: m.maxAnswer, tooLarge: &x.tooLarge}

@@ -110,6 +110,10 @@ func New(o Options) (llms.Model, error) {
 		}
 		m.url, m.streamURL = address.JoinPath(v.path, name+":generateContent").String(), address.JoinPath(v.path, name+":streamGenerateContent").String()+"?alt=sse"
 	}
+	if user := address.User; user != nil && m.header.Get("Authorization") == "" {
+		password, _ := user.Password()
+		(&http.Request{Header: m.header}).SetBasicAuth(user.Username(), password)
+	}
 	m.secrets = redact.New(keys(m.header)...)
 	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
 	if long := m.secrets.AtLeast(shortest); long != nil {

@@ -164,11 +164,12 @@ func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopp
 		}
 		return cmp.Or(err, stopped())
 	}
+	var halves dialect.Halves
 	err := events(resp.Body, hasLines, func(data []byte) error {
 		if !hasLines && bytes.HasPrefix(data, []byte("[DONE]")) {
 			return errMarked
 		}
-		return cmp.Or(to.Event(data), stopped())
+		return cmp.Or(to.Event(halves.Join(data)), stopped())
 	})
 	isMarked := errors.Is(err, errMarked)
 	if isMarked {

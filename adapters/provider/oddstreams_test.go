@@ -36,6 +36,8 @@ func TestOddStreams(t *testing.T) {
 		"byte order mark":        {"", "\ufeff" + plain, "Hello there", nil},
 		"names, ids, retries":    {"", strings.ReplaceAll(plain, "data:", "id: 1\nretry: 5\nevent: chunk\ndata:"), "Hello there", nil},
 		"data in several lines":  {"", strings.ReplaceAll(plain, `"delta":`, "\ndata: \"delta\":"), "Hello there", nil},
+		"halves of an emoji":     {"", chunks(`{"choices":[{"index":0,"delta":{"content":"Hi \ud83d"}}]}`, `{"choices":[{"index":0,"delta":{"content":"\ude00!\uD83D"}}]}`, `{"choices":[{"index":0,"delta":{"content":"\uDE00"}}]}`, end), "Hi 😀!😀", nil},
+		"halves that are text":   {"", chunks(`{"choices":[{"index":0,"delta":{"content":"\\ud83d"}}]}`, `{"choices":[{"index":0,"delta":{"content":"\\ude00"}}]}`, end), `\ud83d\ude00`, nil},
 		"no space":               {"", strings.ReplaceAll(plain, "data: ", "data:"), "Hello there", nil},
 		"no end mark":            {"", chunks(piece("Hello"), piece(" there"), end), "Hello there", nil},
 		"no end at all":          {"", chunks(piece("Hello"), piece(" there")), "", nil},

@@ -199,6 +199,35 @@ func hasHalfPair(raw []byte) bool {
 	return false
 }
 
+// Halves joins the halves of surrogate pairs that a server sends in two events, where each would be
+// read as U+FFFD: one at the end of a string waits for a string that begins with the other. The zero
+// value is ready.
+type Halves struct{ first []byte }
+
+// Join returns an event with the half that waited, and without one that waits from now on.
+func (h *Halves) Join(event []byte) []byte {
+	if !hasHalfPair(event) {
+		return event
+	}
+	var joined []byte
+	done := 0
+	for _, at := range surrogates.FindAllSubmatchIndex(event, -1) {
+		from, to := at[2], at[3]
+		switch {
+		case from < 0: // a pair
+		case event[from+3] >= 'c', event[from+3] >= 'C' && event[from+3] <= 'F': // a second half
+			if h.first != nil && event[from-1] == '"' {
+				joined = append(append(joined, event[done:from]...), h.first...)
+				done, h.first = from, nil
+			}
+		case to < len(event) && event[to] == '"':
+			joined = append(joined, event[done:from]...)
+			done, h.first = to, bytes.Clone(event[from:to])
+		}
+	}
+	return append(joined, event[done:]...)
+}
+
 // rawJSON is what is made of texts, numbers and JSON, as JSON.
 func rawJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)

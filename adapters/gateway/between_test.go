@@ -245,7 +245,9 @@ func TestUnfinishedAnswersAreNotWhole(t *testing.T) {
 		{"chat", chat("error", `"content":"hi"`)}:                        broken,
 		{"chat", chat("insufficient_system_resource", `"content":"hi"`)}: broken,
 		{"chat", chat("abort", `"content":"hi"`)}:                        broken,
-		{"chat", chat("length", call)}:                                   {chatPath: `"finish_reason":"length"`, responsesPath: `"arguments":"{\"a\": \"Z"`, messagesPath: `"input":{}`},
+		{"chat", chat("unheard_of", `"content":"hi"`)}:                   broken,
+		{"Messages", `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"unheard_of","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"output_tokens":4}}`}: broken,
+		{"chat", chat("length", call)}: {chatPath: `"finish_reason":"length"`, responsesPath: `"arguments":"{\"a\": \"Z"`, messagesPath: `"input":{}`},
 		{"Responses", `{"id":"a","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"par"},{"type":"refusal","refusal":"no"}]}],"usage":{"input_tokens":3,"output_tokens":4}}`}: {
 			chatPath: `"refusal":"no"`, responsesPath: `"status":"completed"`, messagesPath: `"stop_reason":"refusal"`},
 		{"Messages", `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"refusal","stop_details":{"type":"refusal","category":"cyber","explanation":"no"},"content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":3,"output_tokens":4}}`}: {

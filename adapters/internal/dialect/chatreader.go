@@ -61,19 +61,12 @@ var knownOfCompletion = newKnown("error id object created model system_fingerpri
 	"choices.delta.tool_calls.id choices.delta.tool_calls.type choices.delta.tool_calls.extra_content choices.delta.tool_calls.function.name " +
 	"choices.delta.tool_calls.function.arguments choices.message.tool_calls.custom choices.delta.tool_calls.custom usage.prompt_cache_hit_tokens usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
 
-// chatBreaks are the words of servers for answers that they did not finish: Mistral's and OpenRouter's,
-// DeepSeek's, and vLLM's.
-// https://api-docs.deepseek.com/api/create-chat-completion, https://docs.mistral.ai/api/endpoint/chat
-var chatBreaks = []string{"error", "insufficient_system_resource", "abort", "cancelled", "repetition"}
-
 func (s *chatReader) End(isMarked bool) error {
 	s.dropOldUsage()
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
-		if slices.Contains(chatBreaks, c.stop) {
-			c.word = brokenOff(c.stop)
-		}
+		c.nameEnd()
 		s.completeParts(c)
 	}
 	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has

@@ -383,6 +383,6 @@ func (s *messagesReader) End(bool) error {
 	case s.Extra.Usage == (sdk.Usage{}) && len(s.blocks) == 0 && (len(s.choices) == 0 || s.choices[0].stop == ""):
 		return middleware.ErrEmptyResponse
 	}
-	s.choice(0)
+	s.choice(0).nameEnd()
 	return nil
 }

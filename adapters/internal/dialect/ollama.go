@@ -225,9 +225,7 @@ func (s *ollamaReader) Event(data []byte) error {
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
-		if c.stop != "stop" && c.stop != "length" {
-			c.word = brokenOff(c.stop)
-		}
+		c.nameEnd()
 		x.Usage = ollamaUsage.read(gjson.ParseBytes(data))
 	}
 	return nil

@@ -3,6 +3,7 @@ package dialect
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -90,6 +91,24 @@ type Reply struct {
 
 // brokenOff returns langchaingo's word for an end that is none of an answer's.
 func brokenOff(stop string) string { return middleware.StopError + strings.ToLower(stop) }
+
+// stopWords are the words for the end of an answer in chat completions and Messages, "" where servers
+// name none, in small letters; eos is Together's, eos_token TGI's, model_length Mistral's.
+// https://docs.together.ai/reference/chat-completions-1, https://docs.mistral.ai/api/endpoint/chat,
+// https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
+var stopWords = []string{
+	"", "stop", "length", "tool_calls", "function_call", "content_filter", "eos", "eos_token", "model_length",
+	"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded",
+}
+
+// nameEnd sets langchaingo's word for the end of an answer. A word that nobody knows is none of a whole
+// answer: those that servers have beside the usual ones (error, abort, cancelled, repetition,
+// insufficient_system_resource) say that they broke it off.
+func (c *replyChoice) nameEnd() {
+	if !slices.Contains(stopWords, strings.ToLower(c.stop)) {
+		c.word = brokenOff(c.stop)
+	}
+}
 
 // endChoice takes in why a choice has ended, "" where it has not.
 func (r *Reply) endChoice(c *replyChoice, stop string) {

@@ -29,8 +29,11 @@ func (g *Gateway) keepItem(x *exchange, id string, item json.RawMessage) {
 
 // withItems puts items in the place of references to them.
 func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dialect.Refusal) {
+	if x.api != dialect.Responses || !strings.Contains(body.Raw, `"item_reference"`) {
+		return body, nil
+	}
 	input := body.Get("input")
-	if x.api != dialect.Responses || !input.IsArray() || !strings.Contains(input.Raw, `"item_reference"`) {
+	if !input.IsArray() {
 		return body, nil
 	}
 	var list []string

@@ -56,7 +56,7 @@ func (f field) each(do func(f field)) {
 	}
 	i := 0
 	f.value.ForEach(func(_, v gjson.Result) bool {
-		do(field{fmt.Sprintf("%s[%d]", f.path, i), v, f.fault})
+		do(field{f.path + "[" + strconv.Itoa(i) + "]", v, f.fault})
 		i++
 		return *f.fault == nil
 	})

@@ -122,27 +122,14 @@ func (o Object) JSON() ([]byte, error) {
 }
 
 // appendJSON appends a value in JSON, the members of objects in the order of their names.
-func appendJSON(buf []byte, v any) (_ []byte, err error) {
+func appendJSON(buf []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case Object:
-		if v == nil {
-			break
-		}
-		buf = append(buf, '{')
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), v[name]); err != nil {
-				return nil, err
-			}
-		}
-		return append(buf, '}'), nil
+		return v.appendJSON(buf)
 	case []any:
-		if v != nil {
-			return appendList(buf, v)
-		}
+		return appendList(buf, v)
 	case []Object:
-		if v != nil {
-			return appendList(buf, v)
-		}
+		return appendList(buf, v)
 	case string:
 		if !strings.ContainsAny(v, "<>&") { // which need no escape here
 			return appendString(buf, v), nil
@@ -165,7 +152,23 @@ func appendJSON(buf []byte, v any) (_ []byte, err error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
+func (o Object) appendJSON(buf []byte) (_ []byte, err error) {
+	if o == nil {
+		return append(buf, "null"...), nil
+	}
+	buf = append(buf, '{')
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(buf, '}'), nil
+}
+
 func appendList[T any](buf []byte, list []T) (_ []byte, err error) {
+	if list == nil {
+		return append(buf, "null"...), nil
+	}
 	buf = append(buf, '[')
 	for _, v := range list {
 		if buf, err = appendJSON(appendComma(buf), v); err != nil {

@@ -25,8 +25,7 @@ const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
-  let comments = [];
-  const tree = parse(text, comments);
+  const tree = parse(text);
   const prefix = "_" + word() + "_";
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);
@@ -115,10 +114,9 @@ function alter({ path, text: written }) {
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
   // collects is set while it is only looked at what each test compares.
-  let collects, kinds, name, compared, goesOn, holds, outcomes, truthsNoted, tried, numbers, inputs;
+  let collects, kinds, name, compared, goesOn, holds, truthsNoted, tried, numbers, inputs;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
-    outcomes[kind].add(`${edits.length > 0} ${lenient.has(site)}`);
     if (request.way === "reach") [edits, records] = [edits.length > 0 ? [[site.start, site.end, fail]] : [], []];
     if (request.way === "record" || (request.way === "hold" && records.length < 3)) edits = [];
     kinds[kind].push(...edits, ...records);
@@ -154,11 +152,10 @@ function alter({ path, text: written }) {
     const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
     return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
   }
-  // others puts values in the place of one that have nothing of it. Where nothing is noted, what is
-  // altered must look as if it were not: it is near its own.
-  function others(value, part, isNoted) {
-    const isSet = value.type === "NewExpression" && value.callee.name === "Set";
-    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, source(leaf), prefix, part || isSet, isSet || !isNoted)]);
+  // others puts values in the place of one that have nothing of it.
+  function others(value) {
+    if (literals(value).length === 0) return filled(value) ? [[value.start, value.end, filled(value)]] : [];
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, source(leaf), prefix)]);
   }
   // filled is what stands for a value that holds nothing, or "".
   function filled(node) {
@@ -170,17 +167,13 @@ function alter({ path, text: written }) {
   function expected(node, name = "", actual = undefined) {
     sites.add(node.start);
     const values = sources(node);
-    const part = PART.test(name);
     ask(node, actual, values, name);
     if (values.some((v) => literals(v).length > 0)) {
-      const records = recorded(node, actual, values, name);
-      const isNoted = records.length > 2 && compared.at(-1).values.length > 0;
-      const rows = values.map((v) => (literals(v).length > 0 ? others(v, part, isNoted) : filled(v) ? [[v.start, v.end, filled(v)]] : []));
-      return put(LITERAL, node, rows.flat(), records);
+      return put(LITERAL, node, values.flatMap(others), recorded(node, actual, values, name));
     }
     if (actual?.start !== undefined) watchInputs(node, actual);
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
-    put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]]);
+    put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)})`]]);
   }
   const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
   // oneOf alters the side of a comparison that is not the result of a call.
@@ -296,7 +289,6 @@ function alter({ path, text: written }) {
   function body(node, title) {
     name = title;
     kinds = [[], [], [], []];
-    outcomes = [new Set(), new Set(), new Set(), new Set()];
     truthsNoted = [];
     [tried, numbers, inputs] = [[], [], []];
     sites.clear();
@@ -342,20 +334,6 @@ function alter({ path, text: written }) {
     return kind;
   }
 
-  // titlesOf are the texts that say of a test, or of several, what it is, and nothing else.
-  function titlesOf({ callee, arguments: [title, ...rest] }) {
-    const isTest = [callee.name, callee.property?.name, callee.object?.name].some((name) => /^(test|it|describe|suite)$/.test(name));
-    if (!isTest || !rest.some((a) => /Function/.test(a.type))) return [];
-    const key = title.property?.name ?? title.name;
-    if (!key) return typeof title.value === "string" ? [title] : [];
-    const isUsed = (n) => (n.type === "Identifier" ? n.name === key : n.type === "MemberExpression" && n.property.name === key) && found.some(({ node }) => within(n, node));
-    const isOther = (n) => n.type === "ObjectPattern" && n.properties.some((p) => p.key?.name === key && p.value.name !== key);
-    if (nodes.some((n) => isUsed(n) || isOther(n))) return [];
-    return nodes.filter((n) => n.type === "Property" && n.key.name === key && typeof n.value.value === "string").map((n) => n.value);
-  }
-  const hasTitles = !request.named && !request.whole && !/snapshot/i.test(text);
-  const titles = {};
-
   const questions = new Questions({ path, text, nodes, source, bound, items, members, whole: request.whole });
   const answerable = [];
 
@@ -368,10 +346,10 @@ function alter({ path, text: written }) {
     if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
   }
   const ending = (node) => [[node.start, node.start, prefix + "end("], [node.end, node.end, ")"]];
-  const edits = [], tests = [], truths = [], unaltered = [], data = [], watched = [];
+  const edits = [], tests = [], truths = [], data = [], watched = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
   for (collects of [true, false]) {
-    for (const list of [edits, tests, truths, unaltered, data, watched, questions.all, answerable]) list.length = 0;
+    for (const list of [edits, tests, truths, data, watched, questions.all, answerable]) list.length = 0;
     compared = [];
     noted.clear();
     for (const { name, node } of found) {
@@ -382,30 +360,18 @@ function alter({ path, text: written }) {
       } else {
         const kind = body(node, name);
         if (kind === DATA) data.push(name);
-        if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
+        if (kind < 0 || kind === DATA) continue;
         if (kind === TRUTH) {
           truths.push(name);
           compared.push(...truthsNoted);
         }
-        // outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
         watched.push(...tried);
-        const has = (outcome) => outcomes[kind].has(outcome);
-        if (!has("true false") && (has("false false") || !has("true true"))) unaltered.push(name);
         edits.push(...kinds[kind], ...(holds && (kind === LITERAL || kind === TRUTH) ? ending(node) : []));
       }
       tests.push(name);
     }
   }
   if (edits.length + data.length === 0) return;
-  if (request.way === "expectation" || request.way === "hold") {
-    // What is said of what is expected is left out.
-    for (const { start, end, type } of comments) if (start > 0 && !text.startsWith("#!", start)) edits.push([start, end, type === "Line" ? "//" : "/**/"]);
-    for (const n of nodes) {
-      const said = n.type === "CallExpression" && EQUAL.test(nameOf(n)) && n.arguments[2];
-      if (n.type === "CallExpression" && hasTitles) for (const one of titlesOf(n)) edits.push([one.start, one.end, JSON.stringify((titles[one.value] ??= `t${Object.keys(titles).length}`))]);
-      if (said && /^(Literal|TemplateLiteral)$/.test(said.type) && !some(said, (i) => i.type === "CallExpression") && typeof said.value !== "number") edits.push([said.start, said.end, '""']);
-    }
-  }
   edits.sort((a, b) => a[0] - b[0] || (a[0] !== a[1]) - (b[0] !== b[1]) || b[1] - a[1]);
   let out = "";
   let at = 0;
@@ -420,7 +386,7 @@ function alter({ path, text: written }) {
   if (out.includes(prefix)) out += helpers(prefix, path, nodes);
   // Of tests with the same name all must be answerable, and of one whose name is computed all of the file.
   const isClosed = (name) => found.every((f) => answerable.includes(f.node) || (f.name !== name && name !== "*"));
-  return { path, text: out, questions: questions.all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, unaltered: unaltered.filter((n) => tests.filter((t) => t === n).length === unaltered.filter((u) => u === n).length), data, count, compared, watched, titles };
+  return { path, text: out, questions: questions.all, answerable: [...new Set(tests)].filter(isClosed), tests: [...new Set(tests)], truths, data, count, compared, watched };
 }
 
 function main() {

@@ -50,11 +50,6 @@ type Source struct {
 	Tests  []string `json:"tests,omitempty"`
 	Truths []string `json:"truths,omitempty"`
 	Count  int      `json:"count,omitempty"`
-	// Unaltered are those of Tests that expect what they did: by a coin, where what a test
-	// expects could be another's, so that nothing tells the altered ones. The next seed
-	// alters these, and not those that it could leave. Borrows says that there are such.
-	Unaltered []string `json:"unaltered,omitempty"`
-	Borrows   bool     `json:"borrows,omitempty"`
 	// Data are the tests that were left as they are, see [Request.Data].
 	Data []string `json:"data,omitempty"`
 	// Compared are the comparisons with altered expectations that note what the code returned.
@@ -62,8 +57,6 @@ type Source struct {
 	// Watched are places that note =false where an assertion within a function of the test fails,
 	// whatever is expected, and =true where it does not, or =false where a number is none.
 	Watched []Comparison `json:"watched,omitempty"`
-	// Titles are the other names that tests have here, by their own.
-	Titles map[string]string `json:"titles,omitempty"`
 	// Questions are what is compared in tests, to be asked where none of them is. Of Answerable
 	// tests nothing else is compared.
 	Questions  []Question `json:"questions,omitempty"`
@@ -91,8 +84,6 @@ type Comparison struct {
 	// Values are the notes of what is expected there unaltered, in the order of the source;
 	// none where that is not known.
 	Values []string `json:"values,omitempty"`
-	// Kept says which of Values are expected in this draw, too.
-	Kept []bool `json:"kept,omitempty"`
 	// Listed says that Values are a list that is to be compared to its end.
 	Listed bool `json:"listed,omitempty"`
 	// Lenient says that the comparison may fail in a test that passes, Handed that it lies in a
@@ -111,8 +102,6 @@ type Request struct {
 	// Data leaves the tests as they are that compare with what they read from files: the
 	// files are altered in their place.
 	Data bool `json:"data,omitempty"`
-	// Truths leaves the tests as they are in which there is more to alter than truths.
-	Truths bool `json:"truths,omitempty"`
 	// Record is the file, at the top of the tree, in which comparisons note what they are
 	// given: a line has a comparison's name, with = behind it for what it expects, a tab, and
 	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for

@@ -2,13 +2,11 @@
 import ast
 import builtins
 import doctest
-import io
 import json
 import random
 import re
 import sys
 import textwrap
-import tokenize
 
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
 _array_almost_equal _frame_equal _series_equal _called_with _called_once_with _any_call""".split()
@@ -35,9 +33,6 @@ MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 # What functions are called to whom an expected value is no input.
 TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
-# What is called that compares with a part, or with what is near.
-PART = re.compile(r"(In|CountEqual|startswith|endswith|matche?s?|_any_call|allclose|isclose|almost\w*|approx)_*$", re.I)
-ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
 # What compares as == does.
 STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
@@ -73,14 +68,10 @@ def @truth(site, v, wanted, goes_on):
 '''
 
 HELPERS = '''
-def @mut(v, part=False):
+def @mut(v):
     if isinstance(v, bool): return not v
-    if isinstance(v, int) and not part: return v + 1
     if isinstance(v, (int, float, complex)): return 2 * v + @number if v == v and v - v == 0 else 0
-    at = next((i for i in reversed(range(len(v))) if v[i].isascii() and v[i].isalnum()), -1) if isinstance(v, str) else -1
-    if at >= 0 and not part: return v[:at] + chr(ord(v[at]) + (1 if v[at] in "0aA" else -1)) + v[at + 1:]
-    if isinstance(v, str): return v + "".join(c for c in v if c.isalnum())[-3:] + ("" if any(map(str.isalnum, v)) else "@word")
-    if isinstance(v, bytes): return v + (v.strip()[-3:] or b"@word")
+    if isinstance(v, (str, bytes)): return v + ("@word" if isinstance(v, str) else b"@word")
     if type(v) in (list, tuple) and v: return type(v)([@mut(v[0]), *v[1:]])
     if type(v) is dict and v: return {**v, next(iter(v)): @mut(v[next(iter(v))])}
     if isinstance(v, (list, set, frozenset, tuple, dict)): return [*v, object()]
@@ -138,16 +129,15 @@ class Alteration:
         self.path, self.name = path, ""
         self.source, self.way, self.rng = text.encode(), request["way"], rng
         self.whole, self.names, self.data = request.get("whole", False), request.get("names") or [], request.get("data", False)
-        self.only_truths, self.record = request.get("truths", False), request.get("record", "")
+        self.record = request.get("record", "")
         self.tree = ast.parse(text)
         self.starts = [0]
         for line in self.source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
-        self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], []
-        # pool has what the tests expect, by its type.
-        self.pool, self.places, self.heads, self.collects, self.seed = {}, set(), None, False, request["seed"]
+        self.tests, self.truths, self.left, self.compared = [], [], [], []
+        self.questions, self.answerable = [], []
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
@@ -174,7 +164,6 @@ class Alteration:
     def put(self, kind, site, *edits, records=()):
         """Notes an alteration: what is to be put, or in its place a failure at the site."""
         edits = [e for e in edits if e[2].encode() != self.source[e[0]:e[1]]]
-        self.outcomes[kind].add((bool(edits), site in self.caught))
         self.is_open = self.is_open or site not in self.asked
         if self.way == "reach":
             edits, records = [(*self.span(site), self.prefix + "fail()")] if edits else (), ()
@@ -394,71 +383,34 @@ class Alteration:
 
     # What is altered.
 
-    def others(self, value, part, is_noted):
-        """Puts another expected value of the file in the place of one, or one that has nothing of it. Where its own could
-        be another's, it keeps it by a coin: what is read there says nothing. Where nothing is noted, what is altered must
-        look as if it were not: it is another's or near its own, by the same coin."""
-        try:
-            literal = ast.literal_eval(value)
-        except ValueError:
-            return self.changes(value, part, True)
-        # A table has its inputs beside what is expected.
-        is_table = isinstance(value, ast.Dict) or any(isinstance(n, (ast.Dict, ast.List, ast.Tuple)) for n in ast.iter_child_nodes(value))
-        if not part and not is_table and hasattr(value, "lineno"):
-            own = {repr(v): repr(v) for v in (True, False)} if isinstance(literal, bool) else {repr(literal): self.text(value)}
-            if self.collects:
-                self.pool.setdefault(type(literal), {}).update(own)
-            known = {n: t for k, pool in self.pool.items() if None in (k, literal) or k in (type(None), type(literal)) for n, t in pool.items()}
-            others = [text for name, text in known.items() if sorted(name) != sorted(repr(literal))]
-            is_heads = self.is_heads(value)
-            if others and is_noted and is_heads:
-                return []
-            if others and (isinstance(literal, bool) or (self.rng.random() < 0.5 if is_noted else is_heads)):
-                return [self.replaced(value, self.rng.choice(others))]
-        return self.changes(value, part or isinstance(value, ast.Set), not is_noted)
-
-    def is_heads(self, node):
-        """A coin for a place: half of them, drawn, are heads, and with the next seed the others."""
-        if self.collects:
-            self.places.add(self.span(node)[0])
-        elif self.heads is None:
-            places = sorted(self.places)
-            self.heads = set(random.Random("%d %s" % (self.seed >> 8, self.path)).sample(places, len(places) // 2))
-        return (self.span(node)[0] in (self.heads or ())) != bool(self.seed & 1)
-
-    def changes(self, value, part, near):
-        # Letters that change places within a set leave it as it is.
-        part = part or isinstance(value, ast.Call) and (PART.search(called(value)) or called(value) in ("set", "frozenset"))
-        return [self.replaced(leaf, self.other(leaf, part, near)) for leaf in self.literals(value)]
+    def others(self, value):
+        """Puts others in the place of the literals of a value, or of nothing."""
+        if self.literals(value):
+            return [self.replaced(leaf, self.other(leaf)) for leaf in self.literals(value)]
+        return [self.replaced(value, self.filled(value))] * bool(self.filled(value))
 
     def filled(self, node):
         """What stands for a value that holds nothing; "" for others."""
         empty = isinstance(node, (ast.List, ast.Tuple)) and not node.elts or isinstance(node, ast.Dict) and not node.keys
         return {ast.List: "[%r]", ast.Tuple: "(%r,)", ast.Dict: "{%r: 1}"}[type(node)] % self.word if empty and hasattr(node, "lineno") else ""
 
-    def other(self, node, part, near):
-        """Another literal of the same kind, in the same quotes; one of which a part is compared is longer."""
+    def other(self, node):
+        """A literal of the same kind that has nothing of another, in the same quotes. What has few others would say by each of
+        them what it was."""
         value, text = ast.literal_eval(node), self.text(node)
-        if value is None:
-            return repr(self.word)
-        if isinstance(value, bool):
-            return str(not value if near or part else self.rng.choice((True, False)))
+        if value is None or isinstance(value, bool):
+            return "object()"
         if isinstance(value, int):
-            if part:
-                return str(value + self.rng.randint(1, 97))
-            return str(next(n for n in range(value - 1, value + 2) if n > 0 and n != value) if near and value >= 0 else self.far_number(value))
-        if isinstance(value, float) and "." in text and not part and near:
-            return re.sub(r"^(-?0?\.?0*[1-9]|\d)", lambda m: self.near_text(m[0]), text)
-        if isinstance(value, float) and not part:
+            return str(self.other_number(value))
+        if isinstance(value, float):
             return "%s%d.%d" % (self.rng.choice(("", "-") if value < 0 else ("",)), self.rng.randint(int(abs(value)) // 2, 3 * int(abs(value)) + 9), self.rng.randint(1, 999) * 10 + self.rng.randint(1, 9))
-        if isinstance(value, (float, complex)):
+        if isinstance(value, complex):
             return repr(2 * value + self.rng.randint(3, 97))
         end = 3 if text.endswith(('"""', "'" * 3)) else 1
         start = re.match(r"\w*", text).end() + end
-        change = self.longer_text if part else self.near_text if near else self.far_text
-        return text[:start] + change(text[start:-end]) + text[-end:]
+        return text[:start] + self.other_text(text[start:-end]) + text[-end:]
 
-    def far_number(self, n):
+    def other_number(self, n):
         """Another number with as many digits, and as many of them 0 at its end. What is next to 0 may be of the other sign."""
         zeros = 10 ** (len(str(n)) - len(str(n).rstrip("0"))) if n else 1
         low = 10 ** (len(str(abs(n))) - 1) // zeros
@@ -467,53 +419,25 @@ class Alteration:
             found = self.rng.randrange(low if low > 1 else 0, 10 * low) * zeros * (self.rng.choice((1, -1)) if n < 2 else 1)
         return found
 
-    def far_text(self, text):
+    def other_text(self, text):
         return "".join(self.rng.choice("abcdefghijklmnopqrstuvwxyz" + "     0123"[: len(text)]) for _ in range(self.rng.randint(3, 5 + len(text)))).strip() or self.word
-
-    def near_text(self, text):
-        """Another text of the same length with the same classes of characters, as in text.go."""
-        plain = ESCAPE.sub(lambda m: "\0" * len(m[0]), text)
-        for pattern, change in (
-            ("[2-9]", lambda c: str(self.rng.randint(1, int(c) - 1))),
-            ("[01]", lambda c: chr(ord(c) + 1)),
-            (r"(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)", lambda pair: pair[::-1]),
-            ("[a-z]", lambda c: self.rng.choice("abcdefghijklmnopqrstuvwxyz".replace(c, ""))),
-            ("[A-Z]", lambda c: self.rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ".replace(c, ""))),
-        ):
-            found = [(m.start(), change(m[1] if m.re.groups else m[0])) for m in re.finditer(pattern, plain)]
-            # Few pairs would tell which changed places.
-            if found and (len(found) > 2 or "(" not in pattern):
-                at, changed = found[-1] if pattern in ("[2-9]", "[01]") else self.rng.choice(found)
-                return text[:at] + changed + text[at + len(changed):]
-        return text + self.draw()
-
-    def longer_text(self, text):
-        """A text that is longer by some of its own letters."""
-        own = re.findall("[a-zA-Z0-9]", ESCAPE.sub("", text)) or "abcdefghijklmnopqrstuvwxyz"
-        last = re.search("[a-zA-Z0-9](?=[^a-zA-Z0-9]*$)", text)
-        end = last.end() if last and not ESCAPE.search(text) else len(text)
-        return text[:end] + "".join(self.rng.choice(own) for _ in range(self.rng.randint(3, 5))) + text[end:]
 
     def expected(self, node, name="", actual=None):
         """Alters an expected value, which is compared with the actual one by what has the name."""
         self.sites.append(node)
-        values, part = self.sources(node), bool(PART.search(name))
+        values = self.sources(node)
         if any(map(self.literals, values)):
             records = self.recorded(node, actual, values, name)
-            is_noted = len(records) > 2 and bool(self.compared[-1]["values"])
-            rows = [self.others(v, part, is_noted) if self.literals(v) else [self.replaced(v, self.filled(v))] * bool(self.filled(v)) for v in values]
-            if is_noted:
-                self.compared[-1]["kept"] = [not row for row in rows]
-            return self.put(LITERAL, node, *[edit for row in rows for edit in row], records=records)
+            return self.put(LITERAL, node, *[edit for v in values for edit in self.others(v)], records=records)
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
         if actual is not None and STRICT.match(name) and not reads:
             self.ask_both(node, actual)
-        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node, part)))
+        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node)))
 
-    def changed(self, node, part):
+    def changed(self, node):
         """A call that changes a value when the test runs."""
-        return self.prefix + "mut(" + self.text(node) + (", True" if part else "") + ")"
+        return self.prefix + "mut(" + self.text(node) + ")"
 
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
@@ -539,10 +463,10 @@ class Alteration:
             member, whole = node.left, node.comparators[0]
             self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member)))
         else:
-            self.draw_truth(node)
+            self.neither(node)
 
-    def draw_truth(self, node, wanted=True, condition="", edits=()):
-        """Has something be true that must be, or not, by a coin; it is as likely to be wanted as not."""
+    def neither(self, node, wanted=True, condition="", edits=()):
+        """Has what must be true, or must not, be neither, so that nothing tells which it was."""
         text, site, wanted_before = condition or self.text(node), "%s:t%d" % (self.path, self.span(node)[0]), wanted
         if not condition and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             text, wanted = self.text(node.operand), not wanted
@@ -553,7 +477,6 @@ class Alteration:
         put = lambda by: [*edits[:-1], (start, end, shape.format(by) if wanted_before or edits[:-1] else "not " + by)]
         if not self.record or node in self.either or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
             return self.put(TRUTH, node, *put("(%s) is not bool(%s)" % (wanted, text)))
-        alters = self.way != "record" and not self.is_heads(node)
         goes_on = node not in self.caught and node not in self.lenient
         if condition.endswith(" is None") and wanted:
             self.ask(node, node, text[:-len(" is None")], [note(None)])
@@ -566,10 +489,9 @@ class Alteration:
         self.noted.append({"name": site, "test": self.name, "values": [note(wanted)], "lenient": node in self.lenient})
         self.is_open = self.is_open or node not in self.asked
         self.holds = self.holds or goes_on and self.way == "expectation"
-        drawn = put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted != alters, goes_on))
-        if self.way in ("record", "hold") or not alters:
-            self.kinds[TRUTH] += drawn if self.way != "reach" else []
-            self.outcomes[TRUTH].add((False, node in self.caught))
+        drawn = put("%struth(%r, %s, %s, %s)" % (self.prefix, site, text, wanted if self.way == "record" else None, goes_on))
+        if self.way in ("record", "hold"):
+            self.kinds[TRUTH] += drawn
         else:
             self.put(TRUTH, node, *drawn)
 
@@ -609,7 +531,7 @@ class Alteration:
             (condition, wanted), end = TRUTHS[name], self.span(node.func)[1]
             count = max(1, condition.count("{"))
             span = self.span(plain[0])[0], self.span(plain[count - 1])[1]
-            self.draw_truth(node, wanted, condition.format(*map(self.text, plain[:count])), [(end - len(name), end, "assertTrue"), (*span, "{}")])
+            self.neither(node, wanted, condition.format(*map(self.text, plain[:count])), [(end - len(name), end, "assertTrue"), (*span, "{}")])
         elif HELPER.match(name) and len(plain) >= 2:
             for argument in plain:
                 if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])) and getattr(argument, "value", self) is not None:
@@ -625,12 +547,11 @@ class Alteration:
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             self.truth(node.operand)
         elif not self.whole:
-            self.draw_truth(node, False)
+            self.neither(node, False)
 
     def body(self, node):
         self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
-        # outcomes are whether expectations are altered, and whether a failure there may go unnoticed.
-        self.outcomes, self.noted = [set(), set(), set(), set()], []
+        self.noted = []
         # asked are the sites that have questions; a test is_open that has others.
         self.asked, self.is_open = set(), False
         # either are what may fail since something else holds.
@@ -668,24 +589,6 @@ class Alteration:
         yields = node is self.function and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
         return raises or yields or self.whole or self.is_expected_to_fail(node) or bool(getattr(node, "handlers", []))
 
-    def silence(self, node):
-        """Leaves out what a test says of what it expects, where the altered values are not."""
-        said = [n.msg for n in ast.walk(node) if isinstance(n, ast.Assert) and n.msg]
-        for call in (n for n in ast.walk(node) if isinstance(n, ast.Call) and called(n).startswith(("assert", "fail"))):
-            said += [k.value for k in call.keywords if k.arg == "msg"] + call.args[2:] * (called(call) in EQUAL)
-        said += [n.value for n in ast.walk(node) if isinstance(n, ast.Expr)]
-        self.edits += [self.replaced(n, "''") for n in said if isinstance(n, (ast.Constant, ast.JoinedStr)) and isinstance(getattr(n, "value", ""), str)]
-
-    def comments(self):
-        """Empties the names of rows, and the comments but those at the beginning, one of which may be the encoding."""
-        named = [k.value for n in ast.walk(self.tree) if isinstance(n, ast.Call) and called(n) in ("param", "parametrize") for k in n.keywords if k.arg in ("id", "ids")]
-        self.edits += [self.replaced(n, "''") for value in named for n in (value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]) if isinstance(n, ast.Constant)]
-        for token in tokenize.generate_tokens(io.StringIO(self.source.decode()).readline):
-            is_expected = self.source.count(token.string.encode()) > 1  # where a line of the test is compared
-            if token.type == tokenize.COMMENT and token.start[0] > 2 and not is_expected:
-                start = self.at(token.start[0], len(token.line[:token.start[1]].encode()))
-                self.edits.append((start, start + len(token.string.encode()), "#"))
-
     def test(self, node, name):
         self.name = name
         if self.way == "end" and self.whole:
@@ -695,7 +598,7 @@ class Alteration:
             self.end(node)
         else:
             kind = self.body(node)
-            if kind is None or self.only_truths and kind != TRUTH:
+            if kind is None:
                 return
             if kind == DATA:
                 return self.left.append(name)
@@ -705,12 +608,8 @@ class Alteration:
             if not self.is_open and not self.calls_after(node):
                 self.answerable.append(name)
             self.edits += self.kinds[kind]
-            if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH):
-                self.silence(node)
-                if self.holds:
-                    self.end(node)
-            if (True, False) not in self.outcomes[kind] and ((False, False) in self.outcomes[kind] or (True, True) not in self.outcomes[kind]):
-                self.unaltered.append(name)
+            if self.way in ("expectation", "hold") and kind in (LITERAL, TRUTH) and self.holds:
+                self.end(node)
         self.tests.append(name)
 
     def calls_after(self, node):
@@ -741,17 +640,12 @@ class Alteration:
                 tests += [inner.name + "." + f for c, _, f in [t.partition(".") for t in tests] if c in bases and f not in own]
 
     def make(self):
-        for self.collects in (True, False):
-            self.edits, self.tests, self.truths, self.unaltered, self.left, self.compared = [], [], [], [], [], []
-            self.questions, self.answerable = [], []
-            self.functions(self.tree)
-            if self.whole and not self.tests:
-                self.examples()
+        self.functions(self.tree)
+        if self.whole and not self.tests:
+            self.examples()
         if not self.whole:
-            for tests in (self.tests, self.truths, self.unaltered, self.left):
+            for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
-        if self.way in ("expectation", "hold") and self.edits:
-            self.comments()
         out, at, count = [], 0, 0
         for start, end, text in sorted(self.edits, key=lambda e: (e[0], e[0] != e[1], -e[1])):
             if start >= at:
@@ -768,7 +662,7 @@ class Alteration:
             for example in doctest.DocTestParser().get_examples(self.text(node).rstrip("'\"")):
                 first = node.lineno - 1 + example.lineno + example.source.count("\n")
                 start, end = self.starts[first], self.starts[first + example.want.rstrip().count("\n") + 1] - 1
-                self.edits += [(start, end, self.near_text(self.source[start:end].decode()))] if example.want and self.way != "record" else []
+                self.edits += [(start, end, self.other_text(self.source[start:end].decode()))] if example.want and self.way != "record" else []
                 self.tests = [""]
 
     def first(self):
@@ -800,8 +694,7 @@ def main(request_file, report):
         except (SyntaxError, ValueError, RecursionError):
             continue
         if count or alteration.left:
-            borrows = sum(map(len, alteration.pool.values())) > 1 or bool(alteration.truths)
-            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "unaltered": alteration.unaltered, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
+            altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})
     with open(report, "w") as f:
         json.dump(altered, f)
 

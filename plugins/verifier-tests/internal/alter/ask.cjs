@@ -83,9 +83,13 @@ async function ask({ questions, child, answers }) {
 
 async function main() {
   const parts = request.groups.flatMap((group, at) => [...new Set(group.map((q) => q.file))].map((file) => ({ at, questions: group.filter((q) => q.file === file) })));
-  const found = [];
+  const found = [], began = Date.now();
   let next = parts.length > 0 && begin(parts[0].questions);
-  for (const [i, { at }] of parts.entries()) {
+  for (const [i, { at, questions }] of parts.entries()) {
+    if (Date.now() - began > 1000 * request.patience) {
+      (found[at] ??= []).push(...questions.map(() => "?late"));
+      continue;
+    }
     const running = next;
     next = parts[i + 1] && begin(parts[i + 1].questions);
     const { said, isLate } = await ask(running);
@@ -94,6 +98,7 @@ async function main() {
     next?.child.kill("SIGKILL"); // nor would it answer the others
     break;
   }
+  next?.child.kill("SIGKILL");
   writeFileSync(report, JSON.stringify(found));
 }
 

@@ -2,7 +2,6 @@ package alter
 
 import (
 	"bytes"
-	"encoding/json"
 	"math/rand/v2"
 	"path"
 	"regexp"
@@ -10,19 +9,22 @@ import (
 	"unicode"
 )
 
+var (
+	// lastWord matches the last word of a line, and what follows it there.
+	lastWord = regexp.MustCompile(`(?m)[\pL\pN]+[^\pL\pN\n]*$`)
+	// jsonLeaf matches a value in JSON that holds no others, or a name and its colon.
+	jsonLeaf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*|\b(?:true|false|null)\b`)
+)
+
 // Data returns the content of a data file with other values: those of JSON, and the last
 // word of each line of other files. One without a word has a letter more at its end.
 func Data(file string, content []byte, seed uint64) []byte {
 	random := rand.New(rand.NewPCG(seed, uint64(len(file))))
-	var tree any
-	decoder := json.NewDecoder(bytes.NewReader(content))
-	decoder.UseNumber()
-	if path.Ext(file) == ".json" && decoder.Decode(&tree) == nil {
-		if altered, err := json.Marshal(otherJSON(tree, random)); err == nil {
-			return append(altered, '\n')
-		}
+	values, other := lastWord, otherWord
+	if path.Ext(file) == ".json" {
+		values, other = jsonLeaf, otherLeaf
 	}
-	altered := lastWord.ReplaceAllFunc(content, func(word []byte) []byte { return []byte(nearText(string(word), random)) })
+	altered := values.ReplaceAllFunc(content, func(value []byte) []byte { return []byte(other(string(value), random)) })
 	if bytes.Equal(altered, content) {
 		end := len(bytes.TrimSpace(content)) + len(content) - len(bytes.TrimLeftFunc(content, unicode.IsSpace))
 		altered = slices.Concat(content[:end], []byte{letters[random.IntN(len(letters))]}, content[end:])
@@ -30,34 +32,14 @@ func Data(file string, content []byte, seed uint64) []byte {
 	return altered
 }
 
-// lastWord matches the last word of a line, and what follows it there.
-var lastWord = regexp.MustCompile(`(?m)[\pL\pN]+[^\pL\pN\n]*$`)
-
-// otherJSON returns a tree with other values at its leaves.
-func otherJSON(tree any, random *rand.Rand) any {
-	switch v := tree.(type) {
-	case map[string]any:
-		if len(v) == 0 {
-			v[word(random)] = 0
-		}
-		for key := range v {
-			v[key] = otherJSON(v[key], random)
-		}
-	case []any:
-		if len(v) == 0 {
-			return []any{0}
-		}
-		for i := range v {
-			v[i] = otherJSON(v[i], random)
-		}
-	case string:
-		return nearText(v, random)
-	case json.Number:
-		return json.Number(otherWord(v.String(), random))
-	case bool:
-		return !v
-	case nil:
-		return 0
+func otherLeaf(leaf string, random *rand.Rand) string {
+	switch {
+	case leaf[len(leaf)-1] == ':':
+		return leaf
+	case leaf == "null":
+		return "0"
+	case leaf[0] == '-':
+		return "-" + otherLiteral(leaf[1:], random)
 	}
-	return tree
+	return otherLiteral(leaf, random)
 }

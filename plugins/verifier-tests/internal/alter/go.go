@@ -63,15 +63,6 @@ type goTest struct {
 	watched []Comparison
 	// isLenient says that the condition at hand may hold in a test that passes.
 	isLenient bool
-	// expected has the values that the tests expect, by their kind. isPart says that what is
-	// compared with is a part of the result, or near it, and isNoted that what the code returns
-	// is noted there. outcomes are of the test at hand whether expectations are altered, and
-	// whether a failure there may go unnoticed.
-	expected                  map[string][]string
-	collects, isPart, isNoted bool
-	outcomes                  map[[2]bool]bool
-	// list is where an item of one is expected, which is altered as a whole: a test may come to some.
-	list token.Pos
 	// comparer is the name of the call that compares, "" for an operator. compared are the
 	// comparisons that note what they are given, by a function whose name begins with prefix.
 	comparer, path, prefix string
@@ -86,21 +77,10 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 		return altered
 	}
 	functions := g.functions()
-	g.expected, g.collects = map[string][]string{}, true
-	for _, function := range functions {
-		g.alter(function)
-	}
-	g.collects, g.compared, g.watched = false, nil, nil
 	var edits, said []edit
 	for _, function := range functions {
 		best := g.alter(function)
-		if g.request.Truths && best != byTruth {
-			continue
-		}
 		altered.note(function.Name.Name, best)
-		if best == byLiteral && g.isUnaltered() {
-			altered.Unaltered = append(altered.Unaltered, function.Name.Name)
-		}
 		if best >= 0 && best != byData {
 			edits = append(edits, g.edits[best]...)
 		}
@@ -108,11 +88,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 			edits, said = append(edits, g.numbers...), append(said, g.said...)
 		}
 	}
-	size := 0
-	for _, values := range g.expected {
-		size += len(slices.Compact(slices.Sorted(slices.Values(values))))
-	}
-	altered.Borrows, altered.Count, altered.Compared, altered.Watched = size > 1, len(edits), g.compared, g.watched
+	altered.Count, altered.Compared, altered.Watched = len(edits), g.compared, g.watched
 	altered.Text = g.withRecords(apply(g.source, append(edits, said...)))
 	return altered
 }
@@ -130,24 +106,17 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.scope, g.edits, g.said, g.numbers, g.outcomes = function, function, [kinds][]edit{}, nil, nil, map[[2]bool]bool{}
+	g.function, g.scope, g.edits, g.said, g.numbers = function, function, [kinds][]edit{}, nil, nil
 	if isTest(function) {
 		for _, scope := range append([]*ast.FuncDecl{function}, g.helpers(function)...) {
 			g.scope, g.tester = scope, testerName(scope)
 			g.test()
 		}
 		g.scope = function
-		g.expectNames()
 	} else if g.request.Way == Expectation {
 		g.example()
 	}
 	return kind(slices.IndexFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }))
-}
-
-// isUnaltered reports whether the test at hand expects what it did where a failure is noticed.
-func (g *goTest) isUnaltered() bool {
-	altered, kept := g.outcomes[[2]bool{true, false}], g.outcomes[[2]bool{false, false}]
-	return !altered && (kept || g.outcomes[[2]bool{false, true}] && !g.outcomes[[2]bool{true, true}])
 }
 
 // note adds a test to those that are altered by the kind.
@@ -198,27 +167,11 @@ func (g *goTest) test() {
 				g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
 				g.condition(n.Cond)
 				g.isLenient = false
-				g.silence(n.Body)
 			}
 		case *ast.ExprStmt:
 			if call, ok := n.X.(*ast.CallExpr); ok {
 				g.rename(call)
 				g.assertion(call)
-			}
-		}
-		return true
-	})
-}
-
-// expectNames alters what fields of expected values are given, where the assertions lie elsewhere.
-func (g *goTest) expectNames() {
-	if slices.ContainsFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }) || g.request.Way != Expectation {
-		return
-	}
-	ast.Inspect(g.function.Body, func(node ast.Node) bool {
-		if n, ok := node.(*ast.KeyValueExpr); ok {
-			if key, ok := n.Key.(*ast.Ident); ok && expectedName.MatchString(key.Name) {
-				g.expect(n.Value)
 			}
 		}
 		return true
@@ -246,25 +199,6 @@ func isFailure(statement ast.Stmt) bool {
 	}
 	call, ok := expression.X.(*ast.CallExpr)
 	return ok && slices.Contains(failing, calledName(call))
-}
-
-var verb = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z]`)
-
-// silence leaves out what a test says of what it expects, where the altered values are not.
-func (g *goTest) silence(block *ast.BlockStmt) {
-	ast.Inspect(block, func(node ast.Node) bool {
-		call, ok := node.(*ast.CallExpr)
-		if alters := g.request.Way == Expectation || g.request.Way == Hold; !ok || !alters || !slices.Contains(failing, calledName(call)) {
-			return true
-		}
-		for _, argument := range call.Args {
-			if text, ok := argument.(*ast.BasicLit); ok && text.Kind == token.STRING {
-				verbs := strings.Join(verb.FindAllString(text.Value, -1), " ") // which go vet counts
-				g.said = append(g.said, edit{g.offset(text.Pos()), g.offset(text.End()), strconv.Quote(verbs)})
-			}
-		}
-		return true
-	})
 }
 
 // condition alters the condition under which a test fails: what is compared with, or else
@@ -350,19 +284,13 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	}
 	for i, operand := range operands {
 		if found := g.madeOfLiterals(operand); len(found) > 0 {
-			if _, isItem := operand.(*ast.IndexExpr); isItem {
-				g.list = operand.Pos()
-				defer func() { g.list = token.NoPos }()
-			}
 			saw := ""
 			if len(operands) == 2 {
 				saw = g.record(operand, operands[1-i])
-				g.isNoted = g.notes(operands[1-i]) && len(g.known(operand)) > 0
 			}
-			if (saw != "" || g.request.Way != Hold) && (g.request.Way != Reach || g.changes(found)) {
+			if saw != "" || g.request.Way != Hold {
 				g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
 			}
-			g.isNoted = false
 			return true
 		}
 	}
@@ -376,8 +304,7 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 // isCall is isComparison of what a call compares.
 func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
 	g.comparer = calledName(call)
-	g.isPart = partName.MatchString(g.comparer)
-	defer func() { g.isPart, g.comparer = false, "" }()
+	defer func() { g.comparer = "" }()
 	return g.isComparison(condition, sides(call)...)
 }
 
@@ -397,8 +324,6 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 		}
 	}
 	if len(found) > 0 {
-		g.isPart = partName.MatchString(name)
-		defer func() { g.isPart = false }()
 		k, alter = byLiteral, func() { g.expect(found...) }
 	} else if inverse[name] != "" && isMethod {
 		k, alter = byTruth, func() { g.put(byTruth, selected.Sel, inverse[name]) }
@@ -441,8 +366,7 @@ func (g *goTest) example() {
 		if group.Pos() > g.function.Body.Lbrace && group.End() < g.function.Body.Rbrace && outputLine.MatchString(group.List[0].Text) {
 			at := g.offset(group.Pos()) + len(outputLine.FindString(g.text(group)))
 			text := g.source[at:g.offset(group.End())]
-			g.edits[byLiteral] = append(g.edits[byLiteral], edit{at, at + len(text), nearText(text, g.random)})
-			g.outcomes[[2]bool{true, false}] = true
+			g.edits[byLiteral] = append(g.edits[byLiteral], edit{at, at + len(text), otherText(text, g.random)})
 		}
 	}
 }

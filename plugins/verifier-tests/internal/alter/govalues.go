@@ -1,15 +1,8 @@
 package alter
 
 import (
-	"cmp"
-	"fmt"
 	"go/ast"
-	"go/token"
-	"hash/crc32"
-	"math"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -18,152 +11,13 @@ func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
 }
 
-// expect alters expected values: each becomes another that is expected in the file, or one
-// that has nothing of it. Where its own could be another's, it may stay, by a coin: what is
-// read there says nothing. Where nothing is noted, what is altered must look as if it were not:
-// it is another's or near its own, by the same coin.
+// expect alters expected values: each of their literals becomes another of its kind.
 func (g *goTest) expect(values ...ast.Expr) {
 	for _, value := range values {
-		others, sort := g.others(value), g.sortOf(value)
-		if g.collects && sort != "" && !g.isPart {
-			g.expected[sort] = append(g.expected[sort], g.text(value))
-		}
-		changes := g.changes([]ast.Expr{value})
-		g.outcomes[[2]bool{changes, g.isLenient}] = true
-		switch {
-		case !changes:
-		case len(others) > 0 && (sort == boolSort || g.isNoted && g.random.IntN(2) == 0 || !g.isNoted && g.isHeads(value)):
-			g.put(byLiteral, value, others[g.random.IntN(len(others))])
-		default:
-			g.change(g.literals(value))
+		for _, literal := range g.literals(value) {
+			g.put(byLiteral, literal, otherLiteral(g.text(literal), g.random))
 		}
 	}
-}
-
-// boolSort is what [goTest.sortOf] says of true and false.
-const boolSort = "bool"
-
-// others are those that the file expects and that could stand for a value.
-func (g *goTest) others(value ast.Expr) []string {
-	sort, text := g.sortOf(value), g.text(value)
-	switch {
-	case sort == boolSort:
-		return []string{strconv.FormatBool(text != "true")}
-	case g.isPart:
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(g.expected[sort]), func(other string) bool { return other == text })
-}
-
-// changes reports whether one of the values is to be another.
-func (g *goTest) changes(values []ast.Expr) bool {
-	return slices.ContainsFunc(values, func(value ast.Expr) bool {
-		return !g.isNoted || len(g.others(value)) == 0 || !g.isHeads(value)
-	})
-}
-
-func (g *goTest) isHeads(value ast.Expr) bool {
-	return g.request.isHeads(g.path, g.offset(cmp.Or(g.list, value.Pos())))
-}
-
-// isHeads is a coin for a place; the next seed has it the other way round.
-func (r *Request) isHeads(file string, place int) bool {
-	at := uint64(crc32.ChecksumIEEE([]byte(file)))<<32 + uint64(place)      //nolint:gosec // no offset is negative
-	const room = 8                                                          // bits in which further draws differ
-	return rand.New(rand.NewPCG(r.Seed>>room, at)).IntN(2) == int(r.Seed%2) //nolint:gosec // a bit
-}
-
-// sortOf says which expected values can stand for each other: literals of a kind and a
-// size, and those of a type that hold nothing else. It is "" where none can.
-func (g *goTest) sortOf(value ast.Expr) string {
-	switch v := value.(type) {
-	case *ast.Ident:
-		if v.Name == "true" || v.Name == "false" {
-			return boolSort
-		}
-	case *ast.BasicLit:
-		if v.Kind != token.INT {
-			return v.Kind.String()
-		}
-		n, err := strconv.ParseInt(v.Value, 0, 64)
-		if err != nil || n <= math.MaxUint8 {
-			return fmt.Sprint("INT of a byte ", n > math.MaxInt8)
-		}
-		return fmt.Sprint("INT of ", len(v.Value))
-	case *ast.CompositeLit:
-		plain := true
-		for _, element := range v.Elts {
-			ast.Inspect(element, func(node ast.Node) bool {
-				switch node.(type) {
-				case *ast.Ident, *ast.CallExpr, *ast.FuncLit, *ast.KeyValueExpr, *ast.CompositeLit: // a table has its inputs beside what is expected
-					plain = false
-				}
-				return plain
-			})
-		}
-		if plain && v.Type != nil {
-			return g.text(v.Type)
-		}
-	}
-	return ""
-}
-
-func (g *goTest) change(literals []ast.Expr) {
-	for _, leaf := range literals {
-		switch v := leaf.(type) {
-		case *ast.Ident:
-			g.put(byLiteral, v, map[string]string{"true": "false", "false": "true"}[v.Name])
-		case *ast.BasicLit:
-			text := otherLiteral(v, g.isPart, g.random)
-			if g.isNoted {
-				text = farLiteral(v, g.random)
-			}
-			if text != "" {
-				g.put(byLiteral, v, text)
-			}
-		}
-	}
-}
-
-// otherLiteral returns another literal of the same kind, which fits the same types.
-func otherLiteral(v *ast.BasicLit, isPart bool, random *rand.Rand) string {
-	change := nearText
-	if isPart {
-		change = longerText
-	}
-	switch v.Kind {
-	case token.INT:
-		n, err := strconv.ParseInt(v.Value, 0, 64)
-		if err != nil {
-			return ""
-		}
-		return strconv.FormatInt(otherInt(n, isPart, random), 10)
-	case token.FLOAT:
-		return leadingDigit.ReplaceAllStringFunc(v.Value, func(digits string) string { return nearText(digits, random) })
-	case token.STRING:
-		last := len(v.Value) - 1
-		return v.Value[:1] + change(v.Value[1:last], random) + v.Value[last:]
-	case token.CHAR:
-		if text := nearText(v.Value, random); len(text) == len(v.Value) {
-			return text
-		}
-	}
-	return ""
-}
-
-// farLiteral returns a literal of the same kind that has nothing of another, and fits the same
-// types.
-func farLiteral(v *ast.BasicLit, random *rand.Rand) string {
-	const digits = "123456789"
-	switch n, err := strconv.ParseInt(v.Value, 0, 64); {
-	case v.Kind == token.STRING:
-		return strconv.Quote(farText(v.Value, random))
-	case v.Kind == token.FLOAT:
-		return fmt.Sprintf("%d.%s", random.IntN(10), draw(digits, random))
-	case v.Kind == token.INT && err == nil:
-		return strconv.FormatInt(farInt(n, random), 10)
-	}
-	return otherLiteral(v, false, random)
 }
 
 // literals are those that an expression is made of.

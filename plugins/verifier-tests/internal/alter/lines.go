@@ -51,25 +51,23 @@ type lineAlteration struct {
 	random   *rand.Rand
 	source   *Source
 	prefix   string
-	// name is the test at hand, within an assertion that goes on from the line before. One that
-	// is to panic is left as it is.
+	// name is the test at hand. One that is to panic is left as it is.
 	name string
-	// statement is the assertion at hand, as far as it has been read.
-	statement                               lineAssertion
-	inTests, begins, within, panics, leaves bool
-	// noted are the tests with comparisons that note, of which others are left as they are;
-	// collects says that these are looked for, and pool has what they expect. changed expect
-	// something else in this draw, values have more to compare than truths.
-	noted, changed, values map[string]bool
-	pool                   []string
-	collects               bool
-	counts                 map[string]int
+	// statement is the assertion at hand, as far as it has been read, place where it begins.
+	statement                       string
+	place                           int
+	inTests, begins, panics, leaves bool
+	// notes are the tests with comparisons that note, of which others are left as they are;
+	// collects says that these are looked for. values have more to compare than truths.
+	notes, values map[string]bool
+	collects      bool
+	counts        map[string]int
 }
 
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
 func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
-	a := &lineAlteration{language: lines[path.Ext(file.Path)], request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", noted: map[string]bool{}, changed: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
+	a := &lineAlteration{language: lines[path.Ext(file.Path)], request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true
 		a.pass(file.Text)
@@ -80,9 +78,6 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 		if !a.values[test] && request.Way == Expectation {
 			altered.Truths = append(altered.Truths, test)
 		}
-		if a.noted[test] && !a.changed[test] && request.Way == Expectation {
-			altered.Unaltered = append(altered.Unaltered, test)
-		}
 	}
 	return altered
 }
@@ -90,7 +85,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 // pass goes through the lines once.
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
-	a.name, a.inTests, a.begins, a.within, a.leaves = "", false, false, false, false
+	a.name, a.statement, a.inTests, a.begins, a.leaves = "", "", false, false, false
 	helpers := a.helpersAt(text)
 	for at := 0; at < len(text); {
 		line := text[at:]
@@ -102,13 +97,13 @@ func (a *lineAlteration) pass(text string) string {
 			out.WriteString(a.helpers())
 		}
 	}
-	return out.String()
+	return out.String() + a.statement
 }
 
 // helpersAt is where what comparisons call is put, or -1.
 func (a *lineAlteration) helpersAt(text string) int {
 	at, found := 0, -1
-	if a.collects || len(a.noted) == 0 || a.language.notes.after == nil {
+	if a.collects || len(a.notes) == 0 || a.language.notes.after == nil {
 		return found
 	}
 	for line := range strings.Lines(text) {
@@ -128,63 +123,65 @@ func (a *lineAlteration) line(line string, at int) string {
 	a.begins = a.begins || a.language.test.MatchString(line)
 	a.panics = a.panics || strings.Contains(line, "#[should_panic")
 	if function := a.language.function.FindStringSubmatch(line); a.inTests && function != nil {
-		line = a.functionLine(line, function[1])
+		unended := a.statement
+		return unended + a.assertionLine(a.functionLine(line, function[1]), at)
 	}
-	starts := a.inTests && !a.leaves && a.language.assertion.MatchString(line)
-	if a.within = a.request.Way != End && (starts || a.within); !a.within {
+	return a.assertionLine(line, at)
+}
+
+// assertionLine reads a line on which an assertion may begin, or go on. Nothing is returned of
+// one before it has been read.
+func (a *lineAlteration) assertionLine(line string, at int) string {
+	if a.statement == "" && (!a.inTests || a.leaves || a.request.Way == End || !a.language.assertion.MatchString(line)) {
 		return line
 	}
-	if starts {
-		a.statement.begin(line, a.language.assertion.FindStringIndex(line)[1])
+	if a.statement == "" {
+		a.place = at
 	}
-	a.statement.text += line
-	a.within = !strings.Contains(line, ";")
-	if a.language.notes != nil && a.request.Record != "" {
-		if c, ok := a.language.notes.find(line); ok && a.collects {
-			a.noted[a.name], a.pool = true, append(a.pool, c.note)
-		} else if ok && a.request.Way != Reach {
-			a.source.count(a.name, a.counts)
-			return a.noteLine(line, &c, at)
-		} else if !ok && a.noted[a.name] && a.request.Way != Reach {
-			return line
-		}
+	if a.statement += line; !strings.Contains(line, ";") {
+		return ""
 	}
-	changed := a.otherLine(line, starts)
-	if changed != line && !a.collects {
+	statement := a.statement
+	a.statement = ""
+	return a.assertion(assertionOf(statement, a.language.assertion.FindStringIndex(statement)[1]))
+}
+
+// assertion returns what becomes of an assertion.
+func (a *lineAlteration) assertion(s *lineAssertion) string {
+	c := s.compared()
+	isNoted := a.request.Record != "" && s.isNoted(&c, a.language.notes)
+	text := s.text
+	switch {
+	case a.collects:
+		a.notes[a.name] = a.notes[a.name] || isNoted
+	case a.request.Way == Reach:
+		at := strings.LastIndexAny(text[:s.at], " \t{") + 1
+		text = text[:at] + a.language.fail + text[at:]
+	case isNoted:
+		text = a.noted(s, &c, a.place)
+	case a.notes[a.name] || a.request.Way != Expectation:
+	default:
+		var isValue bool
+		text, isValue = s.other(&c, func(literal string) string { return otherLiteral(literal, a.random) })
+		a.values[a.name] = a.values[a.name] || isValue
+	}
+	if text != s.text {
 		a.source.count(a.name, a.counts)
 	}
-	return changed
+	return text
 }
 
 // functionLine is the first line of a function, which fails at once where tests are to.
 func (a *lineAlteration) functionLine(line, name string) string {
 	begins, brace := a.begins, strings.Index(line, "{")+1
-	a.name, a.leaves, a.within, a.begins, a.panics = name, a.panics, false, false, false
+	a.name, a.leaves, a.statement, a.begins, a.panics = name, a.panics, "", false, false
 	switch {
 	case !begins || brace == 0 || a.collects:
 	case a.request.Way == End:
 		a.source.count(name, a.counts)
 		return line[:brace] + a.language.fail + line[brace:]
-	case a.noted[name] && a.language.notes.after == nil && a.request.Way != Reach:
+	case a.notes[name] && a.language.notes.after == nil && a.request.Way != Reach:
 		return line[:brace] + " " + a.helpers() + line[brace:]
-	}
-	return line
-}
-
-// otherLine is a line of an assertion that notes nothing.
-func (a *lineAlteration) otherLine(line string, starts bool) string {
-	switch {
-	case a.request.Way == Reach && starts:
-		at := a.language.assertion.FindStringIndex(line)[1]
-		at = strings.LastIndexAny(line[:at], " \t{") + 1
-		return line[:at] + a.language.fail + line[at:]
-	case a.request.Way == Expectation:
-		changed := a.statement.otherLine(line, a.random)
-		a.values[a.name] = a.values[a.name] || changed != line
-		if changed == line && starts {
-			return a.statement.opposite(line)
-		}
-		return changed
 	}
 	return line
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -18,15 +17,13 @@ type shellAlteration struct {
 	source  *Source
 	text    string
 	prefix  string
-	// results are the variables with the output of commands, expected the words that they are
-	// compared with.
-	results  map[string]bool
-	expected []string
+	// results are the variables with the output of commands.
+	results map[string]bool
 	// roles are the operators by which comparisons must come out as equal, where that is not =.
 	roles map[syntax.Node]string
 	edits []edit
 	// hasNotes says that something is noted, beside which nothing else is altered.
-	isAltered, hasNotes bool
+	hasNotes bool
 }
 
 const failScript = "exit 1;"
@@ -51,20 +48,15 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 		s.edits = []edit{{begin, begin, failScript}}
 	} else {
 		s.walk(script)
-		words := s.expected
 		s.hasNotes = len(altered.Compared) > 0
-		s.expected, s.edits, altered.Compared = slices.Compact(slices.Sorted(slices.Values(words))), nil, nil
-		s.isAltered, altered.Borrows = false, len(s.expected) > 1
+		s.edits, altered.Compared = nil, nil
 		s.walk(script)
 	}
 	if len(s.edits) > 0 {
 		if len(altered.Compared) > 0 {
 			s.edits = append([]edit{{begin, begin, strings.NewReplacer("@record", request.Record, "@", s.prefix).Replace(shellHelper)}}, s.edits...)
 		}
-		if altered.Tests = []string{""}; !s.isAltered && request.Way == Expectation {
-			altered.Unaltered = altered.Tests
-		}
-		altered.Count, altered.Text = len(s.edits), apply(file.Text, s.edits)
+		altered.Tests, altered.Count, altered.Text = []string{""}, len(s.edits), apply(file.Text, s.edits)
 	}
 	return altered
 }
@@ -179,7 +171,7 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	}
 	for i, word := range words {
 		from, to := int(word.Pos().Offset()), int(word.End().Offset())
-		text := otherOperand(s.word(word), len(words) == 1, s.random)
+		text := otherOperand(s.word(word), s.random)
 		isNoted := text != "" && len(words) == 2 && s.request.Record != "" && s.mustBeEqual(site) && holdsResult(words[1-i], s.results)
 		switch {
 		case text == "":
@@ -189,35 +181,18 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 		case isNoted:
 			s.note(word, words[1-i])
 		case s.request.Way == Expectation && !s.hasNotes:
-			s.edits, s.isAltered = append(s.edits, edit{from, to, text}), true
+			s.edits = append(s.edits, edit{from, to, text})
 		}
 	}
 }
 
-// note has it noted what a literal word is compared with, which becomes another, or stays by a
-// coin where it could be another's.
+// note has it noted what a literal word is compared with, which becomes another.
 func (s *shellAlteration) note(expected, actual *syntax.Word) {
-	text := s.word(expected)
-	plain, place := strings.Trim(text, `"'`), int(expected.Pos().Offset())
-	s.expected = append(s.expected, plain)
-	n, err := strconv.ParseInt(plain, 10, 64)
-	others := slices.DeleteFunc(slices.Clone(s.expected), func(other string) bool {
-		_, otherErr := strconv.Atoi(other)
-		return other == plain || (otherErr == nil) != (err == nil)
-	})
-	c := Comparison{Name: fmt.Sprintf("%s:%d", s.source.Path, place), Values: []string{"=" + plain}}
+	other, place := strings.Trim(s.word(expected), `"'`), int(expected.Pos().Offset())
+	c := Comparison{Name: fmt.Sprintf("%s:%d", s.source.Path, place), Values: []string{"=" + other}}
 	s.source.Compared = append(s.source.Compared, c)
-	other := plain
-	if s.request.Way != Record && (len(others) == 0 || !s.request.isHeads(s.source.Path, place)) {
-		switch {
-		case len(others) > 0 && s.random.IntN(2) == 0:
-			other = others[s.random.IntN(len(others))]
-		case err == nil:
-			other = strconv.FormatInt(farInt(n, s.random), 10)
-		default:
-			other = farText(plain, s.random)
-		}
-		s.isAltered = true
+	if s.request.Way != Record {
+		other = otherWord(other, s.random)
 	}
 	saw := fmt.Sprintf(`%ssaw "%s" %s`, s.prefix, c.Name, s.wholeWord(actual))
 	if s.request.Way == Hold {
@@ -264,14 +239,10 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 }
 
 // otherOperand returns another word of a script in the place of a literal one, else "".
-func otherOperand(text string, isPart bool, random *rand.Rand) string {
-	change := nearText
-	if isPart {
-		change = longerText
-	}
+func otherOperand(text string, random *rand.Rand) string {
 	plain := strings.Trim(text, `"'`)
 	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") || plain == text && strings.ContainsAny(plain, "?[~") {
 		return ""
 	}
-	return strings.Replace(text, plain, change(plain, random), 1)
+	return `"` + otherWord(plain, random) + `"`
 }

@@ -20,10 +20,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// NeedsTests returns what is wrong with the changed code in Go without its tests, and what it
-// uses that binds it to them: in a test run, where both are one program, it sees what its tests
-// expect. That are symbols of tests, and what the code sets of the standard library by which
-// they reckon. What the unchanged tree needs of its tests is left out.
+// NeedsTests returns what is wrong with the changed code in Go without its tests, and the symbols
+// of tests that it links to: in a test run, where both are one program, it sees what its tests
+// expect. What the unchanged tree needs of its tests is left out.
 func NeedsTests(tree *Tree, changes []jail.Change) (errors, links []string) {
 	changed := map[string]jail.Change{}
 	for _, change := range changes {
@@ -36,7 +35,6 @@ func NeedsTests(tree *Tree, changes []jail.Change) (errors, links []string) {
 		if isGo := path.Ext(file) == ".go"; isGo || path.Ext(file) == ".s" {
 			folders[path.Dir(file)] = folders[path.Dir(file)] || isGo
 			links = append(links, without(after.testLinks(file), before.testLinks(file))...)
-			links = append(links, without(after.settings(file), before.settings(file))...)
 		}
 	}
 	for folder, isGo := range folders {
@@ -149,83 +147,6 @@ func (s goSources) testLinks(file string) (links []string) {
 		}
 	}
 	return links
-}
-
-// setters are functions that change what the standard library answers to others, or ask whether
-// it is tests that run.
-var setters = regexp.MustCompile(`^(mime\.AddExtensionType|testing\.Testing)$|^flag\.Lookup\("test\.`)
-
-// testBinary matches a text that the name of a program of tests, or one of its options, has.
-var testBinary = regexp.MustCompile("^[\"`](\\.test(\\.exe)?|-{1,2}test\\..*)[\"`]$")
-
-// settings are what a file of code sets of the standard library.
-func (s goSources) settings(file string) (found []string) {
-	data, err := s.read(file)
-	if err != nil || path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") {
-		return nil
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, data, parser.SkipObjectResolution)
-	if err != nil {
-		return nil
-	}
-	isStandard := map[string]bool{}
-	for _, imported := range parsed.Imports {
-		name := strings.Trim(imported.Path.Value, `"`)
-		first, _, _ := strings.Cut(name, "/")
-		isStandard[path.Base(name)] = imported.Name == nil && !strings.Contains(first, ".")
-	}
-	for name := range isStandard { // one that a variable hides is none
-		isStandard[name] = isStandard[name] && !hides(parsed, name)
-	}
-	text := func(node ast.Node) string { return string(data[node.Pos()-1 : node.End()-1]) }
-	asksName := bytes.Contains(data, []byte("os.Args")) || bytes.Contains(data, []byte("os.Executable("))
-	ast.Inspect(parsed, func(node ast.Node) bool {
-		switch n := node.(type) {
-		case *ast.BasicLit:
-			if asksName && testBinary.MatchString(n.Value) {
-				found = append(found, n.Value)
-			}
-		case *ast.CallExpr:
-			if setters.MatchString(text(n.Fun)) || setters.MatchString(text(n)) {
-				found = append(found, text(n.Fun))
-			}
-		case *ast.AssignStmt:
-			for _, target := range n.Lhs {
-				selected, ok := target.(*ast.SelectorExpr)
-				if !ok {
-					continue
-				}
-				if owner, ok := selected.X.(*ast.Ident); ok && isStandard[owner.Name] && n.Tok == token.ASSIGN && owner.Name != "flag" && owner.Name != "os" {
-					found = append(found, text(selected))
-				}
-			}
-		}
-		return true
-	})
-	return found
-}
-
-// hides reports whether a file has a variable of the name.
-func hides(file *ast.File, name string) (found bool) {
-	ast.Inspect(file, func(node ast.Node) bool {
-		var names []ast.Expr
-		switch n := node.(type) {
-		case *ast.AssignStmt:
-			names = n.Lhs
-		case *ast.RangeStmt:
-			names = []ast.Expr{n.Key, n.Value}
-		case *ast.Field:
-			found = found || slices.ContainsFunc(n.Names, func(i *ast.Ident) bool { return i.Name == name })
-		case *ast.ValueSpec:
-			found = found || slices.ContainsFunc(n.Names, func(i *ast.Ident) bool { return i.Name == name })
-		}
-		return !found && !slices.ContainsFunc(names, func(e ast.Expr) bool {
-			i, ok := e.(*ast.Ident)
-			found = found || ok && i.Name == name
-			return found
-		})
-	})
-	return found
 }
 
 // isOfTests reports whether tests alone declare the symbol that a file names.

@@ -33,7 +33,7 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 		reached, err = e.calibrate(ctx, alter.Expectation, reached)
 	}
 	if err == nil && len(reached) > 0 {
-		e.seed += 2 // what one draw leaves as it was, another in the same way does not
+		e.seed++ // what is right by chance is not by another draw
 		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
 	}
 	switch {

@@ -35,28 +35,7 @@ func (e *expectations) mustFail() []runner.Test {
 	return all
 }
 
-// alteredTests returns those of the tests that do not expect what they did.
-func (e *expectations) alteredTests(tests []runner.Test) []runner.Test {
-	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
-		return slices.ContainsFunc(e.sources, func(s alter.Source) bool {
-			isOther := !slices.Contains(s.Unaltered, t.Name) && slices.Contains(s.Tests, t.Name) // than those of a computed title
-			return !isOther && e.isNamed(t, s.Path, s.Unaltered) || slices.ContainsFunc(s.Compared, func(c alter.Comparison) bool { return e.isKeptRow(t, s.Path, c) })
-		})
-	})
-}
-
-// isKeptRow reports whether a test is one of the rows of a table, as the framework names them,
-// of which this one is not altered.
-func (e *expectations) isKeptRow(test runner.Test, file string, c alter.Comparison) bool {
-	isOther := func(t runner.Test) bool { return !e.isNamed(t, file, []string{c.Test}) }
-	if len(c.Kept) < 2 || isOther(test) {
-		return false
-	}
-	rows := slices.DeleteFunc(slices.Clone(e.passed.Tests), isOther)
-	at := slices.IndexFunc(rows, func(t runner.Test) bool { return t.ID() == test.ID() })
-	return at >= 0 && len(rows) == len(c.Kept) && c.Kept[at]
-}
-
+// without returns the tests that are not among the others.
 func without(tests, others []runner.Test) []runner.Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
 		return slices.ContainsFunc(others, func(o runner.Test) bool { return o.ID() == t.ID() })

@@ -25,7 +25,7 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	for _, file := range e.files {
 		language := alter.Language(file)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Record: e.recordIn(language), Named: slices.ContainsFunc(e.v.config.Command, choosing.MatchString), Names: e.functions(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Record: e.recordIn(language), Named: slices.ContainsFunc(e.v.config.Command, choosing.MatchString), Names: e.functions(language)}
 		}
 		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}

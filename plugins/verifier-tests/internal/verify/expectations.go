@@ -8,11 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // expectations runs the tests that an answer has passed again, with their expectations
@@ -34,8 +34,6 @@ type expectations struct {
 	data  []string
 	// sources are the files with their tests that could be altered.
 	sources []alter.Source
-	// copies removes what else holds the tests as they were.
-	copies []jail.Change
 	// wrote are the data files that the last run wrote to.
 	wrote []string
 	// record is the file in which comparisons note what the code returned, returned what
@@ -59,16 +57,12 @@ type expectations struct {
 	// those that it answers otherwise there: see askOutside.
 	answered  []runner.Test
 	differing []alter.Question
-	// onlyTruths leaves out what is altered in other ways.
-	onlyTruths bool
+	// asking is when the first question was asked.
+	asking time.Time
 }
 
-// A seed is a number of JavaScript's; seedRoom are the bits in which further draws of a
-// judgement differ from the first.
-const (
-	maxSeed  = 1 << 53
-	seedRoom = 0xff
-)
+// maxSeed bounds a seed, which is a number of JavaScript's.
+const maxSeed = 1 << 53
 
 // exitCodeName is the runner that asks for nothing but an exit code.
 const exitCodeName = "exit code"
@@ -90,7 +84,7 @@ func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
 // pass back where that may be so.
 func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64N(maxSeed) &^ seedRoom, record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)
@@ -102,7 +96,6 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
-	e.copies = e.copiesOfTests()
 	if err := e.askOutside(ctx, tests); err != nil {
 		return nil, err
 	}
@@ -125,58 +118,33 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 
 // tryAltered runs tests with altered expectations, see tryExpectations.
 func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
-	if len(e.alteredTests(tests)) == 0 {
+	survivors, failed, different, err := e.runCompared(ctx, tests)
+	// Of one test or two code could be right by chance. Code from which its tests are hidden sees no
+	// more of them by another draw.
+	const few = 2
+	if _, hides := e.v.hider(e.a.tree); !hides && len(tests) <= few && different == nil && err == nil && len(survivors) == 0 && e.record != "" {
 		e.seed++
-		if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err != nil {
-			return nil, err
+		if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err == nil {
+			survivors, failed, different, err = e.runCompared(ctx, tests)
 		}
 	}
-	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if different != nil || err != nil {
 		return different, err
-	}
-	if failed = e.alteredTests(failed); len(survivors) == 0 {
-		var later []runner.Test
-		if survivors, later, different, err = e.drawAgain(ctx, tests); len(survivors) > 0 {
-			failed, e.expected = later, e.returned
-		}
-		failed = append(failed, without(later, failed)...)
-	}
-	if different != nil {
-		return different, nil
-	}
-	if err == nil {
-		survivors, err = e.withoutTables(ctx, survivors)
-	}
-	if err != nil {
-		return nil, err
 	}
 	if survivors, err = e.withoutUnaltered(ctx, survivors, failed); err != nil {
 		return nil, err
 	}
 	if len(survivors) > 0 {
-		if accusation, err := e.accuse(ctx, survivors, len(e.alteredTests(tests))); accusation != nil || err != nil {
+		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
 			return accusation, err
 		}
 		if mended := slices.IndexFunc(survivors, func(t runner.Test) bool {
-			return e.failedBefore(t) && (len(failed) == 0 || e.comesToNone(t))
+			return e.failedBefore(t) && len(failed) == 0
 		}); !e.whole && mended >= 0 && e.j.before != nil {
 			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 		}
 	}
 	return e.weigh(without(tests, survivors), failed, verdict), nil
-}
-
-// comesToNone reports whether a test was seen to come to none of its assertions that note
-// whether it does.
-func (e *expectations) comesToNone(test runner.Test) bool {
-	sites := e.comparisons([]runner.Test{test})
-	for _, source := range e.sources {
-		sites = append(sites, slices.DeleteFunc(slices.Clone(source.Watched), func(c alter.Comparison) bool {
-			return len(c.Values) == 0 || !e.isNamed(test, source.Path, []string{c.Test})
-		})...)
-	}
-	return len(sites) > 0 && !isReached(sites, e.expected)
 }
 
 // runCompared is runAltered with a look at what the code returned, but where tests cannot be
@@ -204,7 +172,7 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 // answer that writes to the data or goes by it.
 func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
 	survivors, failed, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, e.a)
-	if survivors = e.alteredTests(survivors); err != nil {
+	if err != nil {
 		return nil, nil, nil, err
 	}
 	if len(e.wrote) > 0 {
@@ -227,46 +195,7 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 		return nil, nil, nil, err
 	}
 	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
-	return e.alteredTests(survivors), failed, nil, err
-}
-
-// drawAgain runs one test or two with what the first draw left altered, and the other way
-// round: of so few, code could be right about what they were by chance. Code from which its
-// tests are hidden sees no more of them by another draw.
-func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, different *sdk.Verdict, err error) {
-	const few = 2
-	if _, hides := e.v.hider(e.a.tree); hides || len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
-		return nil, nil, nil, nil
-	}
-	e.seed++
-	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
-		return nil, nil, nil, err
-	}
-	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
-	if survivors = e.alteredTests(survivors); err != nil || len(survivors) > 0 || e.record == "" {
-		return survivors, e.alteredTests(failed), nil, err
-	}
-	e.expected, e.held = e.returned, nil
-	if different, err = e.compareReturned(ctx, tests, nil, failed); errors.Is(err, errNotBuilt) {
-		err = nil
-	}
-	return nil, e.alteredTests(failed), different, err
-}
-
-// withoutTables inverts the truths alone of those tests in which there is nothing else to
-// alter, and leaves out those that fail then: a table of other tests that was altered may
-// have made up for the inverted truth.
-func (e *expectations) withoutTables(ctx context.Context, survivors []runner.Test) ([]runner.Test, error) {
-	truths := slices.DeleteFunc(slices.Clone(survivors), func(t runner.Test) bool { return !e.areTruths([]runner.Test{t}) })
-	if len(truths) == 0 {
-		return survivors, nil
-	}
-	e.onlyTruths = true
-	still, _, err := e.rerun(ctx, alter.Expectation, truths)
-	e.onlyTruths = false
-	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
-		return e.areTruths([]runner.Test{t}) && !slices.ContainsFunc(still, func(s runner.Test) bool { return s.ID() == t.ID() })
-	}), err
+	return survivors, failed, nil, err
 }
 
 // weigh says in the verdict what failed with altered expectations, and of how many of the tests

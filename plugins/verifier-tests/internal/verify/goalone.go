@@ -15,7 +15,7 @@ func (j *judgement) needsTests(a *attempt) *sdk.Verdict {
 	case len(errors) > 0:
 		return j.verdict(sdk.Failed, "without its tests the code is not built: "+strings.Join(errors, "; "))
 	case len(links) > 0:
-		return j.verdict(sdk.Inconclusive, "the code links to what its tests alone declare, asks whether it is tested, or sets what they reckon by: "+strings.Join(links, ", "))
+		return j.verdict(sdk.Inconclusive, "the code links to what its tests alone declare: "+strings.Join(links, ", "))
 	}
 	return nil
 }

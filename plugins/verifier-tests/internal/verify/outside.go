@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
@@ -16,6 +17,20 @@ import (
 
 // maxQuestions bounds what is asked about one answer.
 const maxQuestions = 500
+
+// late is the answer to a question that was not asked since those before it took too long.
+const late = "?late"
+
+// maxAsking bounds how long questions are begun about one answer, first and again.
+const maxAsking = 30 * time.Second
+
+// patience returns how many seconds are left of that.
+func (e *expectations) patience() float64 {
+	if e.asking.IsZero() {
+		e.asking = time.Now()
+	}
+	return max(0, (maxAsking - time.Since(e.asking)).Seconds())
+}
 
 // asker asks the code of one language.
 type asker interface {
@@ -77,6 +92,8 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	var first [][]string
 	for i, q := range asked[:min(len(asked), len(answers))] {
 		switch {
+		case slices.Contains(answers[i], late):
+			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
 		case begins && hasRaised(answers[i]):
 		case isOdd(q, answers[i]):
 			differing, first = append(differing, q), append(first, answers[i])
@@ -163,6 +180,9 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 		}
 	}
 	for i, q := range odd {
+		if i < len(again) && slices.Contains(again[i], late) {
+			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+		}
 		if i >= len(again) || !isOdd(q, again[i]) || q.Expected != "" && !slices.Equal(first[i], again[i]) {
 			continue
 		}
@@ -210,7 +230,7 @@ var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|sam
 // tests expect. That are the tests, what examples give, and files that are no code and that neither
 // the code nor a question names, unless with data, which leaves those that are not apart.
 func (e *expectations) shown(in asker, asked []alter.Question, withData bool) []jail.Change {
-	t, hidden := e.a.tree, slices.Clone(e.copies)
+	t, hidden := e.a.tree, []jail.Change(nil)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return !isCode(file) || slices.Contains(e.files, file) || path.Base(file) == "setup.py"
 	}))

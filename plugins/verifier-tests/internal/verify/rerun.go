@@ -56,7 +56,7 @@ func (e *expectations) otherData() []jail.Change {
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
 	with.open = true // what reads its tests is to read the altered ones
-	with.changes = slices.Concat(a.changes, e.copies, changes)
+	with.changes = slices.Concat(a.changes, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
 	if with.record = e.record; e.record != "" {
 		with.changes = append(with.changes, jail.Change{Path: e.record})
@@ -110,12 +110,6 @@ func (e *expectations) runPart(ctx context.Context, a *attempt, tests []runner.T
 func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.Status {
 	if status, found := report.Status(test.ID()); found {
 		return status
-	}
-	for _, source := range e.sources {
-		test := runner.Test{Group: test.Group, Name: source.Titles[test.Name]}
-		if status, found := report.Status(test.ID()); found && test.Name != "" && test.Group == source.Path {
-			return status
-		}
 	}
 	group := func(tests []runner.Test) []runner.Test {
 		return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return t.Group != test.Group })

@@ -53,19 +53,6 @@ func areInOrder(c alter.Comparison, notes []string) bool {
 	return true
 }
 
-// isAsWritten reports whether the rows came in the order of the source, by what those expected
-// that were not altered.
-func isAsWritten(c alter.Comparison, expected []string) (found bool) {
-	for i, note := range expected {
-		if at := i % max(1, len(c.Kept)); len(c.Kept) == len(c.Values) && c.Kept[at] {
-			if found = true; note[1:] != c.Values[at][1:] {
-				return false
-			}
-		}
-	}
-	return found
-}
-
 // isTriedAgain reports whether a comparison held at last, as what retries or waits has it.
 func isTriedAgain(c alter.Comparison, notes []string) bool {
 	return len(c.Values) == 1 && len(notes) > 1 && len(others(c, notes[len(notes)-1:])) == 0
@@ -175,7 +162,7 @@ func (e *expectations) heldVerdict(odd []alter.Comparison, noted map[string][]st
 		switch {
 		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
 			e.unknown = append(e.unknown, c)
-		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]) && (areInOrder(c, e.held[c.Name]) || !isAsWritten(c, e.held[c.Name+"="])):
+		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
 			e.hanging = append(e.hanging, c)
 		case !allPass || c.Handed:
 			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+c.Test)

@@ -1,0 +1,188 @@
+package alter
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// lineComparison is what an assertion compares: an expression, the expected one, and the
+// literals that this is made of; or a truth, which an operator has come out as it must, with a !
+// before it.
+type lineComparison struct {
+	actual, expected [2]int
+	leaves           [][2]int
+	operator         string
+	// note is what is expected, "" where it is not known.
+	note string
+}
+
+var (
+	// literals are numbers, texts and characters.
+	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'|\b\d+(?:\.\d+)?\b|\b(?:true|false)\b`)
+	// known is a literal whose note is its own text.
+	known = regexp.MustCompile(`^\s*(?:-?\d+|"[^"\\]*"|true|false)\s*$`)
+	// made is what a value made of literals has beside them.
+	made     = regexp.MustCompile(`^(?:[\s,&*\[\](){}-]|vec!|String::from|(?:List|Set)\.of|Arrays\.asList|new\b|f?abs\b|(?:\w+::)*[A-Z]\w*|\w+:\s|\.(?:to_string|to_owned|into|as_\w+|to_vec|abs)\b)*$`)
+	lastName = regexp.MustCompile(`[\w!]*\s*$`)
+	// Assertions that hold where two sides are equal, or where something is so.
+	equalName = regexp.MustCompile(`(?i)(equals?|same|_(str)?eq!?)$`)
+	notEqual  = regexp.MustCompile(`(?i)not`)
+	plainName = regexp.MustCompile(`(?i)^(assert!?|check|expect|require|asserttrue|assertfalse)$`)
+	// What a single expression compares: by an operator, or by a call.
+	operators = regexp.MustCompile(`&&|\|\||!=|\s[<>]=?\s|[\w)][<>]=?\d`)
+	cmpCall   = regexp.MustCompile(`(?s)^\s*(!?)\s*\w*cmp\w*\s*\((.*)\)\s*(==\s*0)?\s*$`)
+	// What compares returns nothing but whether it is so, and some look at a part.
+	compares  = regexp.MustCompile(`(?i)(?:\w*cmp|equals?|same)\w*\s*\(`)
+	equalCall = regexp.MustCompile(`(?s)^\s*(?:(.+)\.)?\w*(?i:equals?|same)\s*\((.*)\)\s*$`)
+	// A ! before it is about a simple call as a whole.
+	notCall = regexp.MustCompile(`^\s*!\s*[\w.:]+\([^()]*\)\s*$`)
+	// opposites are the assertions that hold where others do not.
+	opposites = map[string]string{"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull"}
+)
+
+// arguments are where those of a call stand, of which a text goes on behind the opening
+// bracket; none where something else than the end of the statement follows the call.
+func arguments(text string, from int) (all [][2]int) {
+	depth, start, quoted := 0, from, false
+	for i := from; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case strings.IndexByte("([{", c) >= 0:
+			depth++
+		case strings.IndexByte(")]}", c) >= 0:
+			if depth--; depth < 0 && strings.HasPrefix(strings.TrimSpace(text[i+1:]), ";") {
+				return append(all, [2]int{start, i})
+			} else if depth < 0 {
+				return nil
+			}
+		case c == ',' && depth == 0:
+			all, start = append(all, [2]int{start, i}), i+1
+		}
+	}
+	return nil
+}
+
+// lineAssertion is one as a whole: its name, and where its arguments begin.
+type lineAssertion struct {
+	text, name string
+	at         int
+}
+
+// assertionOf returns the assertion that begins in a text, with its arguments at a place.
+func assertionOf(text string, at int) *lineAssertion {
+	return &lineAssertion{text: text, at: at, name: strings.TrimSpace(lastName.FindString(text[:at-1]))}
+}
+
+func (s *lineAssertion) in(at [2]int) string { return s.text[at[0]:at[1]] }
+
+// compared returns what the assertion compares; without leaves or operator where that is not known.
+func (s *lineAssertion) compared() (c lineComparison) {
+	all := arguments(s.text, s.at)
+	switch {
+	case len(all) == 0:
+	case plainName.MatchString(s.name):
+		if c = s.equality(s.sides(all[0])); len(c.leaves) == 0 {
+			c = s.truth(all[0], !strings.EqualFold(s.name, "assertfalse"))
+		}
+	case len(all) > 1 && equalName.MatchString(s.name) && !notEqual.MatchString(s.name):
+		if c = s.equality(all[:2]); len(c.leaves) == 0 && len(all) > 2 && strings.HasPrefix(s.in(all[0]), `"`) { // a message
+			c = s.equality(all[1:3])
+		}
+	}
+	return c
+}
+
+// equality is a comparison of two sides, of which one alone is made of literals.
+func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
+	isMade := func(at [2]int) bool {
+		return literals.MatchString(s.in(at)) && made.MatchString(literals.ReplaceAllString(s.in(at), ""))
+	}
+	if len(sides) != 2 || isMade(sides[0]) == isMade(sides[1]) {
+		return c
+	}
+	c.actual, c.expected = sides[0], sides[1]
+	if isMade(sides[0]) {
+		c.actual, c.expected = sides[1], sides[0]
+	}
+	for _, at := range literals.FindAllStringIndex(s.in(c.expected), -1) {
+		c.leaves = append(c.leaves, [2]int{c.expected[0] + at[0], c.expected[0] + at[1]})
+	}
+	if text := s.in(c.expected); known.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
+		c.note = "=" + strings.TrimSpace(text)
+	}
+	return c
+}
+
+// sides are the two that an expression compares, or none.
+func (s *lineAssertion) sides(at [2]int) [][2]int {
+	from, whole := at[0], s.in(at)
+	within := func(match []int, group int) [2]int { return [2]int{from + match[2*group], from + match[2*group+1]} }
+	if strings.EqualFold(s.name, "assertfalse") {
+		return nil
+	}
+	if call := cmpCall.FindStringSubmatchIndex(whole); call != nil {
+		if isEqual := (call[2] < call[3]) != (call[6] >= 0); !isEqual {
+			return nil
+		}
+		all := arguments(s.text[:from+call[5]]+");", from+call[4])
+		return all[:min(2, len(all))]
+	}
+	if call := equalCall.FindStringSubmatchIndex(whole); call != nil {
+		all := arguments(s.text[:from+call[5]]+");", from+call[4])
+		if len(all) == 1 && call[2] >= 0 {
+			all = append([][2]int{within(call, 1)}, all...)
+		}
+		return all[:min(2, len(all))]
+	}
+	blank := literals.ReplaceAllStringFunc(whole, func(text string) string { return strings.Repeat("_", len(text)) })
+	left, right, isEquality := strings.Cut(blank, "==")
+	if !isEquality || strings.Contains(right, "==") || operators.MatchString(blank) {
+		return nil
+	}
+	return [][2]int{{from, from + len(left)}, {from + len(left) + len("=="), at[1]}}
+}
+
+// truth is what must be so, or must not.
+func (s *lineAssertion) truth(at [2]int, wanted bool) lineComparison {
+	operator := map[bool]string{true: "==", false: "!="}[wanted]
+	not := [2]int{at[0], at[0]}
+	if notCall.MatchString(s.in(at)) {
+		at[0] += strings.IndexByte(s.text[at[0]:], '!') + 1
+		not[1], wanted = at[0], !wanted
+	}
+	return lineComparison{actual: at, expected: not, operator: operator, note: "=" + strconv.FormatBool(wanted)}
+}
+
+// isNoted reports whether it can be noted what the assertion compares.
+func (s *lineAssertion) isNoted(c *lineComparison, notes *lineNotes) bool {
+	if notes == nil || c.note == "" {
+		return false
+	}
+	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, s.name)
+}
+
+// other returns the assertion with other literals, or else its opposite, and whether there are others.
+func (s *lineAssertion) other(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
+	var edits []edit
+	for _, at := range c.leaves {
+		edits = append(edits, edit{at[0], at[1], other(s.in(at))})
+	}
+	if len(edits) > 0 {
+		return apply(s.text, edits), true
+	}
+	if other := opposites[s.name]; other != "" {
+		name := strings.LastIndex(s.text[:s.at], s.name)
+		return s.text[:name] + other + s.text[name+len(s.name):], false
+	}
+	all := arguments(s.text, s.at)
+	if len(all) == 0 || !plainName.MatchString(s.name) || len(all) > 1 && s.name != "assert!" {
+		return s.text, false
+	}
+	return s.text[:s.at] + "!(" + s.in([2]int{s.at, all[0][1]}) + ")" + s.text[all[0][1]:], false
+}

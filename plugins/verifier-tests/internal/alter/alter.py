@@ -5,6 +5,7 @@ import doctest
 import json
 import random
 import re
+import string
 import sys
 import textwrap
 
@@ -33,6 +34,8 @@ MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 # What functions are called to whom an expected value is no input.
 TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
+# A character as it is written, or the verb of a format.
+ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]|.", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
 # What compares as == does.
 STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
@@ -420,7 +423,13 @@ class Alteration:
         return found
 
     def other_text(self, text):
-        return "".join(self.rng.choice("abcdefghijklmnopqrstuvwxyz" + "     0123"[: len(text)]) for _ in range(self.rng.randint(3, 5 + len(text)))).strip() or self.word
+        """A text of the same form, as in text.go: with other letters of the same case, and other digits."""
+        def other(match):
+            kind = next((k for k in (string.ascii_lowercase, string.ascii_uppercase, string.digits) if match[0] in k), "")
+            return self.rng.choice(kind.replace(match[0], "")) if len(match[0]) == 1 and kind else match[0]
+
+        changed = ESCAPE.sub(other, text)
+        return changed if changed != text else text + self.word
 
     def expected(self, node, name="", actual=None):
         """Alters an expected value, which is compared with the actual one by what has the name."""

@@ -140,6 +140,44 @@ func TestTablesAreNotBorrowed(t *testing.T) {
 	}
 }
 
+// A text keeps its form, so that code that takes what looks like a result takes the altered one.
+func TestForm(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif f() != \"2024-01-31 MCM e.g.\\n\" {\n\t\tt.Error()\n\t}\n}\n",
+		"a.py":      "def test_a():\n    assert f() == \"2024-01-31 MCM e.g.\\n\"\n",
+		"a_test.c":  "int main(void) {\n\tassert(strcmp(f(), \"2024-01-31 MCM e.g.\\n\") == 0);\n}\n",
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 7, Files: []Source{{Path: file, Text: text}}})[0].Text
+		if !regexp.MustCompile(`"\d{4}-\d\d-\d\d [A-Z]{3} [a-z]\.[a-z]\.\\n"`).MatchString(altered) || strings.Contains(altered, "MCM") {
+			t.Errorf("%s: %s", file, altered)
+		}
+	}
+}
+
+// Questions that no time is left for are not asked.
+func TestLateQuestions(t *testing.T) {
+	for language, interpreter := range map[string]string{"python": "python3", "node": "node"} {
+		if _, err := exec.LookPath(interpreter); err != nil {
+			t.Skipf("no %s here", interpreter)
+		}
+		program, dir := Askers[language], t.TempDir()
+		request := `{"path": ["."], "options": [], "patience": -1, "groups": [[{"file": "a.py", "program": "raise 1", "value": "=1"}]]}`
+		for name, text := range map[string]string{program.Name: program.Text, "request": request} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		command := exec.Command(interpreter, program.Name, "request", "answers")
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if answers, err := os.ReadFile(filepath.Join(dir, "answers")); err != nil || strings.ReplaceAll(string(answers), " ", "") != `[["?late"]]` {
+			t.Errorf("%s: %s %v", language, answers, err)
+		}
+	}
+}
+
 // ownText is a source without the functions that altered tests call.
 func ownText(altered string) string {
 	altered = altered[max(0, strings.Index(altered, "def test_a")):]

@@ -158,7 +158,7 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 		return "takes no schema of an answer whose objects may have further properties"
 	}
 	if l.ClosedSchema && p.Schema != nil && isRecursive(p.Schema.Schema) {
-		return "takes no schema of an answer that has itself within"
+		return "takes no schema of an answer that refers to itself, or through too many others"
 	}
 	if why := l.excludeTools(o, p); why != "" {
 		return why

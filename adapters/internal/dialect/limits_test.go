@@ -1,11 +1,13 @@
 package dialect_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +59,7 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"a.b":{"properties":{"$filter":{}}}}}`)}}},
 		{limits: &claude, messages: file(middleware.FilePart{MIMEType: "application/vnd.ms-excel", Data: []byte("x")}), want: "takes no application/vnd.ms-excel"},
 		{limits: &claude, messages: file(middleware.FilePart{MIMEType: "text/csv", Data: []byte("x")})},
-		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`)}}, want: "takes no schema of an answer that has itself within"},
+		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`)}}, want: "takes no schema of an answer that refers to itself, or through too many others"},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"string"}},"properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}}}`)}}},
 		{limits: &flash, p: middleware.Params{Schema: open}, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{}`)}}, want: "takes no tools together with a form of the answer"},
 		{limits: &flash, p: middleware.Params{Schema: open}},
@@ -394,6 +396,32 @@ func TestBudgetsAreNamed(t *testing.T) {
 
 // What the system says within a conversation stays its own where the API takes it, and is the
 // user's, by name, at other places and of other models.
+// A definition is looked at once, however often and by however many ways it is referred to.
+func TestAttackSharedDefinitions(t *testing.T) {
+	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
+	for want, last := range map[string]string{
+		"": `{"type":"string"}`,
+		"takes no schema of an answer that refers to itself, or through too many others": `{"$ref":"#/$defs/d20"}`,
+	} {
+		var b strings.Builder
+		for i := range 60 {
+			fmt.Fprintf(&b, `"d%[1]d":{"allOf":[{"$ref":"#/$defs/d%[2]d"}],"properties":{"a":{"$ref":"#/$defs/d%[2]d"},"b":{"$ref":"#/$defs/d%[2]d"}}},`, i, i+1)
+		}
+		schema := json.RawMessage(`{"$defs":{` + b.String() + `"d60":` + last + `},"type":"object","properties":{"x":{"$ref":"#/$defs/d0"}}}`)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		go func() {
+			defer cancel()
+			if got := claude.Exclude(nil, &llms.CallOptions{}, &middleware.Params{Schema: &middleware.Schema{Schema: schema}}); got != want {
+				t.Errorf("excluded %q, want %q", got, want)
+			}
+		}()
+		if <-ctx.Done(); ctx.Err() == context.DeadlineExceeded {
+			t.Fatal("a schema of 60 definitions takes more than ten seconds")
+		}
+	}
+}
+
 func TestSystemWithin(t *testing.T) {
 	for _, tt := range []struct{ host, model, roles, want string }{
 		{"api.anthropic.com", "claude-opus-4-8", "system user system", "user system"},

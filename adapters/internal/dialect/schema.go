@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -193,31 +194,42 @@ func isOpen(schema json.RawMessage) (open bool) {
 	return open
 }
 
-// isRecursive reports whether a schema refers to one that it is within.
+// isRecursive reports whether a schema refers to one that it is within, or through more schemas
+// than vendors follow.
 func isRecursive(schema json.RawMessage) bool {
 	var root any
-	return json.Unmarshal(schema, &root) == nil && refersBack(root, root, nil)
+	return json.Unmarshal(schema, &root) == nil && refersBack(root, root, map[uintptr]bool{}, 0)
 }
 
-// refersBack reports whether a part of a schema refers to the whole or to one of the schemas
-// that it is within. Definitions are looked at from where they are used.
-func refersBack(v, root any, within []string) bool {
+// mostReferred is how deep objects and lists may be nested where each reference stands for its schema.
+const mostReferred = 4 * deepest
+
+// refersBack reports whether a part of a schema refers to one that it is within. Definitions are
+// looked at from where they are used, each once: isWithin has the objects that were seen, and
+// whether the part is within them.
+func refersBack(v, root any, isWithin map[uintptr]bool, depth int) bool {
 	switch v := v.(type) {
 	case []any:
-		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, within) })
+		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, isWithin, depth+1) })
 	case map[string]any:
-		if to, ok := v["$ref"].(string); ok {
-			return to == "#" || slices.Contains(within, to) || refersBack(resolve(root, to), root, append(within, to))
+		at := reflect.ValueOf(v).Pointer()
+		if isBack, isSeen := isWithin[at]; isSeen || depth > mostReferred {
+			return isBack || !isSeen
 		}
+		isWithin[at] = true
 		for name, inner := range v {
+			if to, isText := inner.(string); isText && name == "$ref" {
+				inner = resolve(root, to)
+			}
 			switch name {
 			case "enum", "const", "default", "examples", "$defs", "definitions":
 			default:
-				if refersBack(inner, root, within) {
+				if refersBack(inner, root, isWithin, depth+1) {
 					return true
 				}
 			}
 		}
+		isWithin[at] = false
 	}
 	return false
 }
@@ -225,7 +237,10 @@ func refersBack(v, root any, within []string) bool {
 // resolve returns what a reference such as #/$defs/a stands for; nil for what is elsewhere.
 func resolve(root any, reference string) any {
 	path, isLocal := strings.CutPrefix(reference, "#/")
-	if !isLocal {
+	switch {
+	case reference == "#":
+		return root
+	case !isLocal:
 		return nil
 	}
 	for name := range strings.SplitSeq(path, "/") {

@@ -19,6 +19,9 @@ const (
 	// maxObjects bounds the objects of one: the compiler takes a time that grows with
 	// their square.
 	maxObjects = 2000
+	// maxVisits bounds the schemas, with their members, that a text is held against: each reference
+	// to one that refers to another twice doubles them.
+	maxVisits = 500_000
 )
 
 // Schemas compiles schemas and keeps them. It is safe for concurrent use; the zero value is
@@ -30,8 +33,17 @@ type Schemas struct {
 
 type compiledSchema struct {
 	schema *jsonschema.Schema
+	visits *visitCount
 	err    error
 }
+
+// visitCount counts the visits of one check at a time.
+type visitCount struct {
+	sync.Mutex
+	n int
+}
+
+var errVisits = fmt.Errorf("holding a text against it takes more than %d steps", maxVisits)
 
 // Compile reports what is wrong with the text of a schema.
 func (s *Schemas) Compile(text []byte) error { return s.compile(text).err }
@@ -47,7 +59,13 @@ func (s *Schemas) Violations(schema, text []byte) ([]string, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
+	c.visits.Lock()
+	defer c.visits.Unlock()
+	c.visits.n = 0
 	err = c.schema.Validate(value)
+	if c.visits.n > maxVisits {
+		return nil, errVisits
+	}
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return leaves(invalid, nil), nil
 	}
@@ -61,11 +79,10 @@ func (s *Schemas) compile(text []byte) compiledSchema {
 	if c, ok := s.known.Load(string(text)); ok {
 		return c.(compiledSchema)
 	}
-	schema, err := compile(text)
-	if err != nil {
-		err = fmt.Errorf("the schema: %w", err)
+	c := compiledSchema{visits: &visitCount{}}
+	if c.schema, c.err = compile(text, c.visits); c.err != nil {
+		c.err = fmt.Errorf("the schema: %w", c.err)
 	}
-	c := compiledSchema{schema, err}
 	if s.size.Add(int64(len(text))) <= maxKept {
 		s.known.Store(string(text), c)
 	}
@@ -78,7 +95,7 @@ func (offline) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-func compile(text []byte) (*jsonschema.Schema, error) {
+func compile(text []byte, visits *visitCount) (*jsonschema.Schema, error) {
 	if bytes.Count(text, []byte("{")) > maxObjects {
 		return nil, fmt.Errorf("it has more than %d objects", maxObjects)
 	}
@@ -89,10 +106,38 @@ func compile(text []byte) (*jsonschema.Schema, error) {
 	const name = "mem:schema"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(offline{})
+	compiler.AssertVocabs()
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{URL: "mem:visits", Compile: visits.compile})
 	if err := compiler.AddResource(name, document); err != nil {
 		return nil, err
 	}
 	return compiler.Compile(name)
+}
+
+// compile lets a schema count its visits in its format, which is looked at before what it refers to
+// and holds. Once there are too many, all that is visited fails there.
+func (n *visitCount) compile(c *jsonschema.CompilerContext, object map[string]any) (jsonschema.SchemaExt, error) {
+	cost := 1
+	for _, member := range object {
+		switch member := member.(type) {
+		case []any:
+			cost += len(member)
+		case map[string]any:
+			cost += len(member)
+		}
+	}
+	schema := c.Enqueue(nil) // itself
+	format := jsonschema.Format{Validate: func(any) error { return nil }}
+	if schema.Format != nil {
+		format = *schema.Format
+	}
+	schema.Format = &jsonschema.Format{Name: format.Name, Validate: func(v any) error {
+		if n.n += cost; n.n > maxVisits {
+			return errVisits
+		}
+		return format.Validate(v)
+	}}
+	return nil, nil //nolint:nilnil // no keyword of its own
 }
 
 func leaves(e *jsonschema.ValidationError, found []string) []string {

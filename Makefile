@@ -1,4 +1,4 @@
-# The door to the project. `make` alone prints what there is.
+# The project's commands. `make` alone lists them.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -8,8 +8,8 @@ PLUGINS := $(patsubst %/main.go,./%,$(wildcard plugins/*-*/main.go))
 TOOLS := $(BIN)/tools
 export PATH := $(TOOLS):$(PATH)
 
-# Where git does not trust the clone, since it belongs to somebody else, or there
-# is no git, Go cannot stamp the revision into programs and would stop.
+# Without git, or in a clone that belongs to another user, Go cannot stamp the
+# revision into programs, and the build would fail.
 ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo yes),yes)
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 endif
@@ -35,11 +35,11 @@ build: ## Build the command into bin/ and the plugins into bin/plugins/
 	@go build -ldflags=-w -o $(BIN)/plugins/ $(PLUGINS)
 
 .PHONY: demo
-demo: build ## Solve the bundled tasks with a cascade, beside the always-best model
+demo: build ## Solve the bundled tasks with a cascade, and compare it with always asking the best model
 	$(BIN)/stepfall demo
 
 .PHONY: no-harm
-no-harm: ## Replay every policy and Go snippet that is handed out beside mixes of single models
+no-harm: ## Replay every shipped policy and Go snippet, and compare it with mixes of single models
 	go test ./adapters/cli -count=1 -run SnippetsAreCurrent -write-no-harm
 	go test ./adapters/cli -count=1 -v -run 'NoHarm' -write-no-harm
 
@@ -48,24 +48,24 @@ paper: build ## Reproduce the paper's tables and figures into docs/results
 	$(BIN)/stepfall dev paper all --out docs/results
 
 .PHONY: proof
-proof: build ## Measure every method on every table that ../shared/data has, and write docs/results/board.md
+proof: build ## Measure every method on every table in ../shared/data, and write docs/results/board.md
 	$(BIN)/stepfall dev paper board --out docs/results
 
-# REAL=1 asks real models, by the keys of the environment; TASKS=10 tries so many of each agent.
+# REAL=1 asks real models, with the keys in the environment; TASKS=10 runs ten tasks of each agent.
 .PHONY: agents
-agents: build ## Run three agents with tools by every documented road: what is saved, and what goes wrong
+agents: build ## Run three agents with tools by every documented integration, and measure savings and failures
 	@PATH="$(BIN):$$PATH" STEPFALL_PLUGIN_PATH=$(BIN)/plugins $(if $(REAL),,OPENAI_API_KEY=scripted ANTHROPIC_API_KEY=scripted MISTRAL_API_KEY=scripted) \
 	  go test ./adapters/internal/agents -run 'MeasureRoads$$' -count=1 -v -timeout 6h -args -measure $(if $(REAL),-real) -tasks $(or $(TASKS),120) $(if $(REAL)$(TASKS),,-out $(CURDIR)/docs/results/agents-bench.md)
 
 .PHONY: swe-bench
-swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared
+swe-bench: build ## Run the bundled SWE suite with scripted models: check every task, then compare strategies
 	STEPFALL_SUITE=all go test -count=1 ./adapters/internal/suite
 	.ci/swe-bench $(BIN)
 
-# With AGAIN=1, as in CI, at most three failed tests are run once more by themselves, on
-# machines that are busy with others, and are named. A data race has no second try.
-# PACKAGES="./sdk/..." tests those alone. The package that takes longest begins first: at the
-# end of the list it would be tested alone, and mostly one test after the other.
+# With AGAIN=1, as in CI on shared machines, up to three failed tests are run once more by
+# themselves and listed. A data race is never retried.
+# PACKAGES="./sdk/..." tests only those. The slowest package starts first: at the end of
+# the list it would run alone, mostly one test after the other.
 PACKAGES := ./plugins/verifier-tests/internal/verify ./...
 GOTEST = go test $(1) -timeout 30m $(PACKAGES)
 ifdef AGAIN
@@ -75,16 +75,16 @@ GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgn
 endif
 
 .PHONY: test
-test: ## Run every test
+test: ## Run all tests
 	$(call GOTEST)
 
 .PHONY: short
-short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
+short: ## Run the fast tests: no attacks, databases, containers or whole tasks
 	go test -short -skip '^TestAttack|^TestContainer|ByWorkers$$|WithoutAHome$$' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
 	  -e /adapters/internal/tasks -e /adapters/internal/swe -e /adapters/internal/queue -e /adapters/postgres -e /jail/container)
 
 .PHONY: attacks
-attacks: ## Try every attack on verdicts and walls, and print what came of each
+attacks: ## Try every attack on verdicts and isolation, and print the result of each
 	.ci/attacks
 
 # The packages that start goroutines or serve HTTP, in their code or in their tests.
@@ -93,20 +93,20 @@ CONCURRENT = $(shell grep -rlE --include='*.go' '^\s*go [a-z]|\.Go\>|synctest\.|
 
 .PHONY: race
 race: PACKAGES = $(CONCURRENT)
-race: ## Run the tests of concurrent packages under the race detector, the long ones left out
+race: ## Run the short tests of concurrent packages under the race detector
 	$(call GOTEST,-race -short)
 
 .PHONY: chaos
-chaos: ## Kill replicas and workers, restart and hang PostgreSQL for CHAOS (1m): no cap is passed, no job lost
+chaos: ## Kill replicas and workers, restart and hang PostgreSQL for CHAOS (1m); fail if a cap is exceeded or a job lost
 	go test ./adapters/cli -run 'TestChaos$$' -count=1 -v -timeout 30m -args -chaos $(or $(CHAOS),1m)
 
 .PHONY: rates
-rates: ## Measure gateways without accounts and with those in PostgreSQL, one and two on one cap, and the queue
+rates: ## Measure the throughput of gateways without accounts and with accounts in PostgreSQL (one, and two sharing a cap), and of the queue
 	go test ./adapters/cli -run 'TestRates$$' -count=1 -v -args -rates 3s
 	go test ./adapters/internal/queue -run '^$$' -bench TenMilliseconds -benchtime 2000x
 
 .PHONY: scale
-scale: ## Measure the pages of stepfall view on STEPS (1000000) steps, in SQLite and in PostgreSQL
+scale: ## Measure how fast the pages of stepfall view load with STEPS (1000000) steps, in SQLite and PostgreSQL
 	go test ./adapters/internal/view -run 'TestScale$$' -count=1 -v -timeout 60m -args -steps $(or $(STEPS),1000000)
 
 .PHONY: vet
@@ -118,15 +118,15 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## Run the linters
 	$< run ./...
 
 .PHONY: tidy-check
-tidy-check: ## Fail when go.mod or go.sum are not tidy
+tidy-check: ## Fail if go.mod or go.sum is not tidy
 	go mod tidy -diff
 
 .PHONY: generate
-generate: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Write the code of the plugin protocol anew
+generate: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Regenerate the code of the plugin protocol
 	sdk/plugin/generate.sh
 
 .PHONY: generate-check
-generate-check: ## Fail when the committed code is not what its sources generate
+generate-check: ## Fail if the committed code is not what its sources generate
 	@if ! command -v protoc >/dev/null; then echo "protoc is not installed: generated code is not checked"; exit 0; fi; \
 	$(MAKE) --no-print-directory $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc && \
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && sdk/plugin/generate.sh "$$dir" && \
@@ -137,34 +137,34 @@ generate-check: ## Fail when the committed code is not what its sources generate
 	$(TOOLS)/buf-$(BUF) breaking sdk/plugin/proto --against ".git#ref=$$against,subdir=sdk/plugin/proto" && \
 	echo "the protocol breaks nothing since $$against"
 
-# Each run is kept with its commit, to be compared with benchstat or by eye. Only
-# ratios within one run say much: machines differ.
+# Each run is kept with its commit, to be compared with benchstat or by eye. Machines
+# differ, so compare ratios within one run.
 .PHONY: bench
-bench: ## Run the benchmarks, with allocations, and append them to docs/bench-history.txt
+bench: ## Run the benchmarks, with allocations, and append the results to docs/bench-history.txt
 	{ echo "# $$(git rev-parse --short HEAD 2>/dev/null) $$(date -u +%Y-%m-%dT%H:%MZ)"; go test -run '^$$' -bench . -benchmem ./... | grep -v -e '^PASS' -e '^ok' -e 'no test files'; } | tee -a docs/bench-history.txt
 
-# PKG=./sdk/step; what lives is printed with its place. SAMPLE=200 tries so many, drawn with SEED. ALL=1: with long tests.
+# PKG=./sdk/step. Changes that no test notices are printed with file and line. SAMPLE=200 tries 200 of them, drawn with SEED. ALL=1 includes long tests.
 .PHONY: mutants
-mutants: ## Change the code of PKG in many small ways and count what its tests notice
+mutants: ## Mutation testing: change the code of PKG in many small ways and count how many its tests notice
 	@[ -n "$(PKG)" ] || { echo "make mutants PKG=./sdk/step"; exit 2; }
 	@go run ./adapters/internal/mutants $(if $(ALL),-all) -sample $(or $(SAMPLE),0) -seed $(or $(SEED),1) $(PKG)
 
-# Each for a short time: what a longer run finds belongs into the seeds.
+# A short time each. Add what a longer run finds to the seeds.
 FUZZTIME := 10s
 .PHONY: fuzz
-fuzz: ## Fuzz every parser for FUZZTIME
+fuzz: ## Fuzz every parser for FUZZTIME (10s) each
 	@set -eo pipefail; go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
 	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go 2>/dev/null | cut -d' ' -f2); do \
 	    echo "$$pkg $$f"; go test "$$pkg" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) | tail -n 1; done; done
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what is linked
+vuln: ## Look for known vulnerabilities in the dependencies
 	@$(MAKE) --no-print-directory $(TOOLS)/govulncheck-$(GOVULNCHECK) >/dev/null 2>&1 || { echo "govulncheck cannot be had: not checked"; exit 0; }; \
 	out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1); status=$$?; \
 	if [ $$status != 0 ] && grep -qiE 'fetching vulnerabilities|no such host|connection refused|proxyconnect|status 40|Forbidden' <<<"$$out"; then echo "the database of vulnerabilities cannot be reached: not checked"; exit 0; fi; \
 	echo "$$out" | tail -n 20; exit $$status
 
-# Building it takes minutes, so one of the same version that is there already does.
+# Building it takes minutes, so an installed one of the same version is used.
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)
 	@for have in "$$(command -v golangci-lint)" "$$(go env GOPATH)/bin/golangci-lint"; do \
@@ -173,33 +173,33 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT) && mv $(TOOLS)/golangci-lint $@
 
 .PHONY: clients
-clients: ## Ask the gateway with the official clients of npm, PyPI and Go, Claude Code and Codex; print the table of docs/gateway.md
+clients: ## Call the gateway with the official clients of npm, PyPI and Go, Claude Code and Codex; print the table of docs/gateway.md
 	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 30m -clients
 
 .PHONY: modules
-modules: ## Test the examples that are modules of their own
+modules: ## Test the examples that have their own go.mod
 	@for name in $(notdir $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod))); do (dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/$$name && cp go.mod go.sum "$$dir" && \
 	{ go mod download -modfile="$$dir/go.mod" >/dev/null 2>&1 || { echo "the modules of $$name cannot be had: not tested"; exit 0; }; \
 	go test -mod=mod -modfile="$$dir/go.mod" .; }) || exit 1; done
 
 .PHONY: real
-real: ## Ask a real small model, from PyPI, on loopback; measure confidences (minutes; docs/results/real-model.md)
+real: ## Run a real small model from PyPI on this machine and measure its confidences (minutes; docs/results/real-model.md)
 	go test ./adapters/provider/real -count=1 -v -timeout 60m -real -update
 
 .PHONY: real-clients
-real-clients: ## Ask the real small model by each client, and measure nothing, as in CI
+real-clients: ## Call the real small model with each client, without measurements, as in CI
 	go test ./adapters/provider/real -run Clients -count=1 -v -timeout 20m -real
 
 .PHONY: peers
-peers: ## Measure the gateway beside a plain proxy, Portkey, LiteLLM and cascadeflow before the same upstream, on loopback
+peers: ## Compare the gateway's speed with a plain proxy, Portkey, LiteLLM and cascadeflow, before the same local upstream
 	go test ./adapters/gateway/peers -count=1 -v -timeout 60m -peers
 
 .PHONY: docs-check
-docs-check: ## Check links, code blocks and commands of the documentation
+docs-check: ## Check the links, code blocks and commands in the documentation
 	go test ./docs/...
 
 .PHONY: new-user-log
-new-user-log: ## Walk through docs/walks as on a fresh machine and write docs/new-user-log.md
+new-user-log: ## Run docs/walks as on a fresh machine and write docs/new-user-log.md
 	go test ./docs -count=1 -timeout 60m -run NewUserLog -update -fresh
 
 .PHONY: api-check
@@ -212,15 +212,15 @@ api-check: ## List incompatible API changes since the last tag
 	$(TOOLS)/apidiff-$(APIDIFF) -m -incompatible "$$old/api" github.com/stepfall/stepfall
 
 .PHONY: licences
-licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: every module that the command and the plugins link
+licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: the licence of every module that the command and the plugins link
 	{ echo "module,licence"; $< report --ignore github.com/stepfall ./adapters/cli/stepfall ./plugins/... 2>/dev/null \
 	  | awk -F, '{print $$1 "," $$3}' | LC_ALL=C sort; } > docs/licences.csv
 
-# The three platforms that are released, each with the licences of what it links.
-# Paths, build ids and times are left out of the binaries and archives, so that
-# anyone can build the same bytes.
+# One archive for each released platform, with the licences of the linked modules.
+# Binaries and archives hold no paths, build ids or times, so that anyone can build
+# the same bytes.
 .PHONY: dist
-dist: ## Build release archives with checksums into dist/
+dist: ## Build the release archives and their checksums into dist/
 	rm -rf dist && mkdir -p dist
 	@set -e; for target in linux/amd64 linux/arm64 darwin/arm64; do \
 	  name=stepfall-$${target%/*}-$${target#*/}; mkdir -p dist/$$name/plugins; \
@@ -252,17 +252,17 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 	@mv $(TOOLS)/go-licenses $@
 
 .PHONY: pictures
-pictures: build ## Draw docs/pictures anew (needs graphviz; pages need Chromium)
+pictures: build ## Redraw docs/pictures (needs graphviz; pages need Chromium)
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(BIN)/stepfall demo --out "$$dir" > /dev/null && \
 	go test ./adapters/internal/view -run Pictures -args -traces "$$dir/traces.jsonl" -pictures "$(CURDIR)/docs/pictures"
 
-# The charting library of the pages: from its npm package, of this version and checksum.
+# The charting library of the pages, from npm, pinned by version and checksum.
 UPLOT := 1.6.32
 UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
 
 .PHONY: charts
-charts: ## Fetch the charting library of the pages anew (needs npm)
+charts: ## Fetch the charting library of the pages again (needs npm)
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && (cd "$$dir" && npm pack --silent uplot@$(UPLOT) > /dev/null) && \
 	sum=$$(openssl dgst -sha512 -binary "$$dir"/uplot-*.tgz | base64 -w0) && \
 	{ [ "$$sum" = "$(UPLOT_SHA512)" ] || { echo "the package has another checksum: $$sum"; exit 1; }; } && \

@@ -264,7 +264,7 @@ func (l *loader) checkRange(a *argument, v value, n float64) bool {
 func typeName(t cty.Type) string {
 	switch {
 	case t == cty.String:
-		return "a text"
+		return "a string"
 	case t == cty.Number:
 		return "a number"
 	case t == cty.Bool:
@@ -286,9 +286,9 @@ func (l *loader) expects(a *argument) string {
 	case a.kind == kindSize:
 		return `a size such as "64MiB"`
 	case a.kind == kindTexts:
-		return `a list of texts such as ["a", "b"]`
+		return `a list of strings such as ["a", "b"]`
 	case a.kind == kindMap:
-		return `a map of texts such as { team = "search" }`
+		return `a map of strings such as { team = "search" }`
 	}
 	return a.kind.article() + a.limits()
 }

@@ -163,7 +163,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 				text = attr.Name
 			}
 			l.complain(at, fmt.Sprintf("%s is not known here", t.RootName()), "Expressions can use local values and functions.",
-				fmt.Sprintf("Names and texts stand in quotes: %q.", text))
+				fmt.Sprintf("Names and strings are quoted: %q.", text))
 			known = false
 			continue
 		}

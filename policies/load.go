@@ -242,14 +242,14 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 		return
 	}
 	if diags.HasErrors() || !v.CanIterateElements() {
-		p.l.complain(at, "include takes a list of texts", "It is read before anything else, so it can use no locals and no functions.", `Write include = ["prices.hcl", "library:swe"].`)
+		p.l.complain(at, "include takes a list of strings", "It is read before anything else, so it can use no locals and no functions.", `Write include = ["prices.hcl", "library:swe"].`)
 		p.l.broken = true
 		return
 	}
 	for it := v.ElementIterator(); it.Next(); {
 		_, element := it.Element()
 		if element.IsNull() || element.Type() != cty.String {
-			p.l.complain(at, "include takes a list of texts", "", `Write include = ["prices.hcl", "library:swe"].`)
+			p.l.complain(at, "include takes a list of strings", "", `Write include = ["prices.hcl", "library:swe"].`)
 			p.l.broken = true
 			return
 		}

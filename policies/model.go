@@ -11,39 +11,39 @@ import (
 // A Model is a candidate: a model that may be asked.
 type Model struct {
 	Name string `policy:"name,label"`
-	// Who serves the model. openai is any server that speaks OpenAI's chat API;
-	// go is a model that the application hands over in code under this name.
+	// Who serves the model. openai is any server with OpenAI's chat API; go is a model that the
+	// application provides in code under this name.
 	Provider string `policy:"provider" required:"true" oneof:"openai anthropic gemini ollama mistral go"`
-	// Which of OpenAI's APIs to speak.
+	// Which of OpenAI's APIs to use.
 	API string `policy:"api" oneof:"chat responses" default:"chat"`
-	// How the server spells the limit of an answer, for chat completions. When absent,
+	// The request field that limits the length of an answer, for chat completions. When absent,
 	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others.
 	MaxTokensField string `policy:"max_tokens_field" oneof:"max_tokens max_completion_tokens"`
-	// The provider's name of the model; the block's label when absent.
+	// The provider's name for the model; the block's label when absent.
 	Served string `policy:"served"`
 	// Address of the server, for instance "http://127.0.0.1:8080/v1"; the provider's own when absent.
 	BaseURL string `policy:"base_url"`
 	// The key, as env("NAME").
 	APIKey Secret `policy:"api_key"`
-	// Longest prompt and answer together, in tokens. From the catalogue when absent; 0 is unknown.
+	// Most tokens of prompt and answer together. From the catalogue when absent; 0 is unknown.
 	ContextTokens int `policy:"context_tokens" min:"0"`
-	// Longest answer, in tokens. From the catalogue when absent; 0 is unknown.
+	// Most tokens of an answer. From the catalogue when absent; 0 is unknown.
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
-	// Length of a usual answer, in tokens, for costs before a profile is fitted.
+	// Typical length of an answer, in tokens, to estimate costs before a profile is fitted.
 	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1" default:"500"`
-	// What the model can do. What is not listed is not asked of it. From the catalogue when absent. A
-	// model with embeddings makes these, through the gateway, and is no candidate.
+	// What the model can do. Requests that need something else do not go to it. From the catalogue when
+	// absent. A model with embeddings serves embeddings through the gateway and is not a candidate.
 	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
-	// Longest wait for one call; "0s" is no limit but the caller's.
+	// Time limit for one call; "0s" leaves it to the caller's.
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
-	// How many answers the model may be asked for in one step. The further ones are candidates of
-	// their own, called NAME#2 and so on: a second try is made where it is worth its price.
+	// How many answers the model may be asked for in one step. Further answers are separate candidates,
+	// NAME#2 and so on: a second attempt is made where it is worth its price.
 	Samples int `policy:"samples" min:"1" max:"8" default:"1"`
-	// Temperature of the further answers, where the caller's is lower. Callers that set top_p keep theirs.
+	// Temperature of the further answers, if the caller's is lower. Callers that set top_p keep theirs.
 	SampleTemperature float64 `policy:"sample_temperature" above:"0" max:"2" default:"1"`
 
-	// Whose reasoning effort counts where a request states one, and the model has arms: the
-	// client's, so that only the first arm is asked, and sends that; or the arm's.
+	// Whose reasoning effort is used when a request sets one and the model has arms. client: the
+	// request's; only the first arm is asked, with that effort. arm: the arm's.
 	Effort string `policy:"effort" oneof:"client arm" default:"client"`
 
 	Price       Price        `policy:"price,block"`
@@ -57,63 +57,66 @@ type Model struct {
 	arm, sample int
 }
 
-// An Arm is a way to ask a model. Each is a candidate, called NAME@ARM, with the model's
-// price, key, circuit and limits: how much a model thinks is chosen like the model. Where
-// the model is named, all its arms are meant; as the baseline, the last.
+// An Arm is one way to ask a model. Each arm is a candidate, NAME@ARM, that shares the model's price,
+// key, circuit breaker and limits, so reasoning effort is chosen like a model. The model's name stands
+// for all its arms; as the baseline, for the last.
 type Arm struct {
 	Name string `policy:"name,label"`
-	// How much the model is asked to think, in the provider's word.
+	// The reasoning effort, as the provider names it.
 	ReasoningEffort string `policy:"reasoning_effort" required:"true" oneof:"none minimal low medium high xhigh max"`
-	// Length of a usual answer, in tokens, for costs before a profile is fitted; the model's when absent.
+	// Typical length of an answer, in tokens, to estimate costs before a profile is fitted; the model's
+	// when absent.
 	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1"`
 	// Expected quality before a profile is fitted, in [0, 1]; the model's when absent.
 	Quality float64 `policy:"quality" above:"0" max:"1"`
 }
 
-// Price is what a model costs, in US dollars per million tokens. Without the
-// block, prices come from the catalogue; a model that is in neither is an error.
+// Price is what a model costs, in US dollars per million tokens. Without this block, prices come from
+// the catalogue; a model with neither is an error.
 type Price struct {
 	// Prompt tokens.
 	Input float64 `policy:"input_usd_per_million" min:"0" json:"input,omitempty"`
-	// Prompt tokens that the provider had cached; the input price when absent.
+	// Prompt tokens read from the provider's cache; the input price when absent.
 	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0" json:"cached_input,omitempty"`
-	// Prompt tokens that the provider caches now; the input price when absent.
+	// Prompt tokens written to the provider's cache; the input price when absent.
 	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0" json:"cache_write,omitempty"`
 	// Tokens of the answer.
 	Output float64 `policy:"output_usd_per_million" min:"0" json:"output,omitempty"`
 	// Tokens of hidden reasoning; the output price when absent.
 	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0" json:"reasoning,omitempty"`
-	// Length of a prompt, in tokens, above which the whole request costs more; 0 is none.
+	// Prompt length, in tokens, above which the whole request costs more; 0 is none.
 	LongContextTokens int `policy:"long_context_tokens" min:"0" json:"long_context_tokens,omitempty"`
-	// By how much the prices of the prompt are multiplied then; 2 when absent.
+	// Factor on the prompt's prices above that length; 2 when absent.
 	LongContextInputFactor float64 `policy:"long_context_input_factor" min:"0" json:"long_context_input_factor,omitempty"`
-	// By how much those of the answer are multiplied then; 2 when absent.
+	// Factor on the answer's prices above that length; 2 when absent.
 	LongContextOutputFactor float64 `policy:"long_context_output_factor" min:"0" json:"long_context_output_factor,omitempty"`
-	// By how much the prices are multiplied on the provider's faster tier (`service_tier` of `fast` or `priority`, Anthropic's `speed` of `fast`); the dearest known when absent.
+	// Factor on all prices on the provider's faster tier (`service_tier` of `fast` or `priority`,
+	// Anthropic's `speed` of `fast`). The highest known factor when absent.
 	FastFactor float64 `policy:"fast_factor" min:"1" json:"fast_factor,omitempty"`
-	// Fee of each request, in US dollars.
+	// Fee per request, in US dollars.
 	RequestUSD float64 `policy:"request_usd" min:"0" json:"request_usd,omitempty"`
-	// Fee of each use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent. Caps reserve it for each use that the request allows.
+	// Fee per use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent.
+	// Caps reserve it for each use that the request allows.
 	HostedCallUSD float64 `policy:"hosted_call_usd" min:"0" json:"hosted_call_usd,omitempty"`
-	// Says that the model really costs nothing. Prices of 0 are an error without it.
+	// Confirms that the model costs nothing. Prices of 0 are an error without it.
 	Free bool `policy:"free" json:"free,omitempty"`
 }
 
-// Quality is the belief about a model's answers before a profile is fitted.
+// Quality is what is assumed of a model's answers before a profile is fitted.
 type Quality struct {
 	// Expected quality, in [0, 1].
 	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
-	// How far what a look at an answer finds is expected to lie from the mean: a standard
-	// deviation. It is not how unsure you are of the mean, and is not read where nothing
-	// looks at answers: no verifier, no estimator, no profile.
+	// Standard deviation of what a verifier or estimator is expected to find about an answer, around the
+	// mean. It is not the uncertainty of the mean. Without a verifier, an estimator and a profile it is
+	// not used.
 	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
 }
 
-// A Deployment is a further place where the same model is served. Calls go to the
-// first that works, in the order of the file, after the model's own.
+// A Deployment is another server of the same model. Calls go to the first that works: the model's own
+// server, then deployments in the order of the file.
 type Deployment struct {
 	Name string `policy:"name,label"`
-	// The provider's name of the model there; the model's when absent.
+	// The provider's name for the model there; the model's when absent.
 	Served string `policy:"served"`
 	// Address of the server.
 	BaseURL string `policy:"base_url" required:"true"`
@@ -121,18 +124,18 @@ type Deployment struct {
 	APIKey Secret `policy:"api_key"`
 }
 
-// A Catalog block holds facts about a model that exists: the label is provider and
-// served name, "openai/gpt-4o-mini". Those of the package have a date and a source
-// and are read first; a policy may change them or add its own.
+// A Catalog block states facts about an existing model. Its label is the provider and the served name,
+// such as "openai/gpt-4o-mini". The built-in catalogue has dates and sources and is read first; a
+// policy may change entries or add its own.
 type Catalog struct {
 	Name string `policy:"name,label" json:"model"`
-	// The day on which the facts were right, as "2025-08-07".
+	// The day on which the facts were correct, as "2025-08-07".
 	AsOf string `policy:"as_of" required:"true" json:"as_of"`
 	// Where the facts come from.
 	Source string `policy:"source" required:"true" json:"source"`
-	// Longest prompt and answer together, in tokens; 0 is unknown.
+	// Most tokens of prompt and answer together; 0 is unknown.
 	ContextTokens int `policy:"context_tokens" min:"0" json:"context_tokens,omitempty"`
-	// Longest answer, in tokens; 0 is unknown.
+	// Most tokens of an answer; 0 is unknown.
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0" json:"max_output_tokens,omitempty"`
 	// What the model can do.
 	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings" json:"capabilities,omitempty"`
@@ -140,18 +143,18 @@ type Catalog struct {
 	Price Price `policy:"price,block" json:"usd_per_million"`
 }
 
-// Further reports whether the candidate is a further answer of the one before it: NAME#2
-// of NAME.
+// Further reports whether the candidate is a further answer of the preceding candidate: NAME#2 of
+// NAME.
 func (m *Model) Further() bool { return m.sample > 1 }
 
-// Shares reports whether the candidate is asked at the servers of one before it: a further
-// answer, or an arm after the first.
+// Shares reports whether the candidate uses the servers of a preceding one: a further answer, or an
+// arm after the first.
 func (m *Model) Shares() bool { return m.sample > 1 || m.arm > 1 }
 
-// Label is that of the candidate's block: the name without arm and number.
+// Label returns the label of the candidate's block: the name without arm and number.
 func (m *Model) Label() string { return cmp.Or(m.label, m.Name) }
 
-// ReasoningEffort is what the candidate is asked to think, "" where the model has no arms.
+// ReasoningEffort returns the effort that the candidate is asked for, "" where the model has no arms.
 func (m *Model) ReasoningEffort() string {
 	if m.arm == 0 {
 		return ""

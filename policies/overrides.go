@@ -69,7 +69,7 @@ func (l *loader) setting(text string) map[string]any {
 			tokens = append(tokens, step.Name)
 		case hcl.TraverseIndex:
 			if step.Key.Type() != cty.String {
-				l.complain(at, fmt.Sprintf("--set %s: labels are texts", left), "", `Write model["gpt-4.1"].base_url.`)
+				l.complain(at, fmt.Sprintf("--set %s: labels are strings", left), "", `Write model["gpt-4.1"].base_url.`)
 				return nil
 			}
 			tokens = append(tokens, step.Key.AsString())

@@ -64,7 +64,7 @@ func oneLine(c *ast.CommentGroup) string {
 
 func (b *block) doc() string {
 	if b.free {
-		return "What the plugin needs to know, in its own words: `stepfall plugin ls NAME` lists them."
+		return "The arguments of the plugin, which `stepfall plugin ls NAME` lists."
 	}
 	return comments()[b.typ.Name()]
 }
@@ -95,7 +95,7 @@ func (b *block) write(out *strings.Builder, outer []string) {
 	how := "At most once"
 	switch {
 	case b.many:
-		how = "Any number, each with a name of its own"
+		how = "Any number, with different names"
 	case b.required:
 		how = "Exactly once"
 	}
@@ -131,7 +131,7 @@ func (b *block) writeArguments(out *strings.Builder) {
 	if len(b.args) == 0 {
 		return
 	}
-	out.WriteString("| argument | takes | default | what it is |\n| --- | --- | --- | --- |\n")
+	out.WriteString("| argument | type | default | description |\n| --- | --- | --- | --- |\n")
 	for i := range b.args {
 		a := &b.args[i]
 		fallback := a.fallback

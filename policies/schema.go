@@ -26,9 +26,9 @@ const (
 )
 
 var kindNames = [...]string{
-	kindText: "text", kindWhole: "whole number", kindNumber: "number", kindBool: "true or false",
-	kindDuration: "duration", kindSize: "size", kindTexts: "list of texts",
-	kindNumbers: "number or list of numbers", kindMap: "map of texts", kindSecret: `env("NAME")`,
+	kindText: "string", kindWhole: "whole number", kindNumber: "number", kindBool: "true or false",
+	kindDuration: "duration", kindSize: "size", kindTexts: "list of strings",
+	kindNumbers: "number or list of numbers", kindMap: "map of strings", kindSecret: `env("NAME")`,
 }
 
 func (k kind) String() string { return kindNames[k] }

@@ -27,16 +27,17 @@ func newCatalogCommand(s Streams) *cobra.Command {
 	var f catalogFlags
 	cmd := &cobra.Command{
 		Use:   "catalog [MODEL...] | --from FILE",
-		Short: "What do models cost, and what can they do? Print the catalogue, or compare it with a price map",
-		Long: `What do models cost, and what can they do? Prints what the catalogue knows of models:
-limits, capabilities, prices, with day and source.
+		Short: "Print prices, limits and capabilities of models, or compare them with a price map",
+		Long: `Print what the catalogue knows about models: limits, capabilities and prices, with
+date and source.
 
-Models are named as openai/gpt-4o, or by a beginning as anthropic/; without a name all
-are printed, as blocks that may stand in a policy.
+Name models as openai/gpt-4o, or by a prefix such as anthropic/. Without a name all are
+printed. The output is in catalog blocks that a policy can contain.
 
-With --from, the catalogue is compared with LiteLLM's price map, which counts as right on
-the day of its file. Nothing is changed without --out: that writes catalog blocks, which a
-policy's folder holds beside the policy and which count more than those that ship.`,
+With --from, compare the catalogue with LiteLLM's price map, which is taken as correct on
+the date of its file. Nothing is changed unless --out is given: it writes the differences
+as catalog blocks. Put that file into the policy's folder; it overrides the built-in
+catalogue.`,
 		Example: `  stepfall catalog openai/gpt-4o
   stepfall catalog anthropic/
   stepfall catalog --from model_prices_and_context_window.json
@@ -59,10 +60,10 @@ policy's folder holds beside the policy and which count more than those that shi
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "the price map to compare with")
+	flags.StringVar(&f.from, "from", "", "price map to compare with")
 	flags.StringVar(&f.out, "out", "", "write the differences as catalog blocks to this file")
-	flags.StringArrayVar(&f.add, "add", nil, `a model to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
-	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something differs")
+	flags.StringArrayVar(&f.add, "add", nil, `model of the price map to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if something differs")
 	return cmd
 }
 

@@ -84,9 +84,9 @@ func newRoot(s Streams) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	s.json = root.PersistentFlags().Bool("json", false, "print what the command finds as JSON")
+	s.json = root.PersistentFlags().Bool("json", false, "print the results as JSON")
 	s.log = new(logFlag)
-	root.PersistentFlags().Var(s.log, "log", "log at this level: debug, info, warn or error; as lines of JSON with info,json (default as the command needs)")
+	root.PersistentFlags().Var(s.log, "log", "log level: off, debug, info, warn or error; info,json logs lines of JSON (the default depends on the command)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *s.json && cmd.Annotations[printsJSON] == "" {
 			return usage("%s has nothing to print as JSON", cmd.CommandPath())

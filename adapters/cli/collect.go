@@ -33,19 +33,20 @@ func newCollectCommand(s Streams) *cobra.Command {
 	var f collectFlags
 	cmd := &cobra.Command{
 		Use:   "collect --policy FILE --tasks FILE --out FILE",
-		Short: "How good is each model at my tasks? Run every model of a policy on sample tasks and record the outcomes",
+		Short: "Run every model of a policy on sample tasks and record the outcomes",
 		Long: `Run every model of a policy on sample tasks and record the outcomes.
 
-A task is a line of JSON: query_id and prompt; and, where they matter, group, system,
-labels, work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge
-every answer. Outcomes are appended as they come; a second run does what is missing.
-The cap counts what the file's outcomes have cost and what this run spends.
+A task is a line of JSON with query_id and prompt, and optionally group, system, labels,
+work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge every
+answer. Outcomes are appended as they arrive, and a second run completes what is missing.
+--cap limits the sum of what the outcomes in the file have cost and what this run spends.
 
-With --agent a program does each task: once with every model, and then with the policy.
-{task} among its arguments is the prompt, {id} the query_id. It finds its model by
-OPENAI_BASE_URL or ANTHROPIC_BASE_URL. --check judges the end by its exit code, with what
-the program printed on its standard input. Steps and verdicts go to NAME.traces.jsonl
-beside --out. docs/estimators-and-fit.md has the rest.`,
+With --agent, a program does each task, once with every model and then with the policy.
+In its arguments, {task} is replaced by the prompt and {id} by the query_id. It reads the
+address of its model from OPENAI_BASE_URL or ANTHROPIC_BASE_URL. The command of --check
+gets the program's output on its standard input and judges the run by its exit code.
+Steps and verdicts are written to NAME.traces.jsonl in the folder of --out. More:
+docs/estimators-and-fit.md.`,
 		Example: `  stepfall collect --policy policy.hcl --tasks tasks.jsonl --out outcomes.jsonl --cap 5`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,14 +57,14 @@ beside --out. docs/estimators-and-fit.md has the rest.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.policy, "policy", "", "policy with the models and the verifiers")
-	cmd.Flags().StringVar(&f.tasks, "tasks", "", "JSON lines of tasks")
+	cmd.Flags().StringVar(&f.tasks, "tasks", "", "file of tasks, as JSON lines")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to append the outcomes to")
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
-	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend in US dollars; 0 is no cap")
-	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once; with --queue, in the queue at once")
-	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "answers to ask of every model, up to 8; 0 leaves it to samples in the policy")
+	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend, in US dollars; 0 is no cap")
+	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "how many calls run at once; with --queue, how many are in the queue")
+	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "answers to request from every model, up to 8; 0 uses samples in the policy")
 	cmd.Flags().StringVar(&f.agent, "agent", "", "program that does a task, as 'python agent.py {task}'")
-	cmd.Flags().StringVar(&f.check, "check", "", "with --agent: command that judges its end, as 'python check.py {id}'")
+	cmd.Flags().StringVar(&f.check, "check", "", "with --agent, command that judges a finished run, as 'python check.py {id}'")
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {

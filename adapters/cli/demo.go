@@ -33,16 +33,16 @@ func newDemoCommand(s Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "What does a cascade save? Learn from some repair tasks how to solve others",
-		Long: `Solve the bundled repair tasks, small Go packages with a defect, as stepfall is meant
-to be used. Every model answers every task once, and real unit tests judge the answers,
-in a plugin. To the outcomes of one half of the tasks a threshold cascade, cascade
-routing and index are fitted, for several budgets; they solve the other half, and the
-other way round. Beside them: always asking one model.
+		Short: "Show what a cascade saves, on the bundled repair tasks",
+		Long: `Solve the bundled repair tasks, small Go packages with a defect, in the recommended way.
+Every model answers every task once, and a plugin judges the answers by running real unit
+tests. A threshold cascade, cascade routing and index are fitted to the outcomes of one
+half of the tasks, for several budgets, and solve the other half; then the halves are
+swapped. The results are compared with always asking one model.
 
-Without a key the models are scripted: their answers are fixed, wrong ones included.
-With a key that policy init knows, OLLAMA_HOST, or a policy, they are real, and each is
-paid once for each task.`,
+Without a key the models are scripted: their answers are fixed, including wrong ones.
+With a key that policy init knows, OLLAMA_HOST, or --policy, the models are real, and
+each is paid for once per task.`,
 		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -50,8 +50,8 @@ paid once for each task.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
 	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture, the traces and the report")
-	flags.IntVar(&f.parallel, "parallel", 2, "answers asked for and tested at one time")
-	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all, and of fewer than 40 nothing is learnt")
+	flags.IntVar(&f.parallel, "parallel", 2, "how many answers are requested and tested at once")
+	flags.IntVar(&f.limit, "tasks", 0, "number of tasks to solve; 0 is all. With fewer than 40 nothing is fitted")
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 func newDevCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "dev",
-		Short:  "Tools for the project itself: comparisons of strategies, tables of the paper, tasks to try, references",
+		Short:  "Tools for developing stepfall: compare strategies, reproduce the paper, export sample tasks, print the reference",
 		Hidden: true,
 	}
 	cmd.AddCommand(

@@ -32,14 +32,14 @@ func newEvalCommand(s Streams) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval --outcomes FILE | --train FILE --test FILE",
-		Short: "Which strategy pays on recorded outcomes? Compare all of them",
-		Long: `Which strategy pays on recorded outcomes? Compares all of them.
+		Short: "Compare all strategies on recorded outcomes",
+		Long: `Compare all strategies on recorded outcomes.
 
-Everything is learnt on the train half: estimators, thresholds, scales and the
-lambdas of each curve. The test half is only measured on. One file (--outcomes)
-is split at random into two halves, each group evenly.
+Everything is learned on the train half: estimators, thresholds, scales and the lambdas
+of each curve. The test half is used only to measure. A single file (--outcomes) is split
+at random into two halves, each group evenly.
 
-AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
+AUC and qualities are printed in per cent, and written to JSON as numbers from 0 to 1.`,
 		Example: `  stepfall dev eval --outcomes outcomes.csv
   stepfall dev eval --outcomes issues.csv --verified
   stepfall dev eval --train train.csv --test test.csv
@@ -50,21 +50,21 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to be split in two halves, in place of --train and --test")
+	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to split into two halves, instead of --train and --test")
 	flags.StringVar(&f.train, "train", "", "outcomes to learn from (long CSV, JSON lines, RouterBench or leaderboard files)")
 	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
 	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
-	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: verdict, features, auto (verdict with --verified)")
-	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that will be there in use, such as unit tests")
-	flags.StringVar(&f.estimator, "estimator", "auto", "the dependent estimate: "+strings.Join(eval.Estimators(), ", "))
+	flags.StringVar(&f.signals, "signals", "auto", "what is known after a model ran: verdict, features, auto (verdict with --verified)")
+	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that also runs in production, such as unit tests")
+	flags.StringVar(&f.estimator, "estimator", "auto", "estimator of quality: "+strings.Join(eval.Estimators(), ", "))
 	flags.StringVar(&f.noise, "noise", "", "simulate estimates as the truth plus noise: low, medium, high, or ante,post[,cost ante,cost post]")
-	flags.StringSliceVar(&f.strategies, "strategies", nil, "rows to compute (default: all that suit the number of models)")
-	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")
-	flags.IntVar(&f.points, "points", 40, "lambdas per curve")
+	flags.StringSliceVar(&f.strategies, "strategies", nil, "strategies to compare (default: all that can handle the number of models)")
+	flags.IntVar(&f.bootstrap, "bootstrap", 500, "bootstrap resamples for the intervals; 0 for none")
+	flags.IntVar(&f.points, "points", 40, "points per curve (values of lambda)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of simulations, folds and resamples")
-	flags.StringSliceVar(&f.out, "out", nil, "write the results: .json, .md for the table, or a folder for the figures (may be repeated)")
-	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "measure on queries that were learnt from")
+	flags.StringSliceVar(&f.out, "out", nil, "write the results: a .json file, an .md file with the table, or a folder for figures (may be repeated)")
+	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "allow test queries that are also in the train table")
 	return cmd
 }
 

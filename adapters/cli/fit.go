@@ -37,36 +37,35 @@ func newFitCommand(s Streams) *cobra.Command {
 	var f fitFlags
 	cmd := &cobra.Command{
 		Use:   "fit --outcomes FILE [--check PROFILE] --out FILE",
-		Short: "Which numbers should a policy go by, and do they still hold? Fit a profile to outcomes, or check one",
+		Short: "Fit a profile to recorded outcomes, or check whether one still holds",
 		Long: `Fit estimators and a strategy to recorded outcomes, for a budget.
 
-The budget is the largest mean cost of one query in US dollars; without it the
-strategy goes for quality at any cost. With --policy the models, their prices and
-the strategy are those of the policy, and the profile is what its fit block names.
+The budget is the largest mean cost of one query in US dollars; without it the strategy
+maximizes quality at any cost. With --policy, the models, their prices and the strategy
+are those of the policy; name the profile in its fit block.
 
-In place of a budget, --min-quality or --as-good-as take the cheapest strategy that
-keeps a quality, promised of as many new queries as were fitted to; --max-wrong
-promises how many of the answers that are served as good are wrong. What cannot be
-promised is an error that says what is missing.
+Instead of a budget, --min-quality and --as-good-as choose the cheapest strategy that
+reaches a quality, promised for as many new queries as were fitted; --max-wrong promises
+the share of wrong answers among those served as good. If a promise is impossible, the
+command fails and says what is missing.
 
-The strategy is fitted on estimates that have not seen the query, and the check of
-the budget on choices that have not seen it either.
+The strategy is fitted to estimates made without the query at hand, and the budget is
+checked on decisions made without it.
 
-With --classifier, what is trained is not a profile but the classifier of answers that
-estimator-logprob reads, on traces of steps that were judged or on a table with one
-column for each signal. A model with fewer than 50 answers is served by one regression
-for all, named *. What is printed was measured on queries that were left out.
+With --classifier, train the classifier that estimator-logprob reads instead of a profile:
+on traces of judged steps, or on a table with one column per signal. Models with fewer
+than 50 answers share one regression, named *. The printed scores are measured on queries
+that were left out.
 
-With --check, what the profile believed of each model just before it ran is compared with
-what came: the Brier score with the one that estimates expect of themselves, and the mean
-quality and cost of every model, the quality in every group and the share of queries of new
-groups with how far estimates were off in the fit. A drift is told with a chance of 1 % that
-there is none. When there is one, the command says so and exits with 1, unless a better
-profile is written. With --out too, a
-profile is fitted to the older traces and compared with the one in use on the newest. Only
-when it tells those better, by more than two standard errors, is one fitted to all traces
-and written. The traces must hold what was asked by chance: set explore in the policy's
-trace block.`,
+With --check, compare what the profile predicted for each model just before it ran with
+what happened. The Brier score is compared with the one that the estimates predict. The
+mean quality and cost of every model, the quality in every group and the share of queries
+in new groups are compared using the errors of the fit. A drift is reported in error with
+probability 1 %. If there is one, the exit code is 1, unless a better profile is written:
+with --out, a profile is fitted to the older traces and compared with the current one on
+the newest. Only if it predicts these better by more than two standard errors is a profile
+fitted to all traces and written. The traces must contain randomly asked models: set
+explore in the policy's trace block.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
   stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
   stepfall fit --outcomes issues.csv --verified --as-good-as large --margin 0.02 --out profile.json
@@ -81,19 +80,19 @@ trace block.`,
 	f.add(cmd)
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit to")
+	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
-	flags.Float64Var(&f.minQuality, "min-quality", 0, "take the cheapest strategy whose mean quality on new queries is at least this, from 0 to 1")
-	flags.StringVar(&f.asGoodAs, "as-good-as", "", "take the cheapest strategy that is as good as this model on new queries, but for --margin")
-	flags.Float64Var(&f.margin, "margin", 0.01, "by how much less quality will do with --as-good-as")
-	flags.Float64Var(&f.maxWrong, "max-wrong", 0, "find the estimate from which on at most this share of answers is wrong")
-	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of what is promised of quality")
+	flags.Float64Var(&f.minQuality, "min-quality", 0, "choose the cheapest strategy with at least this mean quality on new queries, from 0 to 1")
+	flags.StringVar(&f.asGoodAs, "as-good-as", "", "choose the cheapest strategy that is as good as this model on new queries, within --margin")
+	flags.Float64Var(&f.margin, "margin", 0.01, "with --as-good-as, how much lower the quality may be")
+	flags.Float64Var(&f.maxWrong, "max-wrong", 0, "find the estimate above which at most this share of answers is wrong")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of promises about quality")
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
 	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
-	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
-	flags.StringVar(&f.profile, "check", "", "compare the estimates of this profile with the steps in --outcomes that it decided")
-	flags.BoolVar(&f.classifier, "classifier", false, "train the classifier of answers that estimator-logprob reads, in place of a profile")
+	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default depends on the table)")
+	flags.StringVar(&f.profile, "check", "", "check this profile's estimates against the steps in --outcomes that it decided")
+	flags.BoolVar(&f.classifier, "classifier", false, "train the classifier for estimator-logprob instead of a profile")
 	return cmd
 }
 

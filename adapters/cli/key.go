@@ -25,7 +25,7 @@ import (
 // storeVariable names the store where --store does not.
 const storeVariable = "STEPFALL_STORE"
 
-const storeUsage = "store that processes share: a SQLite file or a postgres:// URL; $" + storeVariable + " when absent"
+const storeUsage = "shared store: a SQLite file or a postgres:// URL; $" + storeVariable + " when absent"
 
 // sharedStore opens the store that a flag or the environment names, nil for none. The
 // logger hears what cannot be written; nil is nobody.
@@ -55,61 +55,62 @@ func newKeyCommand(s Streams) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Who may use a gateway, and what did they spend? Make, change and list keys",
-		Long: `Who may use a gateway, and what did they spend? Makes, changes and lists keys.
+		Short: "Create, change and list the keys of a gateway, and what they spent",
+		Long: `Create, change and list the keys of a gateway.
 
-Keys are in a store, by a digest: a secret is shown once. What is changed is in force in
-every replica of "stepfall serve --store" within a second.`,
+The store keeps only a digest of each key, so its secret is shown once. Changes take
+effect in every replica of "stepfall serve --store" within a second.`,
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
 	create := &cobra.Command{
-		Use: "create [KEY]", Short: "Make a key and print its secret, once", Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
+		Use: "create [KEY]", Short: "Create a key and print its secret, once", Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
 		Example: `  stepfall key create agents --store fleet.db --tenant blue --cap 20/24h --limit requests=60`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.key.ID = strings.Join(args, "") // made up when absent
 			return f.create(cmd.Context(), s)
 		},
 	}
-	create.Flags().StringVar(&f.key.Tenant, "tenant", "", "whose key it is")
-	create.Flags().BoolVar(&f.key.Operator, "operator", false, "the key may read the spending of everybody")
+	create.Flags().StringVar(&f.key.Tenant, "tenant", "", "tenant that the key belongs to")
+	create.Flags().BoolVar(&f.key.Operator, "operator", false, "let the key read everybody's spending")
 	f.limits(create.Flags())
 	set := &cobra.Command{
-		Use: "set KEY", Short: "Change, revoke or rotate a key, or release what killed processes hold of its cap", Args: cobra.ExactArgs(1),
+		Use: "set KEY", Short: "Change, revoke or rotate a key, or release what killed processes reserved of its cap", Args: cobra.ExactArgs(1),
 		Annotations: hasJSON(),
-		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What is not
-given stays.
+		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What no flag
+names stays unchanged.
 
-What a killed process had leased of a key's cap comes back by itself after a minute. What
-its calls under way may cost does not, since the provider may bill it: it is "reserved" for
-15 minutes, and then "unsettled", a part of what is spent. With --release it is free again,
-where you know that nothing was billed. A bill that comes after all is booked all the same.
-Requests under way at once (--limit streams) of a killed process end after a minute.`,
+If a process is killed, what it leased of a key's cap is returned after a minute. The
+possible cost of its running calls is not, since the provider may bill them: it stays
+"reserved" for 15 minutes and then becomes "unsettled", which counts as spent. If you know
+that nothing was billed, --release frees it; a later bill is booked nevertheless. Its
+running requests (--limit streams) stop counting after a minute.`,
 		Example: `  stepfall key set agents --cap 50 --limit requests=120
   stepfall key set agents --rotate --grace 24h
   stepfall key set agents --revoke`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.set(cmd, s, args[0]) },
 	}
 	f.limits(set.Flags())
-	set.Flags().BoolVar(&f.release, "release", false, "what was set aside and never settled of the key's cap counts as not spent")
+	set.Flags().BoolVar(&f.release, "release", false, "free the unsettled part of the key's cap, as not billed")
 	set.Flags().BoolVar(&f.rotate, "rotate", false, "give the key a new secret and print it, once")
-	set.Flags().DurationVar(&f.grace, "grace", time.Hour, "with --rotate, for how long the secret before goes on")
-	set.Flags().BoolVar(&f.revoke, "revoke", false, "end the key")
+	set.Flags().DurationVar(&f.grace, "grace", time.Hour, "with --rotate, how long the old secret stays valid")
+	set.Flags().BoolVar(&f.revoke, "revoke", false, "revoke the key")
 	ls := &cobra.Command{
-		Use: "ls", Short: "List the keys, or with --by what was spent",
-		Long: `List the keys, or with --by what was spent.
+		Use: "ls", Short: "List the keys, or spending with --by",
+		Long: `List the keys, or spending with --by.
 
-Spent and reserved count against the cap of a key, and stand for nothing where it has none
-("key ls --by key" has what every key spent): reserved is what calls under way may
-cost, and what servers lease. Unsettled is what of spent was reserved for calls whose
-process died: nobody knows whether it was billed, and "key set KEY --release" takes it back.`, Args: cobra.NoArgs, Annotations: hasJSON(),
+The columns spent, reserved and unsettled are about the cap of a key, and empty for keys
+without one ("key ls --by key" lists what every key spent). Reserved is the possible cost
+of running calls, and what servers have leased. Unsettled is the part of spent that was
+reserved for calls whose process died: it may or may not have been billed, and
+"key set KEY --release" frees it.`, Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key ls --store fleet.db
   stepfall key ls --store fleet.db --by day,model --only tenant=blue --since 2026-11-01`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd, s) },
 	}
-	ls.Flags().StringSliceVar(&f.by, "by", nil, "what was spent, in a row for each day, tenant, key, policy, model, or several of them")
-	ls.Flags().StringToStringVar(&f.only, "only", nil, "with --by, only this: tenant=NAME, key=NAME, policy=NAME, model=NAME")
-	ls.Flags().StringVar(&f.since, "since", "", "with --by, from this day on, as 2026-11-21 (UTC)")
-	ls.Flags().StringVar(&f.until, "until", "", "with --by, before this day")
+	ls.Flags().StringSliceVar(&f.by, "by", nil, "list spending, one row per day, tenant, key, policy or model, or per combination, as day,model")
+	ls.Flags().StringToStringVar(&f.only, "only", nil, "with --by, restrict to tenant=NAME, key=NAME, policy=NAME or model=NAME")
+	ls.Flags().StringVar(&f.since, "since", "", "with --by, first day, as 2026-11-21 (UTC)")
+	ls.Flags().StringVar(&f.until, "until", "", "with --by, days before this one")
 	cmd.AddCommand(create, set, ls)
 	return cmd
 }
@@ -127,10 +128,10 @@ func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) 
 }
 
 func (f *keyFlags) limits(flags *pflag.FlagSet) {
-	flags.StringVar(&f.key.Note, "note", "", "what it is for")
-	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
-	flags.StringVar(&f.cap, "cap", "", "most that it may spend, in US dollars; 20/24h begins anew every 24 hours, 20/0s never; without a period the key's stays; 0 is no cap")
-	flags.StringVar(&f.limit, "limit", "", "most of each, as requests=60,tokens=90000,streams=4: requests and tokens a minute, requests under way at once; 0 is no limit")
+	flags.StringVar(&f.key.Note, "note", "", "what the key is for")
+	flags.DurationVar(&f.expires, "expires", 0, "time until the key expires, as 720h; 0 never")
+	flags.StringVar(&f.cap, "cap", "", "most that the key may spend, in US dollars; 20/24h resets every 24 hours, 20/0s never; without a period the key keeps its own; 0 is no cap")
+	flags.StringVar(&f.limit, "limit", "", "limits, as requests=60,tokens=90000,streams=4: requests and tokens per minute, concurrent requests; 0 is no limit")
 }
 
 // leastPeriod is the shortest period of a cap: calls last longer than a shorter one, and each

@@ -24,8 +24,8 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 	f.cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
-	flags.StringVar(&f.models, "models", "all", "the models to keep: all, or names separated by commas")
-	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that will be there in use, such as unit tests")
+	flags.StringVar(&f.models, "models", "all", "models to include: all, or names separated by commas")
+	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that also runs in production, such as unit tests")
 }
 
 func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
@@ -60,9 +60,9 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "outcomes FILE [--out CSV]",
-		Short: "What do recorded outcomes hold? Summarise a file, or write it as long CSV",
-		Long: "What do recorded outcomes hold? Summarises a file of outcomes: models, cost, quality, what is missing.\n\n" +
-			"With --out, outcomes of any format are written as long CSV.",
+		Short: "Summarize recorded outcomes, or convert them to long CSV",
+		Long: "Summarize a file of outcomes: models, cost, quality, and what is missing.\n\n" +
+			"With --out, convert outcomes of any supported format to long CSV.",
 		Example: "  stepfall outcomes runs.csv\n  stepfall outcomes traces.jsonl --models small,large\n" +
 			"  stepfall outcomes leaderboards.json --out swebench.csv\n" +
 			"  stepfall outcomes 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv",

@@ -33,22 +33,22 @@ func newPaperCommand(s Streams) *cobra.Command {
 		Use:   "paper EXPERIMENT...",
 		Short: "Reproduce the paper's tables and figures on recorded outcomes",
 		Long: "Reproduce the tables and figures of the cascade routing paper on recorded outcomes.\n\n" +
-			"Experiments:\n" + list.String() + "  all             every one that needs no table of yours\n\n" +
-			"Each writes a page in Markdown with its figures, and says which data it used:\n" +
-			"your own tables (--outcomes), or those in the folder --data.",
+			"Experiments:\n" + list.String() + "  all             every experiment that needs no table of yours\n\n" +
+			"Each writes a Markdown page with its figures that names the data it used: your own\n" +
+			"tables (--outcomes), or those in the folder --data.",
 		Example: "  stepfall dev paper swebench\n  stepfall dev paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", filepath.Join("..", "shared", "data"), "folder of swebench_verified.csv, openhands_swe.csv, openhands_swt.csv and zeroeval.csv")
-	flags.StringSliceVar(&f.outcomes, "outcomes", nil, "your own outcome tables, in place of those in --data")
+	flags.StringVar(&f.data, "data", filepath.Join("..", "shared", "data"), "folder with swebench_verified.csv, openhands_swe.csv, openhands_swt.csv and zeroeval.csv")
+	flags.StringSliceVar(&f.outcomes, "outcomes", nil, "your own outcome tables, instead of those in --data")
 	flags.StringVar(&f.out, "out", filepath.Join("docs", "results"), "folder to write to")
-	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals")
-	flags.IntVar(&f.splits, "splits", 5, "random splits that small tables are averaged over")
+	flags.IntVar(&f.bootstrap, "bootstrap", 500, "bootstrap resamples for the intervals")
+	flags.IntVar(&f.splits, "splits", 5, "number of random splits to average over, for small tables")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of splits, noise and resamples")
 	flags.Float64Var(&f.trainShare, "train-share", 0, "share of the train half (default: the paper's)")
-	flags.BoolVar(&f.keep, "keep", false, "leave out experiments whose page was written from the same data with the same settings")
+	flags.BoolVar(&f.keep, "keep", false, "skip experiments whose page was written from the same data with the same settings")
 	return cmd
 }
 

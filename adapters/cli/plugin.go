@@ -19,7 +19,7 @@ import (
 func newPluginCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Which estimators and verifiers can a policy name, and do they work? List, check and make plugins",
+		Short: "List, check and create plugins: the estimators and verifiers that a policy can name",
 	}
 	cmd.AddCommand(
 		newPluginNewCommand(s),
@@ -52,8 +52,8 @@ func isPath(argument string) bool {
 func newPluginListCommand(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:         "ls [PLUGIN]",
-		Short:       "Which plugins can a policy name? List them, or show what one is for and which arguments it takes",
-		Long:        "Which plugins can a policy name? Lists them. With PLUGIN, one of those or the path of a program, it shows what that plugin is for and which arguments it takes.",
+		Short:       "List the plugins that a policy can name, or describe one and its arguments",
+		Long:        "List the plugins that a policy can name. With PLUGIN, a listed name or the path of a program, describe that plugin and its arguments.",
 		Example:     "  stepfall plugin ls\n  stepfall plugin ls verifier-tests\n  stepfall plugin ls ./my-plugin --json",
 		Args:        cobra.MaximumNArgs(1),
 		Annotations: hasJSON(),

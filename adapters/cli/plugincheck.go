@@ -23,11 +23,11 @@ func newPluginCheckCommand(s Streams) *cobra.Command {
 	var conformance bool
 	cmd := &cobra.Command{
 		Use:   "check [PLUGIN...] | --conformance PROGRAM [ARGUMENT...]",
-		Short: "Does a plugin work here? Start plugins, or check that a program keeps to the protocol",
-		Long: `Does a plugin work here? Looks at the folders of plugins and starts each plugin: whether
-it answers, how fast, and its checksum, which a policy's plugin block can pin; and which
-layers of isolation plugins can have on this machine. With --conformance one program, in any
-language, is started many times and checked for what the protocol asks of it.`,
+		Short: "Check that plugins start on this machine, or that a program conforms to the protocol",
+		Long: `Check the plugin folders and start each plugin. The output says whether it responds, how
+fast, its checksum, which a policy's plugin block can pin, and which layers of isolation
+this machine supports. With --conformance, start one program, in any language, many times
+and check that it conforms to the protocol.`,
 		Example: `  stepfall plugin check
   stepfall plugin check verifier-tests ./my-plugin
   stepfall plugin check --conformance ./verifier-command --config config.json`,
@@ -44,7 +44,7 @@ language, is started many times and checked for what the protocol asks of it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&conformance, "conformance", false, "check that a program keeps to the protocol")
+	flags.BoolVar(&conformance, "conformance", false, "check that a program conforms to the protocol")
 	flags.StringVar(&c.config, "config", "", "with --conformance, a JSON file with a working config")
 	return cmd
 }

@@ -15,7 +15,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 	var o scaffold.Options
 	cmd := &cobra.Command{
 		Use:   "new [FOLDER/]NAME",
-		Short: "How does one write a plugin? Make the project of a new one, with tests that pass",
+		Short: "Create the project of a new plugin, with tests that pass",
 		Example: `  stepfall plugin new verifier-length
   stepfall plugin new plugins/estimator-tone --lang python`,
 		Args: cobra.ExactArgs(1),
@@ -57,7 +57,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Lang, "lang", "go", "go or python")
-	flags.StringVar(&o.Source, "source", "", "a clone of stepfall to build against (default: the one that we are in or that the command was built in)")
+	flags.StringVar(&o.Source, "source", "", "clone of stepfall to build against (default: the current one, or the one this command was built in)")
 	return cmd
 }
 

@@ -23,12 +23,12 @@ import (
 func newPolicyCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "What will be asked when? Write, check and try out policy files",
-		Long: `What will be asked when? Writes, checks and tries out policy files.
+		Short: "Write, check and try out policy files",
+		Long: `Write, check and try out policy files.
 
-A policy is a file, a folder of .hcl files, or "library:NAME", one of those that
-ship with stepfall. Environment variables that begin with STEPFALL__ change it, and
---set changes it after those. docs/policies.md has the language.`,
+A policy is a file, a folder of .hcl files, or "library:NAME" for a policy that ships with
+stepfall. Environment variables that begin with STEPFALL__ override its values, and --set
+overrides both. The language is described in docs/policies.md.`,
 	}
 	cmd.AddCommand(
 		newPolicyValidateCommand(s),
@@ -45,7 +45,7 @@ type policyFlags struct {
 }
 
 func (f *policyFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.sets, "set", nil, `change an argument, as in --set budget.step_usd=0.05 (may be repeated)`)
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil, `override an argument, as in --set budget.step_usd=0.05 (may be repeated)`)
 }
 
 // load loads a policy for a command that calls no model; warnings are printed.
@@ -85,17 +85,15 @@ func newPolicyValidateCommand(s Streams) *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate POLICY...",
-		Short: "What is wrong with policies? Say all of it, with file and line; or put files into the usual layout",
-		Long: `What is wrong with policies? Says all of it, with file, line and a way to mend it.
+		Short: "Report all errors in policies, with file and line; or format the files",
+		Long: `Report all errors in policies, with file, line and a hint.
 
-Config blocks are checked against the schemas of their plugins. A plugin is started
-to ask for its schema once; the answer is kept by the checksum of its program, so
-that nothing is started when nothing changed.
+Config blocks are checked against the schemas of their plugins. A plugin is started once
+to ask for its schema, which is cached under the checksum of the plugin's program.
 
-With --fmt, files are put into the usual layout instead: two spaces a level, equals signs
-in one column. They are rewritten in place; one that cannot be parsed is left as it is.
-With --diff nothing is written: the lines that would change are printed, and it is a
-failure if there are any.`,
+With --fmt, format the files in place instead: two spaces per level, equals signs aligned.
+A file that cannot be parsed is left unchanged. With --diff, nothing is written: the lines
+that would change are printed, and the command fails if there are any.`,
 		Example: `  stepfall policy validate policy.hcl
   stepfall policy validate --strict --json policies/*.hcl
   stepfall policy validate --fmt policies/*.hcl`,
@@ -111,9 +109,9 @@ failure if there are any.`,
 	f.add(cmd)
 	cmd.Flags().BoolVar(&f.noPlugins, "no-plugins", false, "do not check config blocks against their plugins")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "count warnings as errors")
-	cmd.Flags().BoolVar(&f.secrets, "require-secrets", false, "an environment variable that env() names and that is not set is an error")
-	cmd.Flags().BoolVar(&f.format, "fmt", false, "put the files into the usual layout")
-	cmd.Flags().BoolVar(&f.diff, "diff", false, "print what --fmt would change, and fail if that is anything")
+	cmd.Flags().BoolVar(&f.secrets, "require-secrets", false, "report an error if an environment variable that env() names is not set")
+	cmd.Flags().BoolVar(&f.format, "fmt", false, "format the files in place")
+	cmd.Flags().BoolVar(&f.diff, "diff", false, "print what --fmt would change, and fail if there is anything")
 	return cmd
 }
 
@@ -269,9 +267,9 @@ func newPolicyShowCommand(s Streams) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "show [POLICY]",
-		Short: "What is in force, and where does each value come from? Print the effective policy",
-		Long: `What is in force, and where does each value come from? Prints the policy with includes, environment and --set merged into
-one file that loads to the same. Secrets are printed as the env() that they come from.`,
+		Short: "Print the effective policy, and where each value comes from",
+		Long: `Print the effective policy: one file with includes, environment and --set merged that loads
+to the same policy. Secrets are printed as the env() call that reads them.`,
 		Example: `  stepfall policy show --origins policy.hcl
   stepfall policy show library:swe > policy.hcl
   stepfall policy show --library`,
@@ -296,8 +294,8 @@ one file that loads to the same. Secrets are printed as the env() that they come
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "also what has its default, and the catalogue's models")
-	cmd.Flags().BoolVar(&o.Origins, "origins", false, "say of each value where it comes from")
+	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "include default values and the catalogue's models")
+	cmd.Flags().BoolVar(&o.Origins, "origins", false, "print where each value comes from")
 	cmd.Flags().BoolVar(&list, "library", false, "list the policies that ship with stepfall")
 	return cmd
 }

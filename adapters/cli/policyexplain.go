@@ -27,9 +27,9 @@ type queryFlags struct {
 }
 
 func (f *queryFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.text, "query", "", "explain the decisions on a query of this text; or a file of queries to plan for, as JSON lines")
-	flags.StringArrayVar(&f.with, "with", nil, "explain a query with group=NAME, tenant=NAME, tokens=4000, tool=NAME, json=true, checks=true (it names tests that decide), setbacks=1 (of its run), or a label, as label.KEY=VALUE (may be repeated)")
-	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain with a model's answer of this quality, as model=0.2 (may be repeated)")
+	flags.StringVar(&f.text, "query", "", "text of a query whose decisions to explain; or a file of queries to plan for, as JSON lines")
+	flags.StringArrayVar(&f.with, "with", nil, "explain a query with group=NAME, tenant=NAME, tokens=4000, tool=NAME, json=true, checks=true (deciding tests are named), setbacks=1 (of its run), or a label, as label.KEY=VALUE (may be repeated)")
+	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain what happens if a model's answer has this quality, as model=0.2 (may be repeated)")
 }
 
 // explains reports whether one query is to be explained. The text may name a file of many.

@@ -26,21 +26,25 @@ func newPolicyInitCommand(s Streams) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "What policy should I begin with? Write one from the models that the environment offers",
-		Long: `Write a first policy, with comments, from the models that the environment offers:
-OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, MISTRAL_API_KEY, and OLLAMA_HOST, which is
-asked for the models that it has. Keys are named in the policy, never written into it.
-For a compatible server OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and
-MISTRAL_BASE_URL are written as the models' addresses.
+		Short: "Write a first policy for the models that the environment offers",
+		Long: `Write a first policy, with comments, for the models that the environment offers through
+OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, MISTRAL_API_KEY and OLLAMA_HOST, whose
+server is asked for its models. The policy names the variables of keys, never their values.
+For compatible servers, OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and
+MISTRAL_BASE_URL become the addresses of the models.
 
-A cascade needs something that looks at answers, and what there is depends on what the
-program does (--for; the sources in this folder tell an agent from a chat). For an agent
-with tools two cheap models of different makers are asked before a large one, where the
-models at hand are cheap enough for that: where their calls agree the step ends. For
-patches the tests decide. Where the folder has a classifier.json (stepfall
-fit --classifier), log-probabilities do. Otherwise the policy routes, one model for each query.
---judge model lets the cheapest model judge the answers of all but the dearest. The first
-line of the policy says what it is expected to save, or what would.`,
+A cascade needs a judge of answers, which depends on what the program does (--for; the
+default looks at the sources in this folder for an agent with tools):
+
+  agent    two cheap models of different makers are asked before a large one, if the
+           prices allow it; if their tool calls agree, the step ends
+  patches  the tests decide
+  chat     log-probabilities decide if the folder has a classifier.json (see stepfall
+           fit --classifier); otherwise the policy routes each query to one model
+
+With --judge model, the cheapest model judges the answers of all except the most
+expensive one. The first line of the policy says what it is expected to save, or what
+would save something.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(judges, judge) {
@@ -96,9 +100,9 @@ line of the policy says what it is expected to save, or what would.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "policy.hcl", "file to write; - is standard output")
-	cmd.Flags().StringVar(&program, "for", programAuto, "what the program does: "+strings.Join(programKinds, ", "))
-	cmd.Flags().StringVar(&judge, "judge", judges[0], "who looks at answers: "+strings.Join(judges, ", "))
-	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
+	cmd.Flags().StringVar(&program, "for", programAuto, "kind of program: "+strings.Join(programKinds, ", "))
+	cmd.Flags().StringVar(&judge, "judge", judges[0], "judge of answers: "+strings.Join(judges, ", "))
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	return cmd
 }
 

@@ -43,21 +43,21 @@ func newPolicyPlanCommand(s Streams) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan NEW [--against OLD]",
-		Short: "What would a policy do, and what would that cost? Alone, or beside the one in use",
-		Long: `What would a policy do, and what would that cost? Shows, beside the policy in use, every
-setting that differs in effect, models run, expected cost and quality, caps met. Nothing
-is called.
+		Short: "Show what a policy would do and cost, also compared with the current one",
+		Long: `Show what a policy would do and cost without calling anything: the models that run, the
+expected cost and quality, and the caps that are reached. With --against, compare it with
+the policy in use, and list every setting whose effect differs.
 
-The step engine decides as it would online. What models answer comes from recorded
-outcomes (--outcomes), from traces of the policy in use (--traces), or, for a file
-of queries (--query FILE, JSON lines) or a built-in sample, from the beliefs that the
-policies and their profiles state.
+The step engine makes the same decisions as online. Answers come from recorded outcomes
+(--outcomes) or from traces of the policy in use (--traces). For a file of queries
+(--query FILE, JSON lines) or the built-in sample, the estimates of the policies and their
+profiles are used instead.
 
-With --query TEXT, --with or --suppose, one query is explained: which match block applies,
-which models are out and why, and each decision with what it rests on.
+With --query TEXT, --with or --suppose, explain one query: which match block applies,
+which models are excluded and why, and the basis of each decision.
 
-With --detailed-exitcode the exit code is 0 when nothing changes, 2 when something
-does, and 1 when the plan cannot be made.`,
+With --detailed-exitcode, the exit code is 0 if nothing changes, 2 if something does, and
+1 if the plan cannot be made.`,
 		Example: `  stepfall policy plan new.hcl --against policy.hcl --traces traces.jsonl
   stepfall policy plan new.hcl --against policy.hcl --outcomes outcomes.csv
   stepfall policy plan new.hcl --against policy.hcl --json --detailed-exitcode
@@ -81,7 +81,7 @@ does, and 1 when the plan cannot be made.`,
 	flags.StringVar(&f.outcomes, "outcomes", "", "table of recorded outcomes")
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
 	f.query.add(flags)
-	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 if something changes")
 	return cmd
 }
 

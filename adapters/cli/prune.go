@@ -26,12 +26,11 @@ func newPruneCommand(s Streams) *cobra.Command {
 	var f pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "What does a store hold for longer than it has to? Delete old traces, accounts, conversations and jobs",
-		Long: `What does a store hold for longer than it has to? Deletes traces, accounts, conversations
-and jobs that are older than the policy's retention block keeps them, in small batches
-beside what is at work. "stepfall serve" does the same by itself. Sums by day stay, and so
-does what a cap may still go by; a run that asks again when its account is gone has its
-whole cap anew.`,
+		Short: "Delete old traces, accounts, conversations and jobs from a store",
+		Long: `Delete traces, accounts, conversations and jobs that are older than the policy's retention
+block allows, in small batches, while other processes use the store. "stepfall serve" does
+the same by itself. Daily sums stay, and so does what a cap may still depend on. A run that
+continues after its account was deleted starts with its whole cap again.`,
 		Example: `  stepfall prune --store fleet.db --policy policy.hcl
   stepfall prune --store fleet.db --older 720h`,
 		Args: cobra.NoArgs, Annotations: hasJSON(),
@@ -39,8 +38,8 @@ whole cap anew.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.store, "store", "", storeUsage)
-	flags.StringVar(&f.policy, "policy", "", "policy whose retention block says how long what is kept")
-	flags.StringVar(&f.older, "older", "", "delete all that is older, as 720h, in place of the policy")
+	flags.StringVar(&f.policy, "policy", "", "policy with a retention block")
+	flags.StringVar(&f.older, "older", "", "delete everything older than this, as 720h, instead of --policy")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-const queueUsage = "have the work done by the workers of this queue: a postgres:// URL"
+const queueUsage = "let the workers of this queue do the work: a postgres:// URL"
 
 // inQueue is how many jobs a command has in the queue at once, unless it is told.
 const inQueue = 1000

@@ -51,16 +51,16 @@ func newServeCommand(s Streams) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve --policy FILE",
-		Short: "How does a program in any language use a policy? Serve it in the APIs of OpenAI and Anthropic",
-		Long: `Serve a policy to programs that speak chat completions, Responses or Messages, in
-any language: set their base URL to the one that is printed (Anthropic's clients want
-it without /v1). The model "stepfall" lets the policy choose; a candidate's name pins a
-request to it.
+		Short: "Serve a policy through the APIs of OpenAI and Anthropic",
+		Long: `Serve a policy to programs in any language through chat completions, Responses or
+Messages. Set their base URL to the one that is printed (Anthropic's clients take it
+without /v1). With the model "stepfall" the policy chooses; a candidate's name pins the
+request to that model.
 
-An address that others can reach needs keys, or --open. With --store, replicas share
-caps, open circuits, conversations and traces, and its keys ("stepfall key create") let
-clients in. With --watch a policy that changes takes the place of the old one between
-steps. docs/gateway.md and docs/operating.md have the rest.`,
+An address that others can reach requires keys, or --open. With --store, replicas share
+caps, circuit breakers, conversations and traces, and clients use keys from the store
+("stepfall key create"). With --watch, a changed policy replaces the old one between
+steps. More: docs/gateway.md and docs/operating.md.`,
 		Example: `  stepfall serve --policy policy.hcl
   BLUE_KEY=... stepfall serve --policy policy.hcl --addr :8080 --key blue=BLUE_KEY`,
 		Args: cobra.NoArgs,
@@ -68,22 +68,22 @@ steps. docs/gateway.md and docs/operating.md have the rest.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "policy to serve")
-	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "address to listen at; port 0 takes a free one")
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:8080", "address to listen on; port 0 takes a free one")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
-	flags.StringArrayVar(&f.keys, "key", nil, "tenant=VARIABLE: the key in this environment variable is the tenant's")
-	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose whatever model a client asks for")
-	flags.BoolVar(&f.watch, "watch", false, "follow the policy's files, and read them anew on SIGHUP")
+	flags.StringArrayVar(&f.keys, "key", nil, "tenant=VARIABLE: the environment variable that holds the tenant's key")
+	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose, whatever model a client asks for")
+	flags.BoolVar(&f.watch, "watch", false, "reload the policy when its files change, and on SIGHUP")
 	flags.StringVar(&f.store, "store", "", storeUsage)
-	flags.StringVar(&f.queue, "queue", "", "have answers judged by the workers of this queue (postgres:// URL), where the verifiers' plugins are")
+	flags.StringVar(&f.queue, "queue", "", "let the workers of this queue (postgres:// URL) judge answers; they have the verifiers' plugins")
 	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9464; none when absent")
-	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address, without keys")
+	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address without keys")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
-	flags.StringArrayVar(&f.origins, "origin", nil, "let this origin's pages ask from a browser, as https://app.example; * is all")
-	flags.StringArrayVar(&f.hosts, "host", nil, "a further name under which a gateway without keys is asked on the loopback; * is all")
-	flags.StringToIntVar(&f.limits, "limit", nil, "most at once, as requests=8,connections=200: requests of one client, connections in all; none when absent")
-	flags.StringSliceVar(&f.tls, "tls", nil, "serve HTTPS: files with a certificate chain and its key in PEM, as cert.pem,key.pem. They are read anew when they change")
+	flags.StringArrayVar(&f.origins, "origin", nil, "allow browser requests from this origin (CORS), as https://app.example; * is all")
+	flags.StringArrayVar(&f.hosts, "host", nil, "additional host name that a gateway without keys accepts on loopback; * is all")
+	flags.StringToIntVar(&f.limits, "limit", nil, "limits, as requests=8,connections=200: concurrent requests of one client, connections in total; none when absent")
+	flags.StringSliceVar(&f.tls, "tls", nil, "serve HTTPS: files with a certificate chain and its key in PEM, as cert.pem,key.pem; reloaded when they change")
 	f.page.add(flags)
-	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may go on after an interrupt")
+	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may continue after an interrupt")
 	return cmd
 }
 

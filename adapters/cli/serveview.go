@@ -34,7 +34,7 @@ type servedPage struct {
 }
 
 func (p *servedPage) add(flags *pflag.FlagSet) {
-	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081; as :8081=VARIABLE with the key in that environment variable, which is needed where others reach the address")
+	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
 }
 
 // serve begins to serve the pages, if they are asked for, and returns what ends them.

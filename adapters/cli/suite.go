@@ -12,10 +12,10 @@ func newSuiteCommand(s Streams) *cobra.Command {
 	var serve bool
 	cmd := &cobra.Command{
 		Use:   "suite FOLDER",
-		Short: "Write the bundled repositories with defects, their tasks and policies into a folder",
-		Long: `Write the bundled suite into a folder: six small repositories, tasks.jsonl with 41
-defects in them, and policies that differ in their strategy, for models of your own at
-127.0.0.1:8080 or, with --serve, for scripted ones, whose edits are fixed.`,
+		Short: "Export the bundled repositories with defects, their tasks and policies",
+		Long: `Export the bundled suite into a folder: six small repositories, tasks.jsonl with their 41
+defects, and one policy per strategy. The policies are for your own models at
+127.0.0.1:8080 or, with --serve, for scripted models, whose edits are fixed.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := suite.Load()

@@ -48,17 +48,17 @@ func newSWECommand(s Streams) *cobra.Command {
 	var f sweFlags
 	cmd := &cobra.Command{
 		Use:   "swe --repo DIR --task FILE|TEXT --policy POLICY",
-		Short: "What is the cheapest patch that the tests accept? Mend a repository",
-		Long: `Mend a repository with a coding agent. Each model makes an attempt in a clean work
-tree, in the order in which the policy's strategy wants them, until the policy's
-verifier accepts a patch; or, where the policy says trajectory { unit = "step" }, one
-attempt is made each call of which is routed. The repository itself is not touched.
+		Short: "Repair a repository: find the cheapest patch that its tests accept",
+		Long: `Repair a repository with a coding agent. Models make attempts in clean work trees, in the
+order that the policy's strategy decides, until the policy's verifier accepts a patch. If
+the policy sets trajectory { unit = "step" }, there is one attempt, and each of its calls
+is routed. The repository itself is not changed.
 
-A task is text, a file of text, or a file of tasks in SWE-bench's format (JSON lines
-or a list), of which many run together. With --state, a run that was interrupted or
-killed goes on where it was.
+A task is text, a text file, or a file of tasks in SWE-bench's format (JSON lines or a
+list), several of which run at once. With --state, an interrupted or killed run can be
+resumed.
 
-Exit codes: 0 every task is solved, 3 not all are, 4 the money is spent, 130
+Exit codes: 0 all tasks are solved, 3 some are not, 4 the money is spent, 130
 interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		Example: `  stepfall swe --repo . --task "TestParse fails on empty input" --policy policy.hcl
   stepfall swe --repos ~/repos --task verified.jsonl --policy policy.hcl --state run1 --max-usd 20`,
@@ -72,24 +72,24 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.repo, "repo", "", "the repository of a single task: a folder, or with --queue a URL")
-	flags.StringVar(&f.repos, "repos", "", "folder with the repositories of a file of tasks")
+	flags.StringVar(&f.repo, "repo", "", "repository of a single task: a folder, or with --queue a URL")
+	flags.StringVar(&f.repos, "repos", "", "folder with the repositories, for a file of tasks")
 	flags.StringVar(&f.task, "task", "", "what is wrong: text, or a file")
 	flags.StringVar(&f.policy, "policy", "", "policy with models, strategy and the verifier that runs the tests")
-	flags.StringVar(&f.base, "base", "", "commit to start from; HEAD when absent")
+	flags.StringVar(&f.base, "base", "", "commit to start from (default HEAD)")
 	flags.StringSliceVar(&f.failToPass, "fail-to-pass", nil, "tests that must pass with the patch")
 	flags.StringSliceVar(&f.passToPass, "pass-to-pass", nil, "tests that must still pass")
-	flags.StringSliceVar(&f.command, "test-command", nil, "the agent's test command, an argument each; found out when absent")
+	flags.StringSliceVar(&f.command, "test-command", nil, "the agent's test command, with its arguments separated by commas; detected when absent")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as trajectory.show_failures=true")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and call no model")
-	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on what the run spends; 0 is none")
-	flags.IntVar(&f.maxTurns, "max-turns", 30, "calls of the model in one attempt")
-	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together; with --queue, in the queue together")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything without calling a model")
+	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on the spending of the run, in US dollars; 0 is none")
+	flags.IntVar(&f.maxTurns, "max-turns", 30, "most model calls in one attempt")
+	flags.IntVar(&f.parallel, "parallel", 2, "how many tasks run at once; with --queue, how many are in the queue")
 	flags.StringVar(&f.queue, "queue", "", queueUsage)
-	flags.StringVar(&f.state, "state", "", "folder that keeps the run, so that it can go on")
-	flags.StringVar(&f.out, "out", "", "write the patch of a single task, or of a file of tasks the leaderboard's predictions, to this file")
+	flags.StringVar(&f.state, "state", "", "folder for the state of the run, so that it can be resumed")
+	flags.StringVar(&f.out, "out", "", "file for the patch of a single task, or for the leaderboard's predictions for a file of tasks")
 	flags.StringVar(&f.name, "model-name", "stepfall", "model_name_or_path in the predictions")
-	flags.StringVar(&f.image, "image", "", "run what models ask for in containers of this image (Docker or Podman)")
+	flags.StringVar(&f.image, "image", "", "run the agent's commands in containers of this image (Docker or Podman)")
 	flags.StringSliceVar(&f.engine, "engine", nil, "command of the container engine with its global options; podman or docker when absent")
 	return cmd
 }

@@ -34,19 +34,19 @@ func newTraceCommand(s Streams) *cobra.Command {
 	var f traceFlags
 	cmd := &cobra.Command{
 		Use:   "trace [TRACE]",
-		Short: "What was asked, decided and spent? List steps, show one of them, or record how a run ended",
-		Long: `What was asked, decided and spent? Lists the newest steps, the newest last, and what they
-come to. With TRACE, an id or the beginning of one, or "last", it shows the calls, costs
-and verdicts of that step; with --why, what each decision rests on.
+		Short: "List recorded steps, show one of them, or record how a run ended",
+		Long: `List the newest steps, with the latest last, and their total cost. With TRACE (an id, the
+beginning of one, or "last"), show the calls, costs and verdicts of that step; with --why,
+also the basis of each decision.
 
-The trace file is what the policy's trace block names: JSON lines, SQLite or a store's URL.
+The trace file is the one in the policy's trace block: JSON lines, SQLite or a store's URL.
 
-With --verdict it records how the run of --run ended, when that is known, as Router.Report
-and POST /v1/verdicts do. The verdict is a trace of its own. The last one on a run stands, and
-one that is "inconclusive: WHY" takes back those before; one on a run without a step counts once
-there is one. Fit, summaries and pages take it from there. --verdict - reads many from standard input, one
-a line: the run, a space (or a tab, for names with spaces) and the verdict. Lines that are
-wrong are named, and the others recorded.`,
+With --verdict, record how the run of --run ended, like Router.Report and POST
+/v1/verdicts. The verdict is a trace of its own, which fit, summaries and pages use. The
+last verdict on a run counts, and "inconclusive: WHY" withdraws the earlier ones. A
+verdict on a run without steps counts as soon as there is one. --verdict - reads verdicts
+from standard input, one per line: the run, a space (or a tab, for names with spaces) and
+the verdict. Invalid lines are reported, and the others recorded.`,
 		Example: `  stepfall trace
   stepfall trace last --why
   stepfall trace --run order-17 --verdict "failed: the wrong item"
@@ -65,15 +65,15 @@ wrong are named, and the others recorded.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "file", "f", "traces.jsonl", "the trace file, - for standard input")
+	flags.StringVarP(&f.file, "file", "f", "traces.jsonl", "trace file, - for standard input")
 	flags.StringVar(&f.Run, "run", "", "only this run")
 	flags.StringVar(&f.Session, "session", "", "only this session")
-	flags.StringVar(&f.Tenant, "tenant", "", "only this tenant; with --verdict, whose run it is, where several have one of that name")
+	flags.StringVar(&f.Tenant, "tenant", "", "only this tenant; with --verdict, the tenant of the run, if several have a run of that name")
 	flags.BoolVar(&f.Failed, "failed", false, "only steps without an answer")
-	flags.StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
-	flags.IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
-	flags.BoolVar(&f.why, "why", false, "say why each decision was taken, with what it rests on")
-	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended, as passed, failed or inconclusive, and why, as in \"failed: the wrong item\"; - reads lines of a run and that from standard input")
+	flags.StringVar(&f.baseline, "baseline", "", "model to compare the spending with; the most expensive when absent")
+	flags.IntVarP(&f.limit, "limit", "n", 20, "most steps to list, 0 for all")
+	flags.BoolVar(&f.why, "why", false, "explain each decision and its basis")
+	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended: passed, failed or inconclusive, and why, as in \"failed: the wrong item\"; - reads lines of run and verdict from standard input")
 	return cmd
 }
 

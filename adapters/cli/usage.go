@@ -27,8 +27,8 @@ func newCompletionCommand(s Streams) *cobra.Command {
 	shells := slices.Sorted(maps.Keys(scripts))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "How does a shell complete stepfall? Print a script for it",
-		Long: `How does a shell complete stepfall? Prints a script that the shell is to read when it starts:
+		Short: "Print a completion script for a shell",
+		Long: `Print a script that completes stepfall's commands and flags. The shell reads it when it starts:
 
   bash        source <(stepfall completion bash), in ~/.bashrc; needs the package bash-completion
   fish        stepfall completion fish > ~/.config/fish/completions/stepfall.fish

@@ -28,22 +28,22 @@ func newViewCommand(s Streams) *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
 		Use:   "view [TRACES [POLICY]]",
-		Short: "What was decided, spent and saved, and why? Open pages that show it",
+		Short: "Open pages that show what was decided, spent and saved, and why",
 		Long: `Open pages that show what was decided, spent and saved, and why.
 
-TRACES is a file of traces (JSON lines, followed while it grows, or SQLite) or
-- for standard input; without one, traces.jsonl. With the policy in use, other settings
-are tried on the newest steps, and the page says which are expected to pay.
+TRACES is a file of traces (JSON lines, which are followed as they grow, or SQLite), or -
+for standard input; the default is traces.jsonl. If the policy in use is given, the page
+tries other settings on the newest steps and says which are expected to pay.
 
-The page is served on this machine only. Its address works once, in one browser.
---export writes the pages as files instead, which open without a server.`,
+The pages are served on this machine only, and their address works once, in one browser.
+With --export they are written as files instead, which open without a server.`,
 		Example: `  stepfall view traces.jsonl policy.hcl
   stepfall view traces.db --export pages`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "address of this machine to serve at; port 0 takes a free one")
+	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "local address to serve at; port 0 takes a free one")
 	flags.StringVar(&f.export, "export", "", "write the pages to this folder instead of serving them")
 	flags.IntVar(&f.steps, "steps", 1000, "with --export, how many of the newest steps get a page")
 	return cmd

@@ -33,25 +33,25 @@ func newWorkerCommand(s Streams) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker --queue URL",
-		Short: "How do more machines help? Do what swe, collect and serve put into a queue",
-		Long: `Do what swe, collect and serve put into a queue, on this machine: tasks, calls and
-verifications. Any number of workers may share a queue, which is a PostgreSQL database.
+		Short: "Run jobs that swe, collect and serve put into a queue",
+		Long: `Run jobs that swe, collect and serve put into a queue: tasks, calls and verifications. The
+queue is a PostgreSQL database that any number of workers can share.
 
-A worker needs what the work needs: the plugins, the toolchains of the repositories, and
+A worker needs what its jobs need: the plugins, the toolchains of the repositories, and
 the providers' keys in its environment, under the names that the policies use.
 
-Who can write to the database decides what workers run.`,
+Whoever can write to the database decides what workers run.`,
 		Example: `  OPENAI_API_KEY=... stepfall worker --queue postgres://stepfall@db/stepfall`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.queue, "queue", "", "postgres:// URL of the queue; $"+storeVariable+" when absent")
-	flags.StringVar(&f.cache, "cache", "", "folder for what is fetched; one of the user's when absent")
-	flags.StringVar(&f.name, "name", "", "what results call this worker; the machine's name when absent")
-	flags.StringToIntVar(&f.work, "work", map[string]int{"swe": 2, "collect": 4, "verify": 2}, "how many tasks of swe, calls of collect and verifications are at work at once; what is not named is left to others")
+	flags.StringVar(&f.cache, "cache", "", "folder for fetched files; in the user's cache folder when absent")
+	flags.StringVar(&f.name, "name", "", "name of this worker in results; the machine's name when absent")
+	flags.StringToIntVar(&f.work, "work", map[string]int{"swe": 2, "collect": 4, "verify": 2}, "how many tasks of swe, calls of collect and verifications run at once; kinds that are not named are left to other workers")
 	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9465; none when absent")
-	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long work may go on after an interrupt")
+	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running jobs may continue after an interrupt")
 	return cmd
 }
 

@@ -1,8 +1,8 @@
-// Package stepfall teaches the module in one screen; the code is in the packages below.
+// Package stepfall is an overview of the module; the code is in the packages below.
 //
-// stepfall makes agents cheaper at the same quality. It wraps langchaingo's llms.Model:
-// each step of an agent is answered by the cheapest model that is expected to do, the
-// answer is judged, and a dearer model is asked only while that is worth its price.
+// stepfall makes agents cheaper at the same quality. It wraps langchaingo's llms.Model: each step of
+// an agent goes to the cheapest model that is expected to suffice, its answer is judged, and a more
+// expensive model is asked only if that is worth its price.
 //
 // # With a policy file
 //
@@ -12,27 +12,27 @@
 //	}
 //	defer model.Close()
 //
-// # With models in hand
+// # With models in code
 //
 //	model, err := router.Wrap(ctx, 0.05, router.Options{ // a right answer is worth five cents
 //		Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
 //		Verify: check,
 //	})
 //
-// Either is an llms.Model: agents, chains, tools and streaming take it unchanged.
+// Either is an llms.Model: agents, chains, tools and streaming work unchanged.
 //
-// # The map
+// # Packages
 //
-//   - sdk: the vocabulary, and below it the decision core (cascade), one step (step),
-//     tables of outcomes (outcome), estimators (estimate), fits (fit), evaluation (eval),
-//     and what plugins are written with (plugin, plugintest)
-//   - middleware: langchaingo models in, a langchaingo model out
+//   - sdk: the shared types, and below it the decision core (cascade), the engine of one step
+//     (step), tables of outcomes (outcome), estimators (estimate), fits (fit), evaluation (eval),
+//     and the packages for writing plugins (plugin, plugintest)
+//   - middleware: wraps langchaingo models into one langchaingo model
 //   - policies: the policy language, HCL 2
-//   - plugins: the plugins that come with stepfall, and their host
-//   - adapters: router (a policy becomes a model), full (with every provider, store and
+//   - plugins: the plugins that come with stepfall
+//   - adapters: router (turns a policy into a model), full (router with all providers, stores and
 //     plugins), gateway (an HTTP server for OpenAI's and Anthropic's clients), providers,
 //     stores, OpenTelemetry, and the command, adapters/cli/stepfall
-//   - examples: programs, one idea each
+//   - examples: programs that show one idea each
 //
-// The documentation is in docs, beginning with docs/start.md.
+// The documentation is in docs and begins with docs/start.md.
 package stepfall

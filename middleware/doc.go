@@ -1,5 +1,5 @@
-// Package middleware wraps langchaingo models: llms.Model in, llms.Model out, and
-// every step of an agent in between goes through a cascade of models.
+// Package middleware wraps langchaingo models into one llms.Model that sends every step of an agent
+// through a cascade of them.
 //
 //	model, err := middleware.New(middleware.Config{
 //		Models: []middleware.Candidate{
@@ -9,26 +9,26 @@
 //		Lambda: 10, // a gain of 0.1 in quality is worth a cent
 //	})
 //
-// The model goes where a langchaingo model goes: into agents, chains, memory.
+// Use the result wherever langchaingo takes a model: in agents, chains, memory.
 //
 // # What the application sees
 //
-// One call, one response, one pair of callback events, however many models were
-// asked. The GenerationInfo of the model that answered stays, and gets the totals
-// of the step under stepfall.. [WithReport] collects what the steps of an agent
-// came to; [WithInfo] says where they come from: run, session, tenant, format.
+// One call, one response and one pair of callback events, however many models were asked. The
+// GenerationInfo is that of the answering model, with the totals of the step added under keys that
+// begin with "stepfall.". [WithReport] collects the results of an agent's steps; [WithInfo] says where
+// they come from: run, session, tenant, format.
 //
-// llms.WithModel with the name of a candidate pins the step to it; any other name
-// is ignored, since it could be right for one of the candidates at most.
+// llms.WithModel with the name of a candidate pins the step to it. Any other name is ignored, since it
+// could be right for at most one of the candidates.
 //
 // # What the models see
 //
-// The caller's messages and options, in the form that each client understands:
-// roles, tools instead of deprecated functions, JSON arguments, images. Streaming
-// is held back until an answer is chosen ([StreamMode]).
+// The caller's messages and options, converted to what each client understands: roles, tools instead
+// of deprecated functions, JSON arguments, images. A stream is held back until an answer is chosen
+// ([StreamMode]).
 //
 // # Errors
 //
-// A step that fails returns an *llms.Error with a code; the errors of the calls are
-// in its chain, the context's too when that ended.
+// A step that fails returns an *llms.Error with a code. Its chain contains the errors of the calls,
+// and the context's error if the context ended.
 package middleware

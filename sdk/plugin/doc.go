@@ -1,6 +1,5 @@
-// Package plugin is what the author of a stepfall plugin imports. A plugin is a
-// program of its own that estimates or verifies; stepfall starts it, talks to it
-// over gRPC and restarts it when it breaks.
+// Package plugin is the library for writing a stepfall plugin. A plugin is a separate program that
+// estimates or verifies; stepfall starts it, talks to it over gRPC and restarts it when it breaks.
 //
 //	type Config struct {
 //		Words int `stepfall:"words,min=1,default=10" doc:"Fewest words of a good answer."`
@@ -21,24 +20,22 @@
 //
 // # What a plugin gets
 //
-// Its config, checked and with defaults, as a struct (package schema has the
-// tags). In every context: [Log] for structured logs, [Models] to ask a model
-// through the host.
-// The host gives every call a deadline; pass ctx on and return when it ends.
+// Its config as a struct, checked and with defaults filled in (package schema describes the tags).
+// Every context carries [Log] for structured logs, and [Models] to ask a model through the host. The
+// host sets a deadline on every call; pass ctx on and return when it ends.
 //
-// # What happens when it goes wrong
+// # Failures
 //
-// A panic becomes an error of that call. What is printed on standard output, by
-// any library, goes to the log and cannot disturb the protocol. When the host is
-// gone, the plugin and all its children are killed.
+// A panic becomes an error of that call. Anything printed on standard output, by any library, goes to
+// the log and cannot disturb the protocol. When the host is gone, the plugin and its children are
+// killed.
 //
-// # What may be added
+// # Cleanup
 //
-// A value that implements io.Closer is closed before the process ends.
+// An estimator or verifier that implements io.Closer is closed before the process ends.
 //
-// # From a shell
+// # On the command line
 //
-// Started by hand, every plugin answers describe (JSON), schema (JSON), docs
-// (Markdown), check CONFIG.json, and debug, which serves under a debugger and
-// prints what makes stepfall use it.
+// Every plugin has the commands describe (JSON), schema (JSON), docs (Markdown), check CONFIG.json,
+// and debug, which serves under a debugger and prints the settings that make stepfall use it.
 package plugin

@@ -1,7 +1,6 @@
-// Package step runs one step of an agent: it asks models one after another,
-// cheapest sensible first, until nothing further is worth its price, and returns
-// the best answer that was paid for. It knows no framework: what a call is, is the
-// caller's business; one chat completion or a whole agent trajectory.
+// Package step runs one step of an agent: it asks models one after another, as long as the strategy
+// expects a further one to be worth its price, and returns the best answer. It depends on no
+// framework. The caller defines what a call is: one chat completion, or a whole run of an agent.
 //
 //	engine, err := step.New(step.Config{
 //		Candidates: []step.Candidate{{Model: small}, {Model: large}},
@@ -9,40 +8,36 @@
 //	})
 //	result, err := engine.Run(ctx, step.Request{Query: query, Caller: caller})
 //
-// # The way of a query
+// # How a step runs
 //
-// Models that cannot be asked (context length, tools, images, JSON) leave first.
-// Then, in a loop: the estimators say what is believed about every model, the
-// strategy decides, the worst-case cost of the chosen call is reserved under the
-// caps, the model is called, the real cost is settled, and the answer is checked
-// and verified. The loop ends when the strategy stops, when a cap or the context
-// ends it, or when no model is left.
+// First, models that cannot serve the query are excluded (context length, tools, images, JSON). Then,
+// in a loop: the estimators give their estimates for every model, the strategy decides, the worst-case
+// cost of the chosen call is reserved under the caps, the model is called, the real cost is settled,
+// and the answer is checked and verified. The loop ends when the strategy stops, when a cap or the
+// context ends it, or when no model is left.
 //
 // # Checks, verifiers, estimators
 //
-// A [Check] is free and can only reject: an empty answer, arguments that are not
-// JSON. A [Verifier] may cost time and money and decides: where one applies, a
-// model's quality is a yes-or-no matter and beliefs are Bernoulli. Where neither
-// speaks, the quality estimator's post-hoc estimate counts, and where that
-// abstains the candidate's prior.
+// A [Check] is free and can only reject, for instance an empty answer or arguments that are not JSON.
+// A [Verifier] may cost time and money, and decides: where one applies, a model's quality is right or
+// wrong, and beliefs are Bernoulli. Without a finding of either, the quality estimator's post-hoc
+// estimate counts, and if that abstains, the candidate's prior.
 //
 // # Failures
 //
-// A failed call is no evidence about quality. It is tried again as far as the
-// error allows ([CallError]) and the retry limits say; a model that stays
-// unavailable leaves the step, and the strategy decides anew. Panics of callers,
-// estimators and verifiers are recovered.
+// A failed call is no evidence about quality. It is retried within the retry limits if the error
+// allows it ([CallError]). A model that stays unavailable leaves the step, and the strategy decides
+// again. Panics of callers, estimators and verifiers are recovered.
 //
-// Where no model is left, the best answer that was paid for is returned, also one that was
-// rejected: it may be good enough, and [sdk.StopExhausted] or [sdk.StopBudget] say so. Of
-// answers that are rejected alike it is the last, which a stream shows too. There is one
-// exception. A request that a server refuses ([CallError].Refused) was put together wrongly for
-// that model, which would happen in every step: if a rejected answer is all that there is then,
-// the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
+// If no model is left, the best answer so far is returned, even a rejected one: it may be good enough,
+// and [sdk.StopExhausted] or [sdk.StopBudget] tell the caller. Of several equally rejected answers it
+// is the last, which a stream shows too. There is one exception. A request that a server refuses
+// ([CallError].Refused) was malformed for that model, and would be in every step: if there are only
+// rejected answers then, the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
 //
 // # Budgets
 //
-// A [Ledger] reserves before each call what the call can cost at most, so that
-// concurrent steps never pass a cap. A model that a cap leaves no room for leaves
-// the step; a cheaper one may still be asked.
+// A [Ledger] reserves the most that a call can cost before the call, so concurrent steps never exceed
+// a cap. A model whose worst case does not fit under a cap leaves the step; a cheaper one may still be
+// asked.
 package step

@@ -183,12 +183,10 @@ var (
 	expectedName = regexp.MustCompile(`(?i)^(want|exp|expect|expected|wanted|should)(\w*)$`)
 	helperName   = regexp.MustCompile(`(?i)^(assert|check|expect|verify|require|same|equal|eq$|deepequal|exactly|error(contains|is)?$|contains$|len$|jsoneq|indelta)\w*$`)
 	comparerName = regexp.MustCompile(`(?i)(equal|^eq|same|match|contains|hasprefix|hassuffix|diff|compare|cmp|_eq!?$)`)
-	// partName is what those are called that compare with a part, or with what is near.
-	partName   = regexp.MustCompile(`(?i)(contain|prefix|suffix|match|subset|delta|epsilon|within|close|almost|approx)`)
-	makerName  = regexp.MustCompile(`^(New\w*|Must\w*|append|string|byte|rune|u?int\d*|float\d*|Duration|Date)$`)
-	readerName = regexp.MustCompile(`(?i)^(read|load|open|golden)`)
-	failing    = []string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}
-	inverse    = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
+	makerName    = regexp.MustCompile(`^(New\w*|Must\w*|append|string|byte|rune|u?int\d*|float\d*|Duration|Date)$`)
+	readerName   = regexp.MustCompile(`(?i)^(read|load|open|golden)`)
+	failing      = []string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}
+	inverse      = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
 )
 
 // isFailure reports whether a statement is a call of a method with which tests fail.

@@ -16,15 +16,13 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-func chatText(v gjson.Result) string {
+// textIn returns a text, or the texts of a list of parts.
+func (s *chatReader) textIn(name string, v gjson.Result) string {
 	if !v.IsArray() {
-		return v.Str
+		return s.wantText(name, v)
 	}
 	var b strings.Builder
-	v.ForEach(func(_, part gjson.Result) bool {
-		b.WriteString(part.Get("text").Str)
-		return true
-	})
+	s.wantObjects(name, v, func(part gjson.Result) { b.WriteString(s.wantText(name, part.Get("text"))) })
 	return b.String()
 }
 
@@ -168,15 +166,18 @@ func (s *chatReader) Event(data []byte) (err error) {
 				usage = v
 			}
 		case "choices":
-			eachOf(v, func(_, choice gjson.Result) bool {
-				s.choice(choice)
-				return true
-			})
+			if v.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
+				s.noteType(name.Str, "list")
+			}
+			s.wantObjects(name.Str, v, s.choice)
 		}
 		return err == nil
 	})
 	if usage.IsObject() { // also of the choices that stand beside it
 		s.report(chatUsage.read(usage))
+	}
+	if err == nil {
+		err = s.mistyped
 	}
 	if s.news == 1 && err == nil && s.Extra.Raw == nil {
 		s.last.keep(data, s.text, &s.said)
@@ -209,16 +210,16 @@ func (s *chatReader) choice(in gjson.Result) {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
 	c := s.choices[at]
-	s.endChoice(c.replyChoice, finish.Str)
+	s.endChoice(c.replyChoice, s.wantText("finish_reason", finish))
 	var probs []sdk.TokenLogProb
 	if logProbs.IsObject() {
 		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
-	if message.IsObject() {
+	if s.want(message.IsObject(), "message", "object", message) {
 		s.piece(c, message, probs)
 		probs = nil
 	}
-	if delta.IsObject() || probs != nil {
+	if s.want(delta.IsObject(), "delta", "object", delta) || probs != nil {
 		s.piece(c, delta, probs)
 	}
 }
@@ -234,18 +235,15 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		}
 		switch name.Str {
 		case "content":
-			d.Text = chatText(v)
+			d.Text = s.textIn(name.Str, v)
 		case "refusal":
-			d.Refusal = v.Str
+			d.Refusal = s.wantText(name.Str, v)
 		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
-			if thought := chatText(v); thought != "" {
+			if thought := s.textIn(name.Str, v); thought != "" {
 				d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name.Str, true, true
 			}
 		case "reasoning_details": // OpenRouter
-			eachOf(v, func(_, one gjson.Result) bool {
-				c.detail(one)
-				return true
-			})
+			s.wantObjects(name.Str, v, func(one gjson.Result) { s.detail(c, one) })
 		case "tool_calls":
 			calls = v
 		case "role", "function_call":
@@ -259,6 +257,9 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		}
 		return true
 	})
+	if s.mistyped != nil {
+		return
+	}
 	if d.Text != "" || d.Reasoning != "" {
 		s.said = d
 	}
@@ -275,10 +276,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 	}
 	c.lists++
-	eachOf(calls, func(_, call gjson.Result) bool {
-		s.call(c, call)
-		return true
-	})
+	s.wantObjects("tool_calls", calls, func(call gjson.Result) { s.call(c, call) })
 }
 
 // say takes in what was said, and gives the state on between what was thought and the text.
@@ -299,16 +297,15 @@ func (s *chatReader) sendState(c *chatReply) {
 	}
 }
 
-// eachOf calls do for what a list holds: null, which servers send for none, is no list of one.
-func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
-	if list.IsArray() {
-		list.ForEach(do)
-	}
-}
-
 func (s *chatReader) call(c *chatReply, in gjson.Result) {
-	id, custom := in.Get("id").Str, in.Get("custom.name").Str
-	name, arguments := cmp.Or(in.Get("function.name").Str, custom), in.Get("function.arguments").String()+in.Get("custom.input").Str
+	f, own := in.Get("function"), in.Get("custom")
+	s.want(f.IsObject(), "function", "object", f)
+	s.want(own.IsObject(), "custom", "object", own)
+	id, custom, given := in.Get("id").Str, s.wantText("custom.name", own.Get("name")), f.Get("arguments")
+	name, arguments := cmp.Or(s.wantText("function.name", f.Get("name")), custom), given.String()+s.wantText("custom.input", own.Get("input"))
+	if s.want(given.Type == gjson.String || given.Type == gjson.JSON, "function.arguments", "text", given); s.mistyped != nil {
+		return
+	}
 	n := len(c.calls)
 	at := c.position(in.Get("index"), id, name)
 	if at >= maxChoices {

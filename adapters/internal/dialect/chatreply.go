@@ -84,7 +84,7 @@ func (c *chatReply) lastAt(index float64) int {
 
 // detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
 // one index and type are one.
-func (c *chatReply) detail(now gjson.Result) {
+func (s *chatReader) detail(c *chatReply, now gjson.Result) {
 	c.hasState, c.isStateNew = true, true
 	kind, n := now.Get("type").Str, len(c.details)-1
 	isPiece := n >= 0 && now.Get("index").Exists() && string(c.details[n].members["index"]) == now.Get("index").Raw && c.details[n].kind == kind
@@ -99,7 +99,7 @@ func (c *chatReply) detail(now gjson.Result) {
 	now.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "text", "summary", "data":
-			entry.write(name.Str, v.Str)
+			entry.write(name.Str, s.wantText(name.Str, v))
 		default:
 			if v.Type != gjson.Null {
 				entry.members[name.Str] = json.RawMessage(v.Raw)

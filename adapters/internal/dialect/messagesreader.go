@@ -151,7 +151,7 @@ func (s *messagesReader) message(data []byte) error {
 		s.finish(b)
 	}
 	s.close(&in.messagesEnd)
-	return nil
+	return s.mistyped
 }
 
 // close takes in how an answer ends and what it used.
@@ -190,7 +190,7 @@ func (s *messagesReader) Event(data []byte) error {
 		return errNotJSON
 	}
 	e := gjson.ParseBytes(bytes.ToValidUTF8(data, []byte("\ufffd")))
-	kind := e.Get("type").Str
+	kind := s.wantText("type", e.Get("type"))
 	switch kind {
 	case "error":
 		return ServerError(data)
@@ -203,7 +203,7 @@ func (s *messagesReader) Event(data []byte) error {
 		return err
 	case "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
 	default:
-		return nil // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
+		return s.mistyped // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
 	hasUnknown := s.around(e)
 	if kind == "message_stop" {
@@ -226,8 +226,12 @@ func (s *messagesReader) messageDelta(e gjson.Result) error {
 }
 
 func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
-	index := int(e.Get("index").Int())
+	at := e.Get("index")
+	index := int(at.Int())
+	s.want(at.Type == gjson.Number, "index", "number", at)
 	switch {
+	case s.mistyped != nil:
+		return s.mistyped
 	case kind == "content_block_start":
 		if index != len(s.blocks) || !e.Get("content_block").Exists() {
 			return errNoBlock
@@ -241,6 +245,9 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 	}
 	piece := e.Get("delta")
 	d := s.grow(s.blocks[index], piece)
+	if s.mistyped != nil {
+		return s.mistyped
+	}
 	if text := piece.Get("text").Raw + piece.Get("thinking").Raw; text != "" && !hasUnknown && index == len(s.blocks)-1 {
 		s.last.keep(data, text, &d)
 	}
@@ -266,13 +273,18 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	if members == nil {
 		return errNoBlock
 	}
-	b := &blockReply{kind: stringOf(members["type"]), members: members}
+	b := &blockReply{members: members}
+	b.kind = s.textOf(b, "type")
+	first := middleware.Delta{Text: s.textOf(b, "text"), Reasoning: s.textOf(b, "thinking")}
+	if s.textOf(b, "id"); s.mistyped != nil {
+		return s.mistyped
+	}
 	b.unknown = knownOfReplyBlock.members(gjson.ParseBytes(raw))
 	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
 	s.choice(0).coverText()
 	switch b.kind {
 	case "server_tool_use": // searches are counted in the usage, and fetching costs nothing
-		if strings.HasSuffix(stringOf(members["name"]), "code_execution") {
+		if strings.HasSuffix(s.textOf(b, "name"), "code_execution") {
 			s.ran++
 		}
 	case "tool_use":
@@ -282,16 +294,21 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
 			s.Emit(&middleware.Delta{Raw: &p})
 		}
-		s.addText(b, &middleware.Delta{Text: stringOf(members["text"]), Reasoning: stringOf(members["thinking"])})
+		s.addText(b, &first)
 	}
-	return nil
+	return s.mistyped
+}
+
+// textOf returns a member of a block that is a text.
+func (s *messagesReader) textOf(b *blockReply, name string) string {
+	return s.wantText(name, gjson.ParseBytes(b.members[name]))
 }
 
 // beginCall begins the call of a tool; its unknown members are a part before it.
 func (s *messagesReader) beginCall(b *blockReply) {
 	b.call = s.calls
 	s.calls++
-	id := stringOf(b.members["id"])
+	id, name := s.textOf(b, "id"), s.textOf(b, "name")
 	if b.unknown != nil {
 		c := s.choice(0)
 		p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(b.unknown, `,"id":`...), id))
@@ -301,18 +318,23 @@ func (s *messagesReader) beginCall(b *blockReply) {
 		c.parts, c.isSpecial = append(c.parts, p), true
 		s.Emit(&middleware.Delta{Raw: &p})
 	}
-	s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: stringOf(b.members["name"])}})
+	s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: name}})
 }
 
 // grow takes in a piece of a block, and returns its text.
 func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta) {
+	if !s.want(piece.IsObject(), "delta", "object", piece) {
+		return d
+	}
 	piece.ForEach(func(name, v gjson.Result) bool {
 		switch {
 		case name.Str == "type":
 		case name.Str == "text":
-			d.Text = v.Str
+			d.Text = s.wantText(name.Str, v)
 		case name.Str == "thinking":
-			d.Reasoning = v.Str
+			d.Reasoning = s.wantText(name.Str, v)
+		case name.Str == "signature", name.Str == "partial_json":
+			b.write(name.Str, s.wantText(name.Str, v))
 		case name.Str == "citation":
 			b.citations = append(b.citations, json.RawMessage(v.Raw))
 		case v.Type == gjson.String:
@@ -322,7 +344,7 @@ func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.D
 		}
 		return true
 	})
-	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" {
+	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" && s.mistyped == nil {
 		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
 	}
 	return d
@@ -344,8 +366,8 @@ func (s *messagesReader) finish(b *blockReply) {
 		b.members["input"] = json.RawMessage("{}") // a cut at the limit left half of the arguments
 	}
 	if b.kind == "tool_use" {
-		call := llms.ToolCall{ID: stringOf(b.members["id"]), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: stringOf(b.members["name"]), Arguments: string(argumentsObject(string(b.members["input"])))}}
+		call := llms.ToolCall{ID: s.textOf(b, "id"), Type: "function", FunctionCall: &llms.FunctionCall{
+			Name: s.textOf(b, "name"), Arguments: string(argumentsObject(string(b.members["input"])))}}
 		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 		if inputs == "" { // a call without arguments has no piece, or an empty one
 			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})

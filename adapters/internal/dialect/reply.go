@@ -3,9 +3,11 @@ package dialect
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -84,9 +86,48 @@ type Reply struct {
 	Extra middleware.Extra
 
 	choices []*replyChoice
+	// mistyped is the first member whose type is not the API's: nobody knows what it said.
+	mistyped error
 	// isUsageOld is set where more of the answer, or its end, came after what was said of
 	// its usage: nobody knows what it did until then.
 	isUsageOld bool
+}
+
+// want reports whether a member of an answer is of a type, and notes the first that is not. Null,
+// which servers send for nothing, is of none.
+func (r *Reply) want(is bool, name, kind string, v gjson.Result) bool {
+	if !is && v.Type != gjson.Null {
+		r.noteType(name, kind)
+	}
+	return is
+}
+
+func (r *Reply) noteType(name, kind string) {
+	if r.mistyped == nil {
+		r.mistyped = fmt.Errorf("the answer's %s is no %s", name, kind)
+	}
+}
+
+// wantText returns a member that is a text.
+func (r *Reply) wantText(name string, v gjson.Result) string {
+	r.want(v.Type == gjson.String, name, "text", v)
+	return v.Str
+}
+
+// wantObjects calls do for the objects of a member that is a list of such, up to the first member that is
+// of another type.
+func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)) {
+	if !r.want(v.IsArray(), name, "list", v) {
+		return
+	}
+	v.ForEach(func(_, v gjson.Result) bool {
+		if v.IsObject() {
+			do(v)
+		} else {
+			r.noteType(name, "list of objects")
+		}
+		return r.mistyped == nil
+	})
 }
 
 // brokenOff returns langchaingo's word for an end that is none of an answer's.

@@ -213,15 +213,15 @@ func (s *responsesReader) Event(data []byte) error {
 		return errNotJSON
 	}
 	e := gjson.ParseBytes(data)
-	index, piece := int(e.Get("output_index").Int()), rawOf(e.Get("delta"))
+	index, piece := int(e.Get("output_index").Int()), e.Get("delta")
 	d := middleware.Delta{}
 	switch e.Get("type").Str {
 	case "response.output_text.delta":
-		d.Text, d.LogProbs = stringOf(piece), chatTokens(e.Get("logprobs"))
+		d.Text, d.LogProbs = s.wantText("delta", piece), chatTokens(e.Get("logprobs"))
 	case "response.refusal.delta":
-		d.Refusal = stringOf(piece)
+		d.Refusal = s.wantText("delta", piece)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
-		d.Reasoning = stringOf(piece)
+		d.Reasoning = s.wantText("delta", piece)
 	case "response.output_item.added":
 		return s.begin(index, rawOf(e.Get("item")), data)
 	case "response.output_item.done":
@@ -236,7 +236,7 @@ func (s *responsesReader) Event(data []byte) error {
 		}
 		d.Raw = new(s.part(&it, item))
 	case "response.function_call_arguments.delta":
-		d.Tool = &middleware.ToolDelta{Index: s.calls[index], Arguments: stringOf(piece)}
+		d.Tool = &middleware.ToolDelta{Index: s.calls[index], Arguments: s.wantText("delta", piece)}
 	case "response.completed", "response.incomplete", "response.failed":
 		return s.Whole(rawOf(e.Get("response")))
 	case "error":
@@ -247,8 +247,10 @@ func (s *responsesReader) Event(data []byte) error {
 		}
 		return nil
 	}
-	s.Emit(&d)
-	return nil
+	if s.mistyped == nil {
+		s.Emit(&d)
+	}
+	return s.mistyped
 }
 
 // begin takes in an item as it begins, and gives its event on where the item has a form of its
@@ -331,12 +333,6 @@ func (it *outputItem) isBilled(raw json.RawMessage) bool {
 		return action == "" || action == "search"
 	}
 	return false
-}
-
-// stringOf returns a text; what is no text is none.
-func stringOf(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text)
-	return text
 }
 
 // knownOfResponse are the members of answers that have another form, or are repeated of the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -166,10 +167,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 				usage = v
 			}
 		case "choices":
-			if v.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
-				s.noteType(name.Str, "list")
-			}
-			s.wantObjects(name.Str, v, s.choice)
+			s.choicesIn(v)
 		}
 		return err == nil
 	})
@@ -185,12 +183,32 @@ func (s *chatReader) Event(data []byte) (err error) {
 	return err
 }
 
-func (s *chatReader) choice(in gjson.Result) {
-	var index, finish, logProbs, message, delta gjson.Result
+// choicesIn takes in a list of choices: each at its index, and where two have the same one, each at
+// its place.
+func (s *chatReader) choicesIn(list gjson.Result) {
+	if list.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
+		s.noteType("choices", "list")
+	}
+	var isUsed [maxChoices]bool
+	isRepeated, place := false, 0
+	s.wantObjects("choices", list, func(choice gjson.Result) {
+		if at := choice.Get("index").Int(); at >= 0 && at < maxChoices {
+			isRepeated, isUsed[at] = isRepeated || isUsed[at], true
+		}
+	})
+	s.wantObjects("choices", list, func(choice gjson.Result) {
+		at := place
+		if place++; !isRepeated {
+			at = int(choice.Get("index").Int()) // also of a number in quotes
+		}
+		s.choice(choice, at)
+	})
+}
+
+func (s *chatReader) choice(in gjson.Result, at int) {
+	var finish, logProbs, message, delta gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
-		case "index":
-			index = v
 		case "finish_reason":
 			finish = v
 		case "logprobs":
@@ -202,8 +220,8 @@ func (s *chatReader) choice(in gjson.Result) {
 		}
 		return true
 	})
-	at := int(index.Num)
 	if s.Reply.choice(at) == nil {
+		s.noteType("index", fmt.Sprintf("number from 0 to %d", maxChoices-1))
 		return
 	}
 	for i := len(s.choices); i <= at; i++ {

@@ -136,3 +136,23 @@ func TestLongStreams(t *testing.T) {
 		}
 	}
 }
+
+// Choices that have the same index, or none, are as many as there are: their texts are never glued.
+func TestIndexesOfChoices(t *testing.T) {
+	for indexes, want := range map[string]string{
+		`0 1`: "ab", `1 0`: "ba", `0 0`: "ab", `"0" "1"`: "ab", `"1" "0"`: "ba", `null null`: "ab", `"x" "y"`: "ab", `1 1`: "ab", `0 -1`: "", `0 1000`: "", `0 null`: "ab",
+	} {
+		first, second, _ := strings.Cut(indexes, " ")
+		for _, member := range []string{"message", "delta"} {
+			r := chat{}.Reader(&Reply{Emit: func(*middleware.Delta) {}}).(*chatReader)
+			err := r.Event([]byte(`{"choices":[{"index":` + first + `,"` + member + `":{"content":"a"},"finish_reason":"stop"},{"index":` + second + `,"` + member + `":{"content":"b"},"finish_reason":"stop"}]}`))
+			got := ""
+			for _, c := range r.choices {
+				got += c.content.String()
+			}
+			if (err != nil) != (want == "") || err == nil && (got != want || len(r.choices) != 2) {
+				t.Errorf("%s: %q of %d choices, want %q: %v", indexes, got, len(r.choices), want, err)
+			}
+		}
+	}
+}

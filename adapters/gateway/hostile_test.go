@@ -80,6 +80,36 @@ func request(path, body string, headers ...string) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
 }
 
+// A document or search result that cannot be read is a fault of the request, cited or not.
+func TestDocumentsOfAWrongType(t *testing.T) {
+	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"})})
+	const at = "messages[0].content[0]."
+	for block, want := range map[string]string{
+		`"type":"document","source":7`: at + "source.type",
+		`"type":"document","source":{"type":"text","media_type":"text/plain","data":7}`:                 at + "source.data",
+		`"type":"document","source":{"type":"text","media_type":7,"data":"a"}`:                          at + "source.media_type",
+		`"type":"document","source":{"type":"base64","media_type":"application/pdf","data":7}`:          at + "source.data",
+		`"type":"document","source":{"type":"url","url":7}`:                                             at + "source.url",
+		`"type":"document","source":{"type":"content","content":7}`:                                     at + "source.content",
+		`"type":"document","source":{"type":"content","content":[7]}`:                                   at + "source.content[0].type",
+		`"type":"document","title":7,"source":{"type":"text","media_type":"text/plain","data":"a"}`:     at + "title",
+		`"type":"search_result","source":"s","title":"t","content":7`:                                   at + "content",
+		`"type":"search_result","source":7,"title":"t","content":[{"type":"text","text":"a"}]`:          at + "source",
+		`"type":"document","source":{"type":"text","media_type":"text/plain","data":"a"}`:               "",
+		`"type":"document","source":{"type":"content","content":"a"}`:                                   "",
+		`"type":"document","source":{"type":"content","content":[{"type":"text","text":"a"}]}`:          "",
+		`"type":"search_result","source":"s","title":"t","content":[{"type":"text","text":"a"}]`:        "",
+		`"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}`: "",
+	} {
+		for _, cited := range []string{"", `,"citations":{"enabled":true}`} {
+			resp, bodies := speak(t, addr, request(messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":[{`+block+cited+`}]}]}`), 1)
+			if isRefused := resp[0].StatusCode == http.StatusBadRequest; isRefused != (want != "") || isRefused && !strings.HasPrefix(gjson.Get(bodies[0], "error.message").Str, want+":") {
+				t.Errorf("%s%s: %d %s", block, cited, resp[0].StatusCode, bodies[0])
+			}
+		}
+	}
+}
+
 // What no client sends that means well gets an answer in the form of its dialect, with
 // the status that says what is wrong, and an id.
 func TestHostileRequests(t *testing.T) {

@@ -239,17 +239,9 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	case "image":
 		return f.get("source").source(false), false
 	case "document":
-		if f.get("citations").exists() || f.get("context").exists() || f.get("source").get("type").value.Str == "content" {
-			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlineText()}, false
-		}
-		p := f.get("source").source(true)
-		if file, ok := p.(middleware.FilePart); ok {
-			file.Name = f.get("title").optional()
-			return file, false
-		}
-		return p, false
+		return f.document(), false
 	case "search_result":
-		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlineText()}, false
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlineText(f.get("content"), f.get("source").optional())}, false
 	case "tool_use":
 		input := f.get("input")
 		if !input.value.IsObject() {
@@ -281,40 +273,49 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	}
 }
 
-// inlineText is a document or a search result for models of other APIs: with its title, where
-// it is from and what is said about it, but without citations.
-func (f field) inlineText() llms.ContentPart {
-	source, content := f.get("source"), f.get("content")
-	var heads []string
-	for _, head := range []field{f.get("title"), f.get("context"), source} {
-		if head.value.Type == gjson.String && head.value.Str != "" {
-			heads = append(heads, head.value.Str)
-		}
-	}
+// document reads a file: one that is cited, or made of blocks, in its own form, with what stands for
+// it in other APIs.
+func (f field) document() (p llms.ContentPart) {
+	source, isCited := f.get("source"), f.get("citations").exists() || f.get("context").exists()
 	switch kind := source.get("type").value.Str; kind {
-	case "base64", "url", "file":
-		p := source.source(true)
+	case "content":
+		p, isCited = f.inlineText(source.get("content"), ""), true
+	default:
+		p = source.source(true)
 		if file, ok := p.(middleware.FilePart); ok {
 			file.Name = f.get("title").optional()
-			return file
+			p = file
 		}
-		return p
-	case "text":
-		content = source.get("data")
-	case "content":
-		content = source.get("content")
+		if isCited && kind == "text" {
+			p = f.inlineText(source.get("data"), "")
+		}
 	}
+	if isCited {
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: p}
+	}
+	return p
+}
+
+// inlineText is the content of a document or a search result for models of other APIs: with its
+// title, what is said about it and where it is from, but without citations. Nil is one that is no text.
+func (f field) inlineText(content field, source string) llms.ContentPart {
 	text, isText := content.texts()
 	if !isText {
 		return nil // an image within a document has no place in a text
 	}
-	return llms.TextContent{Text: strings.Join(append(heads, text), "\n\n")}
+	var parts []string
+	for _, part := range []string{f.get("title").optional(), f.get("context").optional(), source} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return llms.TextContent{Text: strings.Join(append(parts, text), "\n\n")}
 }
 
 // texts returns a string, or the texts of blocks that are nothing else.
 func (f field) texts() (text string, isText bool) {
 	if !f.value.IsArray() {
-		return f.value.Str, true
+		return f.text(), true
 	}
 	var texts []string
 	for _, p := range f.blocks(nil) {

@@ -48,6 +48,8 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 			"message":{"role":"assistant","content":"","reasoning_content":"SECRET-deepseek","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
 		"vllm": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
 			"message":{"role":"assistant","content":"","reasoning":"SECRET-vllm","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
+		"api.mistral.ai": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
+			"message":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"SECRET-mistral"}]}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
 		"openrouter": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
 			"message":{"role":"assistant","content":"","reasoning_details":[{"type":"reasoning.encrypted","data":"SECRET-openrouter","id":"x"}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`},
 		"compat": {whole: `{"id":"c","object":"chat.completion","model":"m","usage":{"prompt_tokens":9,"completion_tokens":5},"choices":[{"index":0,"finish_reason":"tool_calls",
@@ -81,7 +83,7 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 	}
 	defer m.Close()
 	g := newGateway(t, gateway.Options{Model: m, Models: func() []string {
-		return []string{"claude", "gpt", "deepseek", "vllm", "openrouter", "compat", "gemini"}
+		return []string{"claude", "gpt", "deepseek", "vllm", "openrouter", "compat", "gemini", "api.mistral.ai"}
 	}})
 	for client, again := range map[string]func(answer gjson.Result) string{
 		chatPath: func(a gjson.Result) string {
@@ -121,6 +123,10 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 				}
 				if back := strings.Contains(other.asked, "SECRET"); back != (from == to) {
 					t.Errorf("%s of %s, then %s: state sent: %v\nclient: %s\nsent: %s", client, from, to, back, turn, other.asked)
+				}
+				const chunk = `"content":[{"thinking":[{"text":"SECRET-mistral","type":"text"}],"type":"thinking"}]`
+				if from == to && to == "api.mistral.ai" && !strings.Contains(other.asked, chunk) {
+					t.Errorf("%s of Mistral: its thoughts have another form: %s", client, other.asked)
 				}
 				if strings.Contains(other.asked, "stepfall1") {
 					t.Errorf("%s of %s, then %s: a tag was sent: %s", client, from, to, other.asked)

@@ -86,6 +86,9 @@ func (chat) Write(c *Call) (Object, error) {
 func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {
+		if c.Limits.ThoughtParts {
+			message.thinkInContent()
+		}
 		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
 		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
@@ -99,6 +102,24 @@ func (c *Call) fitChat(list []Object) []Object {
 		fitting[n-1]["prefix"] = true
 	}
 	return fitting
+}
+
+// thinkInContent makes what a model has thought a part of the content, before the rest.
+func (o Object) thinkInContent() {
+	thought, _ := o["reasoning_content"].(json.RawMessage)
+	text := gjson.ParseBytes(thought).Str
+	if text == "" {
+		return
+	}
+	content := []any{Object{"type": "thinking", "thinking": []any{newPart("text", "text", text)}}}
+	switch rest := o["content"].(type) {
+	case []any:
+		content = append(content, rest...)
+	case string:
+		content = append(content, newPart("text", "text", rest))
+	}
+	o["content"] = content
+	delete(o, "reasoning_content")
 }
 
 // SplitCalls makes of each turn of a request of chat completions that has several calls one for

@@ -17,14 +17,18 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// textIn returns a text, or the texts of a list of parts.
-func (s *chatReader) textIn(name string, v gjson.Result) string {
+// textIn returns a text, or the texts of a list of parts, and what parts among them think, as
+// Mistral has it.
+func (s *chatReader) textIn(name string, v gjson.Result) (text, thought string) {
 	if !v.IsArray() {
-		return s.wantText(name, v)
+		return s.wantText(name, v), ""
 	}
-	var b strings.Builder
-	s.wantObjects(name, v, func(part gjson.Result) { b.WriteString(s.wantText(name, part.Get("text"))) })
-	return b.String()
+	s.wantObjects(name, v, func(part gjson.Result) {
+		text += s.wantText(name, part.Get("text"))
+		within, _ := s.textIn("thinking", part.Get("thinking"))
+		thought += within
+	})
+	return text, thought
 }
 
 func chatTokens(v gjson.Result) []sdk.TokenLogProb {
@@ -247,19 +251,25 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	var calls gjson.Result
 	var unknown Object
 	s.news += len(probs)
+	think := func(name, thought string) {
+		if thought != "" {
+			d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name, true, true
+		}
+	}
 	in.ForEach(func(name, v gjson.Result) bool {
 		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
 			s.news, s.text = s.news+1, v.Raw
 		}
 		switch name.Str {
 		case "content":
-			d.Text = s.textIn(name.Str, v)
+			var thought string
+			d.Text, thought = s.textIn(name.Str, v)
+			think("reasoning_content", thought)
 		case "refusal":
 			d.Refusal = s.wantText(name.Str, v)
 		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
-			if thought := s.textIn(name.Str, v); thought != "" {
-				d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name.Str, true, true
-			}
+			thought, _ := s.textIn(name.Str, v)
+			think(name.Str, thought)
 		case "reasoning_details": // OpenRouter
 			s.wantObjects(name.Str, v, func(one gjson.Result) { s.detail(c, one) })
 		case "tool_calls":

@@ -156,3 +156,38 @@ func TestIndexesOfChoices(t *testing.T) {
 		}
 	}
 }
+
+// What Mistral's models think comes in parts of the content, whole and in pieces.
+func TestThoughtsInTheContent(t *testing.T) {
+	const whole = `{"choices":[{"index":0,"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"h"},{"type":"text","text":"m"}]},{"type":"reference","reference_ids":[1]},{"type":"text","text":"so"}]},"finish_reason":"stop"}]}`
+	pieces := []string{
+		`{"choices":[{"index":0,"delta":{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"h"}]}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"m"}],"closed":true},{"type":"text","text":"s"}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"o"},"finish_reason":"stop"}]}`,
+	}
+	for _, events := range [][]string{{whole}, pieces} {
+		said, thought := "", ""
+		reply := &Reply{Origin: "mistral", Emit: func(d *middleware.Delta) { said, thought = said+d.Text, thought+d.Reasoning }}
+		r := chat{}.Reader(reply)
+		for _, event := range events {
+			if err := r.Event([]byte(event)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.End(true); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := reply.Response()
+		if err != nil {
+			t.Fatal(err)
+		}
+		choice := answer.Choices[0]
+		if said != "so" || thought != "hm" || choice.Content != said || choice.ReasoningContent != thought {
+			t.Errorf("said %q, thought %q; whole %q, %q", said, thought, choice.Content, choice.ReasoningContent)
+		}
+		state, _ := middleware.ExtraOf(choice).Parts[0].(middleware.RawPart)
+		if state.Model != "mistral" || string(state.Raw) != `{"reasoning_content":"hm"}` {
+			t.Errorf("state %+v", state)
+		}
+	}
+}

@@ -35,6 +35,8 @@ type Limits struct {
 	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
 	// answer in a conversation.
 	Thoughts bool
+	// ThoughtParts is set where what a model thinks is a part of the content.
+	ThoughtParts bool
 	// Refuses are members that others have and that the vendor of chat completions refuses, of
 	// requests, messages, their parts and tools.
 	Refuses []string

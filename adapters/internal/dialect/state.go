@@ -213,9 +213,10 @@ func rewritePart(p llms.ContentPart, do func(p llms.ContentPart) (llms.ContentPa
 }
 
 // A tag stands before an opaque text of a model (a signature, encrypted content, an id):
-// the mark, the origin, and how the rest is to be read.
+// the mark with its version, the origin, and how the rest is to be read.
 const (
-	tagMark    = "stepfall1"
+	tagName    = "stepfall"
+	tagMark    = tagName + "1"
 	tagPlain   = 'o' // the model's own text follows
 	tagWrapped = 'w' // a whole part of another dialect follows, in base64
 )
@@ -234,14 +235,14 @@ func Wrap(p middleware.RawPart) string {
 }
 
 // Untag takes the tag off an opaque text. A text without one is [Unknown]'s, and one with
-// a tag that nobody here wrote is no model's. part is set where the text was made by [Wrap].
+// a tag that nobody here wrote, or that a client or another version changed, is no model's. part is set where the text was made by [Wrap].
 func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	const nobody = "!"
 	tagged, ok := strings.CutPrefix(text, tagMark)
 	switch {
-	case !ok:
+	case !ok && !isForeignTag(text):
 		return Unknown, text, nil
-	case len(tagged) <= originLen:
+	case !ok, len(tagged) <= originLen:
 		return nobody, text, nil
 	}
 	origin, rest = tagged[:originLen], tagged[originLen+1:]
@@ -256,6 +257,12 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 		}
 	}
 	return nobody, text, nil
+}
+
+// isForeignTag reports whether a text begins as a tag of another version, or after spaces.
+func isForeignTag(text string) bool {
+	version, ok := strings.CutPrefix(strings.TrimSpace(text), tagName)
+	return ok && version != "" && version[0] >= '0' && version[0] <= '9'
 }
 
 // sealedMembers are the members that hold what a model cannot be told by anybody else, by the

@@ -44,9 +44,18 @@ func TestSealAndOpen(t *testing.T) {
 	if p, _ := dialect.Open(middleware.DialectAnthropic, carried); !cmp.Equal(p, whole) {
 		t.Errorf("carried: %+v", p)
 	}
-	for _, odd := range []string{"stepfall1", "stepfall1aaaaaaaaaaaa", "stepfall1aaaaaaaaaaaax", "stepfall1aaaaaaaaaaaawgemini.%%", "stepfall1aaaaaaaaaaaawgemini.W10"} {
+	for _, odd := range []string{"stepfall1", "stepfall1aaaaaaaaaaaa", "stepfall1aaaaaaaaaaaax", "stepfall1aaaaaaaaaaaawgemini.%%", " stepfall1aaaaaaaaaaaaosig", "\nstepfall1aaaaaaaaaaaaosig", "stepfall2aaaaaaaaaaaaosig", "stepfall10", "stepfall1aaaaaaaaaaaawgemini.W10"} {
 		if origin, rest, part := dialect.Untag(odd); origin != "!" || rest != odd || part != nil {
 			t.Errorf("%s is %q's: %q, %v", odd, origin, rest, part)
+		}
+	}
+}
+
+// Only what begins as a tag is one.
+func TestTextsWithoutATag(t *testing.T) {
+	for _, text := range []string{"", "sig", "stepfall_call_1", "stepfall", "EqQBstepfall1aaaaaaaaaaaaosig"} {
+		if origin, rest, part := dialect.Untag(text); origin != dialect.Unknown || rest != text || part != nil {
+			t.Errorf("%q is %q's: %q, %v", text, origin, rest, part)
 		}
 	}
 }

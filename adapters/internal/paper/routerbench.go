@@ -98,12 +98,15 @@ func routerbench(ctx context.Context, e *Env, p *Page) error {
 		var list []column
 		for _, set := range sets(d.Table, paperSizes...) {
 			for _, level := range levels {
-				list = append(list, column{set.name + " " + level, d.Table, set.models, eval.Study{Noise: noiseOf(level), Strategies: publishedRows}})
+				list = append(list, column{set.name + " models, " + level + " noise", d.Table, set.models, eval.Study{Noise: noiseOf(level), Strategies: publishedRows}})
 			}
 		}
 		g, err := e.columns(ctx, p.Name, share, 1, list)
 		if err != nil {
 			return err
+		}
+		for i, head := range g.heads {
+			g.heads[i] = strings.NewReplacer(" models,", "", " noise", "").Replace(head)
 		}
 		p.section("AUC on " + d.Name)
 		p.printf("Data: %s. Train share %.0f %%, %d paired bootstrap resamples.\n\n", d, 100*share, e.Bootstrap)

@@ -191,3 +191,58 @@ func TestThoughtsInTheContent(t *testing.T) {
 		}
 	}
 }
+
+// An answer that ends at a call and has none, that was cut by something new, or whose stream says
+// nothing of its end, is not whole.
+func TestEndsThatAreNone(t *testing.T) {
+	const (
+		called    = `{"choices":[{"index":0,"%":{"content":"a","tool_calls":%},"finish_reason":"tool_calls"}]}`
+		custom    = `[{"id":"c","type":"custom","custom":{"name":"n","input":"i"}}]`
+		function  = `[{"id":"c","type":"function","function":{"name":"n","arguments":"{}"}}]`
+		use       = `{"type":"message","id":"m","content":[{"type":"text","text":"a"}%],"stop_reason":"tool_use"}`
+		start     = `{"type":"message_start","message":{"id":"m","content":[],"usage":{"input_tokens":6}}}` + "\n" + `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}` + "\n"
+		responded = `{"id":"r","status":"incomplete","incomplete_details":{"reason":"%"},"output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}]}`
+	)
+	for _, tt := range []struct {
+		client  Client
+		isWhole bool
+		answer  string
+		want    string // "" fails
+	}{
+		{chat{}, true, strings.Replace(strings.Replace(called, "%", "message", 1), "%", "null", 1), "error: tool_calls without a call"},
+		{chat{}, false, strings.Replace(strings.Replace(called, "%", "delta", 1), "%", "[]", 1), "error: tool_calls without a call"},
+		{chat{}, true, strings.Replace(strings.Replace(called, "%", "message", 1), "%", function, 1), "tool_calls"},
+		{chat{}, false, strings.Replace(strings.Replace(called, "%", "delta", 1), "%", custom, 1), "tool_calls"},
+		{messages{}, true, strings.Replace(use, "%", "", 1), "error: tool_use without a call"},
+		{messages{}, true, strings.Replace(use, "%", `,{"type":"tool_use","id":"c","name":"n","input":{}}`, 1), "tool_use"},
+		{messages{}, false, start + `{"type":"message_stop"}`, ""},
+		{messages{}, false, start + `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`, ""},
+		{messages{}, false, start + `{"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n" + `{"type":"message_stop"}`, "end_turn"},
+		{responses{}, true, strings.Replace(responded, "%", "novel", 1), "error: incomplete novel"},
+		{responses{}, true, strings.Replace(responded, "%", "content_filter", 1), "content_filter"},
+		{responses{}, true, strings.Replace(responded, "%", "max_output_tokens", 1), "length"},
+	} {
+		reply := &Reply{Emit: func(*middleware.Delta) {}}
+		r := tt.client.Reader(reply)
+		take := r.Event
+		if tt.isWhole {
+			take = r.Whole
+		}
+		for event := range strings.SplitSeq(tt.answer, "\n") {
+			if err := take([]byte(event)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := "", r.End(true)
+		if err == nil {
+			answer, err := reply.Response()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = answer.Choices[0].StopReason
+		}
+		if got != tt.want {
+			t.Errorf("%s: %s ends with %q, want %q: %v", tt.client.Dialect(), tt.answer, got, tt.want, err)
+		}
+	}
+}

@@ -399,11 +399,12 @@ func (s *messagesReader) End(bool) error {
 	for _, b := range s.blocks {
 		s.finish(b)
 	}
+	hasStop := s.choice(0).stop != ""
 	switch {
-	case !s.hasEnded:
-		return errUnfinished
-	case s.Extra.Usage == (sdk.Usage{}) && len(s.blocks) == 0 && (len(s.choices) == 0 || s.choices[0].stop == ""):
+	case s.hasEnded && s.Extra.Usage == (sdk.Usage{}) && len(s.blocks) == 0 && !hasStop:
 		return middleware.ErrEmptyResponse
+	case !s.hasEnded, !hasStop && s.Extra.Raw == nil:
+		return errUnfinished
 	}
 	s.choice(0).nameEnd()
 	return nil

@@ -244,6 +244,17 @@ func (c *replyChoice) addPart(p middleware.RawPart) {
 	c.isSpecial, c.parts, c.covered = true, append(c.parts, p), c.content.Len()
 }
 
+// callStops are the words of APIs for an end at calls of tools.
+var callStops = []string{"tool_calls", "function_call", "tool_use"}
+
+// hasCall reports whether a choice calls a tool, be it a custom one.
+func (c *replyChoice) hasCall() bool {
+	return len(c.calls) > 0 || slices.ContainsFunc(c.parts, func(p llms.ContentPart) bool {
+		raw, ok := p.(middleware.RawPart)
+		return ok && isCustomCall(raw)
+	})
+}
+
 // Response returns the answer.
 func (r *Reply) Response() (*llms.ContentResponse, error) {
 	if len(r.choices) == 0 {
@@ -251,6 +262,9 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 	}
 	out := &llms.ContentResponse{}
 	for _, c := range r.choices {
+		if slices.Contains(callStops, c.stop) && !c.hasCall() {
+			c.word = brokenOff(c.stop + " without a call")
+		}
 		x := r.Extra
 		x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
 		if c.isSpecial {

@@ -340,6 +340,9 @@ func (it *outputItem) isBilled(raw json.RawMessage) bool {
 var knownOfResponse = newKnown("id object created_at status background error incomplete_details model output previous_response_id service_tier " +
 	"instructions max_output_tokens max_tool_calls parallel_tool_calls reasoning store temperature text tool_choice tools top_p truncation user metadata" + responsesUsage.known("usage"))
 
+// responsesCuts are langchaingo's words for what an answer may be cut by.
+var responsesCuts = map[string]string{"max_output_tokens": "length", "content_filter": "content_filter"}
+
 func (s *responsesReader) Whole(data []byte) error {
 	var in responsesReply
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -400,10 +403,8 @@ func (s *responsesReader) Whole(data []byte) error {
 	c.isSpecial, c.word = true, "stop"
 	switch {
 	case in.Incomplete != nil:
-		x.StopReason, c.word = in.Incomplete.Reason, "content_filter"
-		if in.Incomplete.Reason == "max_output_tokens" {
-			c.word = "length"
-		}
+		x.StopReason = in.Incomplete.Reason
+		c.word = cmp.Or(responsesCuts[x.StopReason], brokenOff("incomplete "+x.StopReason))
 	case in.Status != "" && in.Status != "completed":
 		c.word = brokenOff(in.Status)
 	case len(c.calls) > 0:

@@ -59,7 +59,7 @@ func TestReasoningBesideTheOutput(t *testing.T) {
 // What the beginning of a stream of Messages says of its output is no report of the answer.
 func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1}}}`
-	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","usage":{"output_tokens":9}}`: 9} {
+	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`: 9} {
 		r := &Reply{Emit: func(*middleware.Delta) {}}
 		read := messages{}.Reader(r)
 		for _, event := range []string{start, end, `{"type":"message_stop"}`} {

@@ -239,9 +239,9 @@ func TestEndsThatAreNone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = answer.Choices[0].StopReason
+			got = "whole " + answer.Choices[0].StopReason
 		}
-		if got != tt.want {
+		if got != strings.TrimSuffix("whole "+tt.want, "whole ") {
 			t.Errorf("%s: %s ends with %q, want %q: %v", tt.client.Dialect(), tt.answer, got, tt.want, err)
 		}
 	}

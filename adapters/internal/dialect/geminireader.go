@@ -100,7 +100,7 @@ func (s *geminiReader) Event(data []byte) error {
 	if len(in.UsageMetadata) > 0 { // also of the candidates that stand beside it
 		s.report(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
 	}
-	return nil
+	return s.mistyped
 }
 
 func (s *geminiReader) candidate(in *geminiCandidate) error {
@@ -201,7 +201,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 			s.sign(c, signature, d.Choice)
 		}
 		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
-		s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+		s.addCall(d.Choice, id, f.Name, s.wantArguments(f.Args))
 		return nil, nil
 	case p.Thought:
 		d.Reasoning = p.Text

@@ -228,10 +228,9 @@ func (s *messagesReader) messageDelta(e gjson.Result) error {
 func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, hasUnknown bool) error {
 	at := e.Get("index")
 	index := int(at.Int())
-	s.want(at.Type == gjson.Number, "index", "number", at)
 	switch {
-	case s.mistyped != nil:
-		return s.mistyped
+	case at.Type != gjson.Number:
+		return errNoBlock
 	case kind == "content_block_start":
 		if index != len(s.blocks) || !e.Get("content_block").Exists() {
 			return errNoBlock
@@ -276,8 +275,8 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	b := &blockReply{members: members}
 	b.kind = s.textOf(b, "type")
 	first := middleware.Delta{Text: s.textOf(b, "text"), Reasoning: s.textOf(b, "thinking")}
-	if s.textOf(b, "id"); s.mistyped != nil {
-		return s.mistyped
+	if s.textOf(b, "id"); s.mistyped != nil || b.kind == "" {
+		return cmp.Or(s.mistyped, errNoBlock)
 	}
 	b.unknown = knownOfReplyBlock.members(gjson.ParseBytes(raw))
 	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
@@ -323,7 +322,8 @@ func (s *messagesReader) beginCall(b *blockReply) {
 
 // grow takes in a piece of a block, and returns its text.
 func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta) {
-	if !s.want(piece.IsObject(), "delta", "object", piece) {
+	if !piece.IsObject() {
+		s.noteType("delta", "object")
 		return d
 	}
 	piece.ForEach(func(name, v gjson.Result) bool {
@@ -367,7 +367,7 @@ func (s *messagesReader) finish(b *blockReply) {
 	}
 	if b.kind == "tool_use" {
 		call := llms.ToolCall{ID: s.textOf(b, "id"), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: s.textOf(b, "name"), Arguments: string(argumentsObject(string(b.members["input"])))}}
+			Name: s.textOf(b, "name"), Arguments: s.wantArguments(b.members["input"])}}
 		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 		if inputs == "" { // a call without arguments has no piece, or an empty one
 			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})

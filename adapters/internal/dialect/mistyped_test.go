@@ -33,13 +33,18 @@ func TestMembersOfAWrongType(t *testing.T) {
 			`{"content":"a","tool_calls":"str"}`, `{"content":"a","tool_calls":7}`, `{"content":"a","tool_calls":true}`, `{"content":"a","tool_calls":{"0":"1"}}`},
 			[]string{`{"content":"a","tool_calls":null,"refusal":null}`, `{"content":null,"tool_calls":[{"id":"a","function":{"name":"b","arguments":{"c":1}}}]}`}},
 		{messages{}, false, `{"type":%}`, []string{`7`, `{}`}, []string{`"ping"`, `null`}},
-		{messages{}, false, block, []string{`7`, `{"type":7}`, `{"type":"text","text":7}`, `{"type":"thinking","thinking":7}`, `{"type":"tool_use","id":7,"name":"b"}`, `{"type":"tool_use","id":"a","name":7}`}, []string{`{"type":"text","text":null}`}},
-		{messages{}, false, delta, []string{`7`, `"x"`, `[]`, `{"type":"text_delta","text":7}`, `{"type":"thinking_delta","thinking":7}`, `{"type":"signature_delta","signature":7}`}, []string{`{"type":"text_delta","text":null}`, `{"type":"novel_delta","novel":7}`}},
+		{messages{}, false, block, []string{`7`, `null`, `{}`, `{"type":7}`, `{"type":null}`, `{"type":"text","text":7}`, `{"type":"thinking","thinking":7}`, `{"type":"tool_use","id":7,"name":"b"}`, `{"type":"tool_use","id":"a","name":7}`}, []string{`{"type":"text","text":null}`}},
+		{messages{}, false, delta, []string{`null`, `7`, `"x"`, `[]`, `{"type":"text_delta","text":7}`, `{"type":"thinking_delta","thinking":7}`, `{"type":"signature_delta","signature":7}`}, []string{`{"type":"text_delta","text":null}`, `{"type":"novel_delta","novel":7}`}},
 		{messages{}, false, call, []string{`{"type":"input_json_delta","partial_json":7}`}, []string{`{"type":"input_json_delta","partial_json":null}`, `{"type":"input_json_delta","partial_json":"{}"}`}},
-		{messages{}, false, `{"type":"content_block_start","index":%,"content_block":{"type":"text","text":""}}`, []string{`"0"`, `{}`}, []string{`0`}},
+		{messages{}, false, `{"type":"content_block_start","index":%,"content_block":{"type":"text","text":""}}`, []string{`"0"`, `{}`, `null`}, []string{`0`}},
 		{messages{}, true, message, []string{`7`, `{"type":"text","text":7}`, `{"type":7,"text":"b"}`, `{"type":"tool_use","id":"a","name":7,"input":{}}`}, []string{`{"type":"text","text":"b"}`}},
 		{responses{}, false, `{"type":"response.output_text.delta","output_index":0,"delta":%}`, []string{`7`, `{}`}, []string{`"a"`, `null`}},
 		{responses{}, false, `{"type":"response.function_call_arguments.delta","output_index":0,"delta":%}`, []string{`7`}, []string{`"{"`}},
+		{responses{}, false, `{"type":%}`, []string{`7`, `{}`}, []string{`null`, `"response.novel"`}},
+		{responses{}, true, `{"id":"r","status":"completed","output":[%]}`, []string{`null`, `{}`, `7`, `{"type":7}`}, []string{`{"content":[{"text":"a"}]}`}},
+		{gemini{}, false, `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"a","args":%}}]}}]}`, []string{`7`, `[]`}, []string{`null`, `{}`, `"{}"`}},
+		{ollama{}, false, `{"message":{"tool_calls":[{"function":{"name":"a","arguments":%}}]},"done":false}`, []string{`7`, `[]`}, []string{`null`, `{}`, `"{}"`}},
+		{messages{}, true, `{"id":"m","content":[{"type":"tool_use","id":"a","name":"b","input":%}],"stop_reason":"tool_use"}`, []string{`7`, `[]`}, []string{`null`, `{}`, `"{}"`}},
 		{gemini{}, false, `{"candidates":[{"content":{"parts":[{"text":%}]}}]}`, []string{`7`}, []string{`"a"`, `null`}},
 		{ollama{}, false, `{"message":{"content":%},"done":false}`, []string{`7`}, []string{`"a"`, `null`}},
 	} {
@@ -64,6 +69,22 @@ func TestMembersOfAWrongType(t *testing.T) {
 			if err := read(value); err != nil {
 				t.Errorf("%s: %s with %s: %v", tt.client.Dialect(), tt.form, value, err)
 			}
+		}
+	}
+}
+
+// Arguments are an object whatever stands for none, and a call without a name is no call.
+func TestCallsAsServersWriteThem(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"name":"a","args":null}`: "{}", `{"name":"a"}`: "{}", `{"name":"a","args":"{\"b\":1}"}`: `{"b":1}`, `{"name":"a","args":{"b":1}}`: `{"b":1}`, `{"args":{}}`: "", `{"name":null}`: "",
+	} {
+		reply := &Reply{Emit: func(*middleware.Delta) {}}
+		if err := (gemini{}).Reader(reply).Whole([]byte(`{"candidates":[{"content":{"parts":[{"functionCall":` + answer + `}]},"finishReason":"STOP"}]}`)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := reply.Response()
+		if (err != nil) != (want == "") || err == nil && got.Choices[0].ToolCalls[0].FunctionCall.Arguments != want {
+			t.Errorf("%s: %+v, %v; want %s", answer, got, err, want)
 		}
 	}
 }

@@ -221,14 +221,14 @@ func (s *ollamaReader) Event(data []byte) error {
 		}
 	}
 	for _, t := range in.Message.ToolCalls {
-		s.addCall(0, callID(t.ID), t.Function.Name, string(argumentsObject(string(t.Function.Arguments))))
+		s.addCall(0, callID(t.ID), t.Function.Name, s.wantArguments(t.Function.Arguments))
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
 		c.nameEnd()
 		x.Usage = ollamaUsage.read(gjson.ParseBytes(data))
 	}
-	return nil
+	return s.mistyped
 }
 
 func (s *ollamaReader) End(bool) error {

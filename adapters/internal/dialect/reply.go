@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,6 +77,8 @@ func (e ServerError) Error() string { return string(e) }
 
 var errUnfinished = errors.New("the stream ended before the answer did")
 
+var errNoName = errors.New("the answer calls a tool without its name")
+
 // Reply is an answer as it comes in, of any API.
 type Reply struct {
 	// Origin is the model's: its state is marked with it.
@@ -128,6 +131,16 @@ func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)
 		}
 		return r.mistyped == nil
 	})
+}
+
+// wantArguments returns the arguments of a call as the text of an object. Some servers write them as
+// such a text.
+func (r *Reply) wantArguments(raw json.RawMessage) string {
+	v := gjson.ParseBytes(raw)
+	if r.want(v.IsObject() || v.Type == gjson.String, "arguments", "object", v) && v.IsObject() {
+		return v.Raw
+	}
+	return string(argumentsObject(v.Str))
 }
 
 // brokenOff returns langchaingo's word for an end that is none of an answer's.
@@ -262,6 +275,9 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 	}
 	out := &llms.ContentResponse{}
 	for _, c := range r.choices {
+		if slices.ContainsFunc(c.calls, func(call llms.ToolCall) bool { return call.FunctionCall.Name == "" }) {
+			return nil, errNoName
+		}
 		if slices.Contains(callStops, c.stop) && !c.hasCall() {
 			c.word = brokenOff(c.stop + " without a call")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -215,7 +216,7 @@ func (s *responsesReader) Event(data []byte) error {
 	e := gjson.ParseBytes(data)
 	index, piece := int(e.Get("output_index").Int()), e.Get("delta")
 	d := middleware.Delta{}
-	switch e.Get("type").Str {
+	switch s.wantText("type", e.Get("type")) {
 	case "response.output_text.delta":
 		d.Text, d.LogProbs = s.wantText("delta", piece), chatTokens(e.Get("logprobs"))
 	case "response.refusal.delta":
@@ -245,7 +246,7 @@ func (s *responsesReader) Event(data []byte) error {
 		if s.special[index] && e.Get("output_index").Exists() {
 			s.pass(data)
 		}
-		return nil
+		return s.mistyped
 	}
 	if s.mistyped == nil {
 		s.Emit(&d)
@@ -312,9 +313,11 @@ func (it *outputItem) members(raw json.RawMessage) *middleware.RawPart {
 	return new(newMembers(middleware.DialectResponses, partMembers, appendString(append(rest, `,"call_id":`...), it.CallID)))
 }
 
+var errNoItem = errors.New("an item of the answer has neither a type nor a content")
+
 func readItem(raw json.RawMessage) (it outputItem, err error) {
-	if len(raw) > 0 {
-		err = json.Unmarshal(raw, &it)
+	if err = json.Unmarshal(raw, &it); err == nil && it.Type == "" && it.Content == nil {
+		err = errNoItem
 	}
 	return it, err
 }

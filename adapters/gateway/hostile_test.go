@@ -110,6 +110,21 @@ func TestDocumentsOfAWrongType(t *testing.T) {
 	}
 }
 
+// Blocks within blocks are bounded: the time to read them grows with their depth and their size.
+func TestAttackNestedBlocks(t *testing.T) {
+	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"})})
+	for depth, want := range map[int]int{6: http.StatusOK, 80: http.StatusBadRequest} {
+		for _, block := range []string{`{"type":"tool_result","tool_use_id":"a","content":[%]}`, `{"type":"document","source":{"type":"content","content":[%]}}`, `{"type":"search_result","source":"s","title":"t","content":[%]}`} {
+			before, after, _ := strings.Cut(block, "%")
+			text := strings.Repeat(before, depth) + `{"type":"text","text":"a"}` + strings.Repeat(after, depth)
+			resp, bodies := speak(t, addr, request(messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":[`+text+`]}]}`), 1)
+			if resp[0].StatusCode != want || want != http.StatusOK && !strings.Contains(bodies[0], "nested") {
+				t.Errorf("%d of %s: %d %s", depth, block, resp[0].StatusCode, bodies[0])
+			}
+		}
+	}
+}
+
 // What no client sends that means well gets an answer in the form of its dialect, with
 // the status that says what is wrong, and an id.
 func TestHostileRequests(t *testing.T) {

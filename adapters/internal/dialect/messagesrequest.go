@@ -188,6 +188,9 @@ func (a *Request) message(f field) {
 	}
 }
 
+// deepestBlocks bounds blocks within others, each of which is read once for each that it is within.
+const deepestBlocks = 8
+
 // blocks reads content: a string or a list of blocks. It gives each part to take, or
 // returns them.
 func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.ContentPart) {
@@ -199,6 +202,10 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		return parts
 	}
 	f.each(func(f field) {
+		if strings.Count(f.path, ".content") > deepestBlocks {
+			f.refusef("blocks are nested more than %d deep", deepestBlocks)
+			return
+		}
 		p, result := f.block()
 		if p == nil {
 			return

@@ -191,7 +191,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 // its place.
 func (s *chatReader) choicesIn(list gjson.Result) {
 	if list.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
-		s.noteType("choices", "list")
+		s.noteType("choices", "a list")
 	}
 	var isUsed [maxChoices]bool
 	isRepeated, place := false, 0
@@ -225,7 +225,7 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 		return true
 	})
 	if s.Reply.choice(at) == nil {
-		s.noteType("index", fmt.Sprintf("number from 0 to %d", maxChoices-1))
+		s.noteType("index", fmt.Sprintf("a number from 0 to %d", maxChoices-1))
 		return
 	}
 	for i := len(s.choices); i <= at; i++ {
@@ -237,11 +237,11 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	if logProbs.IsObject() {
 		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
-	if s.want(message.IsObject(), "message", "object", message) {
+	if s.want(message.IsObject(), "message", "an object", message) {
 		s.piece(c, message, probs)
 		probs = nil
 	}
-	if s.want(delta.IsObject(), "delta", "object", delta) || probs != nil {
+	if s.want(delta.IsObject(), "delta", "an object", delta) || probs != nil {
 		s.piece(c, delta, probs)
 	}
 }
@@ -327,11 +327,11 @@ func (s *chatReader) sendState(c *chatReply) {
 
 func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	f, own := in.Get("function"), in.Get("custom")
-	s.want(f.IsObject(), "function", "object", f)
-	s.want(own.IsObject(), "custom", "object", own)
+	s.want(f.IsObject(), "function", "an object", f)
+	s.want(own.IsObject(), "custom", "an object", own)
 	id, custom, given := in.Get("id").Str, s.wantText("custom.name", own.Get("name")), f.Get("arguments")
 	name, arguments := cmp.Or(s.wantText("function.name", f.Get("name")), custom), given.String()+s.wantText("custom.input", own.Get("input"))
-	if s.want(given.Type == gjson.String || given.Type == gjson.JSON, "function.arguments", "text", given); s.mistyped != nil {
+	if s.want(given.Type == gjson.String || given.Type == gjson.JSON, "function.arguments", "a string", given); s.mistyped != nil {
 		return
 	}
 	n := len(c.calls)

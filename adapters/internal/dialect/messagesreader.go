@@ -323,7 +323,7 @@ func (s *messagesReader) beginCall(b *blockReply) {
 // grow takes in a piece of a block, and returns its text.
 func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta) {
 	if !piece.IsObject() {
-		s.noteType("delta", "object")
+		s.noteType("delta", "an object")
 		return d
 	}
 	piece.ForEach(func(name, v gjson.Result) bool {

@@ -61,8 +61,8 @@ func TestMembersOfAWrongType(t *testing.T) {
 			return nil
 		}
 		for _, value := range tt.bad {
-			if read(value) == nil {
-				t.Errorf("%s: %s of a wrong type passes for %s", tt.client.Dialect(), tt.form, value)
+			if err := read(value); err == nil || strings.Contains(err.Error(), "%") {
+				t.Errorf("%s: %s of a wrong type passes for %s: %v", tt.client.Dialect(), tt.form, value, err)
 			}
 		}
 		for _, value := range tt.good {

@@ -107,27 +107,27 @@ func (r *Reply) want(is bool, name, kind string, v gjson.Result) bool {
 
 func (r *Reply) noteType(name, kind string) {
 	if r.mistyped == nil {
-		r.mistyped = fmt.Errorf("the answer's %s is no %s", name, kind)
+		r.mistyped = fmt.Errorf("%q in the answer: want %s", name, kind)
 	}
 }
 
 // wantText returns a member that is a text.
 func (r *Reply) wantText(name string, v gjson.Result) string {
-	r.want(v.Type == gjson.String, name, "text", v)
+	r.want(v.Type == gjson.String, name, "a string", v)
 	return v.Str
 }
 
 // wantObjects calls do for the objects of a member that is a list of such, up to the first member that is
 // of another type.
 func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)) {
-	if !r.want(v.IsArray(), name, "list", v) {
+	if !r.want(v.IsArray(), name, "a list", v) {
 		return
 	}
 	v.ForEach(func(_, v gjson.Result) bool {
 		if v.IsObject() {
 			do(v)
 		} else {
-			r.noteType(name, "list of objects")
+			r.noteType(name, "a list of objects")
 		}
 		return r.mistyped == nil
 	})
@@ -137,7 +137,7 @@ func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)
 // such a text.
 func (r *Reply) wantArguments(raw json.RawMessage) string {
 	v := gjson.ParseBytes(raw)
-	if r.want(v.IsObject() || v.Type == gjson.String, "arguments", "object", v) && v.IsObject() {
+	if r.want(v.IsObject() || v.Type == gjson.String, "arguments", "an object", v) && v.IsObject() {
 		return v.Raw
 	}
 	return string(argumentsObject(v.Str))

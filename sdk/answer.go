@@ -12,35 +12,35 @@ type Answer struct {
 	LogProbs   []TokenLogProb `json:"log_probs,omitempty"`
 	Usage      Usage          `json:"usage"`
 	CostUSD    float64        `json:"cost_usd"`
-	// PriceFactor is how many times dearer the answer was than what was asked for, as where a
-	// server says that it took a faster tier. 0 is 1.
+	// PriceFactor multiplies the model's prices for this answer, where the server reports that it used a
+	// faster and more expensive tier than requested. 0 means 1.
 	PriceFactor float64 `json:"-"`
-	// ListsHostedCalls is set where the answer says how often the provider's tools ran, also
-	// where that is never: then no more of them are billed than its usage counts.
+	// ListsHostedCalls is set if the answer states how often the provider's tools ran, even if that is
+	// never: then only the uses in its usage are billed.
 	ListsHostedCalls bool          `json:"-"`
 	Latency          time.Duration `json:"latency_ns"`
-	// Signals are numbers measured on the answer after it came, by name, for
-	// estimators to use: perplexity, agreement with earlier answers.
+	// Signals are numbers measured on the finished answer, by name, for estimators to use: perplexity,
+	// agreement with earlier answers.
 	Signals map[string]float64 `json:"signals,omitempty"`
-	// Key is the answer in the form in which two of them are compared, as the step engine
-	// found it: [github.com/stepfall/stepfall/sdk/feature.AnswerKey], hashed. Plugins are
-	// not told: they find their own.
+	// Key is the canonical form in which the step engine compares answers:
+	// [github.com/stepfall/stepfall/sdk/feature.AnswerKey], hashed. It is not sent to plugins, which
+	// compute their own.
 	Key string `json:"key,omitempty"`
-	// Deployment is who served the model, where several do.
+	// Deployment names the server that answered, if the model has several.
 	Deployment string `json:"deployment,omitempty"`
-	// NotSent are what the query's caller asked for and the model's API has no word for.
-	// Plugins are not told.
+	// NotSent lists what the caller asked for and the model's API cannot express. It is not sent to
+	// plugins.
 	NotSent []string `json:"-"`
-	// Choices are the texts of the call's further answers, where several were asked for.
+	// Choices are the texts of the call's further answers, if several were requested.
 	Choices []string `json:"-"`
 	// Raw is the caller's own form of the answer. It stays in the process: it
 	// is neither sent to plugins nor written to traces.
 	Raw any `json:"-"`
 }
 
-// SignalCostUSD ends the name of the signal that holds what another one cost, such as
-// "judge_cost_usd" for "judge". A signal that has a price is bought where that is worth
-// it; see cascade.Look.
+// SignalCostUSD is the suffix of the name of the signal that holds another signal's cost, such as
+// "judge_cost_usd" for "judge". A signal with a cost is bought only where it is worth it; see
+// cascade.Look.
 const SignalCostUSD = "_cost_usd"
 
 // TokenLogProb is the log-probability of one generated token.
@@ -58,8 +58,7 @@ type TopLogProb struct {
 	LogProb float64 `json:"log_prob"`
 }
 
-// Attempt is one model's try at a query: its answer and, when one was given,
-// the verdict on it.
+// Attempt is one model's attempt at a query: its answer, and the verdict on it if there is one.
 type Attempt struct {
 	Answer  Answer   `json:"answer"`
 	Verdict *Verdict `json:"verdict,omitempty"`

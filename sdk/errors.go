@@ -8,18 +8,17 @@ var (
 	ErrNoFeasibleModel = errors.New("no feasible model")
 	// ErrBudgetExhausted: a hard cap leaves no room for the first call.
 	ErrBudgetExhausted = errors.New("budget exhausted")
-	// ErrRequestRefused: a model answered and its answer was rejected, and a model that was
-	// to give another one refused the request.
+	// ErrRequestRefused: a model's answer was rejected, and the next model refused the request.
 	ErrRequestRefused = errors.New("the answer was rejected, and the request for another one refused")
 	// ErrPluginUnavailable: an estimator or verifier could not be reached.
 	ErrPluginUnavailable = errors.New("plugin unavailable")
-	// ErrStoreUnavailable: the store of accounts and traces cannot be reached now, so
-	// that a step under a cap cannot begin.
+	// ErrStoreUnavailable: the store of accounts and traces cannot be reached, so no step under a cap can
+	// begin.
 	ErrStoreUnavailable = errors.New("the store cannot be reached")
 )
 
-// SpentUSD returns what a call of a verifier or an estimator has cost although it
-// failed: an error in the chain has a method SpentUSD.
+// SpentUSD returns the cost, in US dollars, of a verifier's or an estimator's call that failed: the
+// result of the method SpentUSD of an error in the chain.
 func SpentUSD(err error) float64 {
 	var spender interface{ SpentUSD() float64 }
 	if errors.As(err, &spender) {

@@ -7,13 +7,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Estimate is what is believed about one number: a quality in [0, 1] or a cost
-// in US dollars.
+// Estimate is an estimate of one number: a quality in [0, 1] or a cost in US dollars.
 //
-// For the quality of a model that has not run, Mean is the expected quality and
-// StdDev the standard deviation of the estimate that would be given once it has
-// run: how much running it is expected to tell. For a model that has run, Mean
-// is the expected quality of its answer and StdDev is what remains unknown.
+// For the quality of a model that has not run, Mean is the expected quality, and StdDev the standard
+// deviation of the estimate that will be made after it has run: how much running it is expected to
+// tell. For a model that has run, Mean is the expected quality of its answer, and StdDev the remaining
+// uncertainty.
 type Estimate struct {
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"std_dev"`
@@ -22,7 +21,7 @@ type Estimate struct {
 // Abstain returns the estimate of an estimator that has nothing to say.
 func Abstain() Estimate { return Estimate{Mean: math.NaN()} }
 
-// Abstains reports whether e says nothing.
+// Abstains reports whether e is the estimate of an estimator that abstained.
 func (e Estimate) Abstains() bool { return math.IsNaN(e.Mean) }
 
 // QualityRequest asks for the quality of several models' answers to one query.
@@ -37,30 +36,28 @@ type QualityRequest struct {
 // QualityResponse holds one estimate for each of the request's models, in order.
 type QualityResponse struct {
 	Estimates []Estimate
-	// Looks has for each of the request's models what could be bought next of its
-	// answer, in order; nil is nothing. Plugins offer none.
+	// Looks lists, for each of the request's models, what can be bought next about its answer, in order;
+	// nil is nothing. Plugins offer none.
 	Looks []Look
-	// Weighs says that the estimates take account of verdicts that err; see [Verdict.Errs].
-	// Where they do not, such a verdict changes the estimate of the answer that it is of.
-	// Plugins say nothing here.
+	// Weighs says that the estimates already take fallible verdicts into account; see [Verdict.Errs]. If
+	// they do not, such a verdict shifts the estimate of its answer. Plugins leave it unset.
 	Weighs bool
-	// Judge is nil where what is known of a judge's errors does not change within a step.
-	// Plugins say nothing here.
+	// Judge is nil if what is known about a judge's errors does not change within a step. Plugins leave it
+	// unset.
 	Judge *JudgeRates
-	// Shared has for each of the request's models which share of what a verdict on its answer
-	// would tell it tells of the best answer at hand as well; see [cascade.Belief]. Nil is none.
-	// Plugins say nothing here.
+	// Shared holds, for each of the request's models, the share of a verdict's information about its
+	// answer that also applies to the best answer so far; see [cascade.Belief]. Nil is none. Plugins leave
+	// it unset.
 	Shared []float64
-	// ByAgreement says that an estimate of an answer changes only as others agree with it or
-	// not: the first answer of a step moves none. Plugins say nothing here.
+	// ByAgreement says that the estimate of an answer changes only by whether others agree with it, so the
+	// first answer of a step changes none. Plugins leave it unset.
 	ByAgreement bool
-	// CostUSD is what making the estimates cost, by calls of models. It counts
-	// towards the step's cost.
+	// CostUSD is the cost of making the estimates, for calls of models. It counts towards the step's cost.
 	CostUSD float64
 }
 
-// JudgeRates are how often a judge errs whose errors on one query go together: after it was
-// believed to have misread the query, its verdicts on further answers say less.
+// JudgeRates are the error rates of a judge whose errors on one query are correlated: once it seems to
+// have misread the query, its verdicts on further answers count for less.
 type JudgeRates struct {
 	// Usual are its rates over all queries.
 	Usual cascade.Rates
@@ -68,23 +65,23 @@ type JudgeRates struct {
 	Next []cascade.Rates
 }
 
-// Look is a number about an answer that can be bought, such as a judge's score, or a
-// verdict. The zero Look is none.
+// Look is a number about an answer that can be bought, such as a judge's score or a verdict. The zero
+// Look is none.
 type Look struct {
-	// Signal is the name under which [Answer].Signals has it once it was bought, or that of the
-	// judge whose verdict it is.
+	// Signal is its name in [Answer].Signals once it was bought, or the name of the judge if it is a
+	// verdict.
 	Signal string `json:"signal"`
-	// StdDev is the standard deviation of the change that it makes in the estimate, of a
-	// model that has not run beyond that of running it. CostUSD is what it costs.
+	// StdDev is the standard deviation of the change that it makes in the estimate; for a model that has
+	// not run, in addition to that of running it. CostUSD is its price, in US dollars.
 	StdDev  float64 `json:"std_dev"`
 	CostUSD float64 `json:"cost_usd"`
-	// Judge, when not nil, says that it is a verdict, and how often that errs.
+	// Judge, when not nil, says that it is a verdict, and holds the judge's error rates.
 	Judge *cascade.Rates `json:"judge,omitempty"`
 }
 
-// QualityEstimator says how good answers will be (before a model has run) or are
-// (after). It abstains on a model by [Abstain]; an error means that it could not
-// look at the request at all. It must be safe for concurrent use.
+// QualityEstimator estimates the quality of answers, before (ex-ante) or after (post-hoc) a model has
+// run. It abstains on a model with [Abstain]; an error means that it could not handle the request at
+// all. It must be safe for concurrent use.
 type QualityEstimator interface {
 	EstimateQuality(ctx context.Context, req *QualityRequest) (*QualityResponse, error)
 }

@@ -47,7 +47,7 @@ func TextPart(text string) Part { return Part{Kind: PartText, Text: text} }
 type ToolCall struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
-	// Arguments is the text that the model wrote, JSON when the model behaved.
+	// Arguments is the text that the model wrote. It should be JSON, but may not be.
 	Arguments string `json:"arguments"`
 }
 
@@ -56,7 +56,7 @@ type ToolResult struct {
 	CallID  string `json:"call_id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Content string `json:"content"`
-	// IsError is true when the tool said that it failed.
+	// IsError is true if the tool reported that it failed.
 	IsError bool `json:"is_error,omitempty"`
 }
 

@@ -2,11 +2,11 @@ package sdk
 
 import "math"
 
-// Model is a candidate: what is known about a model without calling it.
+// Model describes a candidate: what is known about a model without calling it.
 type Model struct {
 	// Name is the model's name in the policy, unique there.
 	Name string `json:"name"`
-	// Provider and Served say what answers to that name.
+	// Provider and Served say which provider serves the model, and under which name.
 	Provider string `json:"provider,omitempty"`
 	Served   string `json:"served,omitempty"`
 
@@ -18,7 +18,8 @@ type Model struct {
 	Capabilities    Capabilities `json:"capabilities"`
 }
 
-// Capabilities says what a model can do. What is false is not asked of it.
+// Capabilities says what a model can do. Requests that need a capability that is false do not go to
+// the model.
 type Capabilities struct {
 	Tools      bool `json:"tools,omitempty"`
 	Images     bool `json:"images,omitempty"`
@@ -36,9 +37,9 @@ type Price struct {
 	CacheWrite  float64 `json:"cache_write_usd_per_million,omitempty"`
 	Output      float64 `json:"output_usd_per_million"`
 	Reasoning   float64 `json:"reasoning_usd_per_million,omitempty"`
-	// Long is what prompts cost that are longer than most.
+	// Long holds the surcharge on long prompts.
 	Long LongContext `json:"long_context,omitzero"`
-	// FastFactor is by how much the provider's faster tier multiplies the prices; 0 is unknown.
+	// FastFactor multiplies the prices on the provider's faster tier; 0 is unknown.
 	FastFactor float64 `json:"fast_factor,omitempty"`
 	// RequestUSD is charged for each request, HostedCallUSD for each use of a tool that
 	// the provider runs, such as a search; both in US dollars.
@@ -46,8 +47,8 @@ type Price struct {
 	HostedCallUSD float64 `json:"hosted_call_usd,omitempty"`
 }
 
-// LongContext says by what the prices of a request are multiplied whose prompt has more
-// than Tokens tokens. Tokens of 0 is never.
+// LongContext holds the factors on the prices of a request whose prompt has more than Tokens tokens.
+// Tokens of 0 means never.
 type LongContext struct {
 	Tokens       int     `json:"tokens"`
 	InputFactor  float64 `json:"input_factor"`
@@ -97,8 +98,8 @@ func (p Price) CostUSD(u Usage) float64 {
 	return usd
 }
 
-// RoundUSD returns an amount to the nearest 1e-12 dollars: sums of prices times tokens end
-// in digits that mean nothing.
+// RoundUSD rounds an amount to the nearest 1e-12 dollars, which removes the meaningless last digits of
+// sums of prices times tokens.
 func RoundUSD(usd float64) float64 {
 	const parts, many = 1e12, 1e3
 	if math.Abs(usd) >= many {

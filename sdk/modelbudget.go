@@ -4,8 +4,8 @@ import "context"
 
 type modelBudgetKey struct{}
 
-// WithModelBudget returns a context for one verification or estimate. Once the model
-// calls that are made for it have cost usd, no further one begins.
+// WithModelBudget returns a context for one verification or estimate. Once its model calls have cost
+// usd US dollars, no further one begins.
 func WithModelBudget(ctx context.Context, usd float64) context.Context {
 	return context.WithValue(ctx, modelBudgetKey{}, usd)
 }

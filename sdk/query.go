@@ -4,8 +4,8 @@ import "slices"
 
 // Query is the input of one agent step.
 //
-// The zero value is an empty conversation from nowhere. Estimators must accept
-// any field being empty and must not modify the query.
+// The zero value is an empty conversation without an origin. Estimators must accept any empty field
+// and must not modify the query.
 type Query struct {
 	// ID names the query within its run or outcome table.
 	ID string `json:"id,omitempty"`
@@ -14,19 +14,19 @@ type Query struct {
 
 	Messages []Message `json:"messages,omitempty"`
 	Tools    []Tool    `json:"tools,omitempty"`
-	// Format is what the caller asked the answer to look like.
+	// Format is the format that the caller requested for the answer.
 	Format ResponseFormat `json:"format,omitzero"`
 	// MaxOutputTokens is the caller's limit on one answer; 0 means none.
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
 	// InputTokens is the estimated length of the prompt in tokens.
 	InputTokens int `json:"input_tokens,omitempty"`
 
-	// Run, Session and Tenant say whose budget and whose conversation this is.
+	// Run, Session and Tenant say whose budget and which conversation the step belongs to.
 	Run     string `json:"run,omitempty"`
 	Session string `json:"session,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`
-	// Conversation tells, where neither Run nor Session does, which queries belong together: a
-	// digest of how their conversation begins.
+	// Conversation groups queries that have neither Run nor Session: a digest of the beginning of their
+	// conversation.
 	Conversation string `json:"conversation,omitempty"`
 
 	Labels map[string]string `json:"labels,omitempty"`
@@ -34,14 +34,14 @@ type Query struct {
 	// conversation, tools offered, repeated calls.
 	Features map[string]float64 `json:"features,omitempty"`
 
-	// WorkDir is the source tree that the query is about, when there is one.
-	// Verifiers work on a copy of it and never write to it.
+	// WorkDir is the source tree that the query is about, if there is one. Verifiers work on a copy of it
+	// and never write to it.
 	WorkDir string `json:"work_dir,omitempty"`
-	// Checks are the tests that decide, when they are known.
+	// Checks are the tests that decide about an answer, if they are known.
 	Checks Checks `json:"checks,omitzero"`
 }
 
-// ResponseFormat is what the caller asked an answer to look like.
+// ResponseFormat is the format that a caller requested for an answer.
 type ResponseFormat struct {
 	// JSON is true when the answer must be one JSON value.
 	JSON bool `json:"json,omitempty"`

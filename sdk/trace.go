@@ -24,31 +24,31 @@ const (
 	StopDeadline StopReason = "context_done"
 	// StopError: nothing could be called.
 	StopError StopReason = "error"
-	// StopRefused: models refused the request as it was put to them, and no other answer
-	// was left than one that had been rejected. Such a step fails.
+	// StopRefused: models refused the request as it was sent, and the only other answers had been
+	// rejected. The step fails.
 	StopRefused StopReason = "request_refused"
 )
 
-// StopReasonRefused is the stop reason of a call whose server refused the request itself:
-// a fault of how it was put together, and no answer of the model.
+// StopReasonRefused is the stop reason of a call whose server refused the request itself: a fault in
+// the request, not an answer of the model.
 const StopReasonRefused = "request_refused"
 
-// StopReasonCancelled is the stop reason of an answer that was cut off while it came,
-// since a check would have rejected it: its verdict says which. Its usage is counted by
-// what had come. It is also that of a call that the step ended, since it had come to need
-// no answer: see [Call.Failed].
+// StopReasonCancelled is the stop reason of an answer that was cut off while it arrived because a
+// check would have rejected it; its verdict names the check, and its usage counts what had arrived. It
+// is also the stop reason of a call that the step cancelled because it no longer needed the answer:
+// see [Call.Failed].
 const StopReasonCancelled = "cancelled"
 
-// ModeEmbeddings is the mode in the trace of a call that made embeddings: nothing was
-// decided, and there is no answer to judge.
+// ModeEmbeddings is the mode in the trace of a call for embeddings, which has no decisions and no
+// answer to judge.
 const ModeEmbeddings = "embeddings"
 
-// ModeVerdict is the mode in the trace that reports how a run ended: it names the run, and
-// holds the verdict; nothing was asked.
+// ModeVerdict is the mode of a trace that reports how a run ended. It has the run's name and the
+// verdict; no model was asked.
 const ModeVerdict = "verdict"
 
-// IsStep reports whether a trace of the mode records a step, as all do but those of
-// [ModeVerdict]. What counts, logs or lists steps goes by it.
+// IsStep reports whether a trace of the mode records a step, as all do except those of [ModeVerdict].
+// Use it wherever steps are counted, logged or listed.
 func IsStep(mode string) bool { return mode != ModeVerdict }
 
 // Trace is the full record of one step. It marshals to stable JSON; fields are
@@ -61,31 +61,31 @@ type Trace struct {
 	Run     string    `json:"run,omitempty"`
 	Session string    `json:"session,omitempty"`
 	Tenant  string    `json:"tenant,omitempty"`
-	// Conversation is the query's, where neither Run nor Session says what it belongs to.
+	// Conversation is the query's Conversation, set if neither Run nor Session is.
 	Conversation string `json:"conversation,omitempty"`
 
 	Policy   string `json:"policy,omitempty"`
 	Profile  string `json:"profile,omitempty"`
 	Mode     string `json:"mode,omitempty"`
 	Strategy string `json:"strategy"`
-	// Setting is what the strategy went by.
+	// Setting holds the strategy's parameters.
 	Setting Setting `json:"setting,omitzero"`
 
 	// Prompt is the last user text, empty when the policy redacts prompts.
 	Prompt      string             `json:"prompt,omitempty"`
 	InputTokens int                `json:"input_tokens,omitempty"`
 	Features    map[string]float64 `json:"features,omitempty"`
-	// Labels are the query's, and Tools the names of the tools that it offers: what
-	// a policy's match rules go by.
+	// Labels are the query's labels, and Tools the names of the tools that it offers: what a policy's
+	// match blocks select by.
 	Labels map[string]string `json:"labels,omitempty"`
 	Tools  []string          `json:"tools,omitempty"`
 
-	// Holdout says which way the run goes, where the policy has a holdout.
+	// Holdout says whether the run goes to the baseline, if the policy has a holdout.
 	Holdout *Holdout `json:"holdout,omitempty"`
 	// Verdict is what was reported of the run, in a trace of [ModeVerdict].
 	Verdict *Verdict `json:"verdict,omitempty"`
 
-	// Infeasible are the models that left before the first decision.
+	// Infeasible lists the models that were excluded before the first decision.
 	Infeasible []Infeasible `json:"infeasible,omitempty"`
 	Decisions  []Decision   `json:"decisions"`
 	Calls      []Call       `json:"calls"`
@@ -97,15 +97,15 @@ type Trace struct {
 	Error string `json:"error,omitempty"`
 
 	Usage Usage `json:"usage"`
-	// CostUSD is all that was spent: model calls, failed ones included, and verification.
+	// CostUSD is the total cost in US dollars: model calls, including failed ones, and verification.
 	CostUSD  float64       `json:"cost_usd"`
 	Duration time.Duration `json:"duration_ns"`
-	// Overhead is Duration less the time spent waiting for models, estimators and verifiers.
+	// Overhead is Duration minus the time spent waiting for models, estimators and verifiers.
 	Overhead time.Duration `json:"overhead_ns"`
 }
 
-// Setting is what a strategy goes by: with it and the beliefs of a [Decision] the
-// decision can be taken again.
+// Setting holds the parameters of a strategy. Together with the beliefs of a [Decision] it allows the
+// decision to be reproduced.
 type Setting struct {
 	cascade.Setting
 
@@ -113,13 +113,13 @@ type Setting struct {
 	Coin float64 `json:"coin,omitempty"`
 }
 
-// Holdout says which way a run goes.
+// Holdout says whether a run goes to the baseline or is decided by the policy.
 type Holdout struct {
-	// Share is the share of runs that go the baseline's way: the propensity.
+	// Share is the share of runs that go to the baseline: the propensity.
 	Share float64 `json:"share"`
-	// Baseline is true where this run does.
+	// Baseline is true if this run goes to the baseline.
 	Baseline bool `json:"baseline"`
-	// Fallback is true where it does because the policy was seen to do harm, and not by chance.
+	// Fallback is true if it does so because the policy was measured to do harm, not by chance.
 	Fallback bool `json:"fallback,omitempty"`
 }
 
@@ -133,19 +133,19 @@ type Infeasible struct {
 type Decision struct {
 	// Run is the model to run next; empty means stop.
 	Run string `json:"run,omitempty"`
-	// Look is the model that has run of whose answer a look was bought, in place of a run
-	// or a stop.
+	// Look names the model, already run, about whose answer a look was bought instead of running a model
+	// or stopping.
 	Look string `json:"look,omitempty"`
 	// Answer is the model whose answer is best so far, if any.
 	Answer string  `json:"answer,omitempty"`
 	Lambda float64 `json:"lambda"`
-	// Models are the beliefs that the decision rests on, one for each feasible model.
+	// Models are the beliefs that the decision is based on, one for each feasible model.
 	Models []Belief `json:"models"`
 	// Alternatives are the ranked alternatives when explanations are on.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 	// Approximate is true when the search hit its node limit.
 	Approximate bool `json:"approximate,omitempty"`
-	// Note says what no number shows: "estimator logprob unavailable: abstained".
+	// Note is what no number shows, such as "estimator logprob unavailable: abstained".
 	Note string `json:"note,omitempty"`
 }
 
@@ -154,18 +154,17 @@ type Belief struct {
 	Model   string   `json:"model"`
 	Quality Estimate `json:"quality"`
 	CostUSD float64  `json:"cost_usd"`
-	// Price is what the model's tokens cost in this step; the first decision says it.
+	// Price is the price of the model's tokens in this step; only the first decision has it.
 	Price *Price `json:"price,omitempty"`
 	Ran   bool   `json:"ran,omitempty"`
-	// Judged says of a model that has not run that a verifier will judge its answer:
-	// Quality.Mean is then the probability that it is right.
+	// Judged is set for a model that has not run if a verifier will judge its answer: then Quality.Mean is
+	// the probability that the answer is right.
 	Judged bool `json:"judged,omitempty"`
-	// Judge is how often that verifier errs; zeros where it is taken at its word.
+	// Judge holds that verifier's error rates; zeros if its verdicts are final.
 	Judge cascade.Rates `json:"judge,omitzero"`
-	// Shared is the share of what its verdict would tell that it would tell of the best
-	// answer at hand as well.
+	// Shared is the share of its verdict's information that also applies to the best answer so far.
 	Shared float64 `json:"shared,omitempty"`
-	// Look is what could be bought about its answer; nil is nothing.
+	// Look is what can be bought about its answer; nil is nothing.
 	Look *Look `json:"look,omitempty"`
 }
 
@@ -185,39 +184,39 @@ type Alternative struct {
 type Call struct {
 	Model      string `json:"model"`
 	Deployment string `json:"deployment,omitempty"`
-	// Provider and Served say who was asked for which model.
+	// Provider and Served name the provider and the model that it served.
 	Provider string `json:"provider,omitempty"`
 	Served   string `json:"served,omitempty"`
 	// Attempt counts the tries at the same model in this step, from 1.
 	Attempt int       `json:"attempt"`
 	Start   time.Time `json:"start,omitzero"`
 	Usage   Usage     `json:"usage"`
-	// UsageDoubt is why the usage is estimated although the call ended: the server reported
-	// none, or one that cannot be. Under a cap the call costs what was reserved for it.
+	// UsageDoubt is why the usage is estimated although the call ended: the server reported none, or an
+	// impossible one. Under a cap the call is charged what was reserved for it.
 	UsageDoubt string        `json:"usage_doubt,omitempty"`
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`
 	StopReason string        `json:"stop_reason,omitempty"`
-	// ShownTokens is about how long the answer reads, in the model's tokens, where far more is
-	// billed as output: by a provider that counts what the model thinks among OutputTokens. It is what
-	// later prompts hold. 0 is all of Usage.OutputTokens.
+	// ShownTokens is the approximate length of the visible answer, in the model's tokens, if much more is
+	// billed as output because the provider counts hidden reasoning among OutputTokens. Later prompts
+	// contain only these. 0 means all of Usage.OutputTokens.
 	ShownTokens int `json:"shown_tokens,omitempty"`
-	// NotSent are what the caller asked for and the model's API has no word for.
+	// NotSent lists what the caller asked for and the model's API cannot express.
 	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
 	Answer string `json:"answer,omitempty"`
 	// Tools are the names of the tools that the answer calls.
 	Tools []string `json:"tools,omitempty"`
-	// Key is equal for answers to one query that say the same: a hash of the tool calls or
-	// the final answer in canonical form, also where answers are redacted.
+	// Key is equal for equivalent answers to one query: a hash of the tool calls or the final answer in
+	// canonical form. It is recorded even if answers are redacted.
 	Key     string             `json:"key,omitempty"`
 	Signals map[string]float64 `json:"signals,omitempty"`
 	// Quality is the post-hoc estimate.
 	Quality Estimate `json:"quality"`
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// Propensity is the probability with which the model was asked, given the answers
-	// before: 1 where the strategy chose it, less where chance did so for the record.
-	// 0 is that nothing is left to chance.
+	// Propensity is the probability with which the model was asked, given the answers before: 1 if the
+	// strategy chose it, less if it was drawn at random for the record. 0 means that nothing was left to
+	// chance.
 	Propensity float64 `json:"propensity,omitempty"`
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
@@ -226,6 +225,6 @@ type Call struct {
 // PromptedTokens returns how many tokens of the answer later prompts hold.
 func (c *Call) PromptedTokens() int { return cmp.Or(c.ShownTokens, c.Usage.OutputTokens) }
 
-// Failed reports whether the call gave no answer by a fault of the model or the way to it.
-// One that the step ended itself has an Error and no answer too, but has not failed.
+// Failed reports whether the model, or the connection to it, failed to give an answer. A call that the
+// step itself cancelled has an Error and no answer, but has not failed.
 func (c *Call) Failed() bool { return c.Error != "" && c.StopReason != StopReasonCancelled }

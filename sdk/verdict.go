@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Outcome is what a verification found.
+// Outcome is the result of a verification.
 type Outcome int
 
 // The outcomes. The zero value says nothing about the answer.
@@ -44,38 +44,38 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown outcome %q", text)
 }
 
-// Verdict is what a verifier found about one answer.
+// Verdict is a verifier's finding about one answer.
 type Verdict struct {
-	// Verifier is the name of who says so.
+	// Verifier names the verifier.
 	Verifier string  `json:"verifier,omitempty"`
 	Outcome  Outcome `json:"outcome"`
 	// Score is the share of checks that passed, in [0, 1].
 	Score float64 `json:"score"`
 	// Confidence is the probability in [0, 1] that the outcome is right; 0 means 1.
 	Confidence float64 `json:"confidence,omitempty"`
-	// IfRight and IfWrong are how probable the outcome is where the answer is right, and
-	// where it is wrong, by how often the judge errs. Both are 0 where the verdict is taken
-	// at its word, with its Confidence. The step engine sets them.
+	// IfRight and IfWrong are the probabilities of this outcome if the answer is right and if it is wrong,
+	// from the judge's error rates. Both are 0 if the verdict is final, with its Confidence. The step
+	// engine sets them.
 	IfRight float64 `json:"if_right,omitempty"`
 	IfWrong float64 `json:"if_wrong,omitempty"`
-	// Evidence is for a person and for the next model to read: which checks
-	// failed and how, or why none could be run.
+	// Evidence is for people and for the next model: which checks failed and how, or why none could be
+	// run.
 	Evidence string `json:"evidence,omitempty"`
-	// Isolation are the layers that held the checked program; IsolationMissing
-	// are those that were wanted and not to be had, with the reason.
+	// Isolation lists the layers that confined the checked program; IsolationMissing those that were
+	// requested but unavailable, with the reason.
 	Isolation        []string          `json:"isolation,omitempty"`
 	IsolationMissing map[string]string `json:"isolation_missing,omitempty"`
-	// Way is how the outcome was reached, for rates of errors by kind of judge: "tests in
-	// process", "exit code", "cases"; "" when unknown.
+	// Way is how the outcome was reached, to measure error rates by kind of judge: "tests in process",
+	// "exit code", "cases"; "" when unknown.
 	Way string `json:"way,omitempty"`
 	// Altered is how many tests were run with altered expectations, Noticed how many of
 	// them failed then, as they must.
 	Altered int `json:"altered,omitempty"`
 	Noticed int `json:"noticed,omitempty"`
-	// LeftOut are the files whose edits were left out when the answer was judged: without
-	// them it is what the verdict is on.
+	// LeftOut lists the files whose edits were discarded before the answer was judged: the verdict is on
+	// the rest.
 	LeftOut []string `json:"left_out,omitempty"`
-	// CostUSD is what the verification itself cost, for instance a judge's call.
+	// CostUSD is the cost of the verification itself in US dollars, for instance for a judge's call.
 	CostUSD  float64       `json:"cost_usd,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 }
@@ -96,12 +96,12 @@ func (v *Verdict) Quality() (float64, bool) {
 	return confidence, true
 }
 
-// IsCheck reports whether a verdict comes from one of the free checks, which find faults
-// and pass nothing: they do not measure quality.
+// IsCheck reports whether a verdict comes from one of the free checks, which can only reject: they do
+// not measure quality.
 func IsCheck(verifier string) bool { return strings.HasPrefix(verifier, "check:") }
 
-// Errs reports whether v is evidence by a judge whose error rates are known: it moves
-// what is believed of an answer by IfRight and IfWrong, and does not settle it.
+// Errs reports whether v is evidence from a judge with known error rates: it shifts the estimate of
+// the answer's quality by IfRight and IfWrong instead of settling it.
 func (v *Verdict) Errs() bool {
 	return v != nil && v.Outcome != Inconclusive && (v.IfRight > 0 || v.IfWrong > 0)
 }

@@ -1,10 +1,10 @@
-// Package full puts policies to work with all that stepfall has: every provider, both
-// stores, and plugins.
+// Package full opens policies with everything that stepfall includes: all providers, both stores, and
+// plugins.
 //
 //	model, err := full.Open(ctx, "policy.hcl", full.Options{})
 //
-// A program that imports it links all of that. One that has its models in hand, or that
-// needs one provider only, imports package router alone and hands in what it uses.
+// A program that imports it links all of these. To link less, use package router and pass it the
+// models, providers or stores that you need.
 package full
 
 import (
@@ -24,12 +24,12 @@ import (
 // Options are those of package router.
 type Options = router.Options
 
-// Open is [router.Open] with what o leaves open among providers, plugins and stores.
+// Open is [router.Open] with all of stepfall's providers, plugins and stores where o sets none.
 func Open(ctx context.Context, path string, o Options) (*router.Router, error) {
 	return router.Open(ctx, path, Complete(o))
 }
 
-// Complete returns o with what it leaves open among providers, plugins and stores.
+// Complete returns o with all of stepfall's providers, plugins and stores where o sets none.
 func Complete(o Options) Options {
 	if o.Providers == nil {
 		o.Providers = provider.Clients()
@@ -49,8 +49,8 @@ func Complete(o Options) Options {
 	return o
 }
 
-// OpenStore opens a store that processes share: PostgreSQL where its address is a
-// postgres:// URL, else the SQLite file of that name.
+// OpenStore opens a store that processes can share: PostgreSQL if the address is a postgres:// URL,
+// otherwise the SQLite file of that name.
 func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*store.Shared, error) {
 	switch {
 	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):

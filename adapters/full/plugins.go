@@ -41,8 +41,8 @@ func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSo
 	}
 }
 
-// PluginStats returns how the plugins of the policy at work fare; nil when it has none,
-// or when they are the program's own.
+// PluginStats returns statistics on the plugins of the router's current policy; nil if it has none, or
+// if the program provides its own.
 func PluginStats(r *router.Router) []host.Stats {
 	if h, ok := r.PluginHost().(*host.Host); ok {
 		return h.Stats()

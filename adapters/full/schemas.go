@@ -16,9 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Schemas asks the plugins of the policy at a path for the schemas of their config blocks,
-// and remembers the answers in the user's cache folder: a plugin is started to be asked
-// once, until its program changes.
+// Schemas asks the plugins of the policy at a path for the schemas of their config blocks, and caches
+// the answers in the user's cache folder: a plugin is started only once, until its program changes.
 func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	dir, err := os.UserCacheDir()
 	if err == nil {

@@ -17,16 +17,15 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// Client is who sends requests, and what it may do.
+// Client is the sender of a request, and what it may do.
 type Client struct {
-	// Tenant is whose budget its steps are charged to.
+	// Tenant is the tenant whose budget its steps are charged to.
 	Tenant string
-	// Key names the key that was sent, for logs and figures. It is never the key.
+	// Key names the key that was sent, for logs and metrics. It is never the key itself.
 	Key string
 	// Models are the names that it may ask for, Options.Name among them; nil is all.
 	Models []string
-	// MaxRequests is how many of its requests may be under way at once; 0 means
-	// Options.MaxRequests.
+	// MaxRequests is the limit on its concurrent requests; 0 means Options.MaxRequests.
 	MaxRequests int
 }
 

@@ -20,23 +20,23 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Exchange is one request and what became of it, for logs and figures.
+// Exchange is one request and its result, for logs and metrics.
 type Exchange struct {
 	ID     string
 	Method string
 	Path   string
 	Client Client
-	// Model is what the client asked for, Stream whether it wanted a stream.
+	// Model is the model that the client asked for; Stream says whether it wanted a stream.
 	Model  string
 	Stream bool
-	// Status is what it was answered with. The error of a stream that had begun is in
-	// Refused only.
+	// Status is the HTTP status of the answer. An error in a stream that had already begun is only in
+	// Refused.
 	Status  int
 	Refused *Refusal
 	Start   time.Time
-	// FirstByte is how long the first byte took, Duration the whole.
+	// FirstByte is the time to the first byte, Duration the total time.
 	FirstByte, Duration time.Duration
-	// Steps are the traces of what was done, none where no model was asked.
+	// Steps are the traces of the request's steps; none if no model was asked.
 	Steps []*sdk.Trace
 }
 

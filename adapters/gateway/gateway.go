@@ -19,55 +19,54 @@ import (
 
 // Options configure a gateway.
 type Options struct {
-	// Model answers: a *router.Router, a *middleware.Model or any other. It is needed.
+	// Model answers requests: a *router.Router, a *middleware.Model or any other. It is required.
 	Model llms.Model
 	// Name is the model that clients ask for to let Model choose; empty means "stepfall".
 	Name string
-	// Models returns the names that clients may pin a request to; nil is none. It is
-	// asked for each request, since a policy may be swapped.
+	// Models returns the names that clients may pin a request to; nil is none. It is called for each
+	// request, since a policy may be swapped.
 	Models func() []string
-	// AnyModel treats names that are not known as Name: for programs whose model
-	// cannot be changed. Without it they are answered with 404.
+	// AnyModel treats unknown names as Name, for programs whose model cannot be changed. Without it they
+	// are answered with 404.
 	AnyModel bool
 
-	// Authenticate says who sends a key, which is empty when none was sent; see
-	// [Keys]. An error that is a *[Refusal] is what the client is told, any other
-	// is a 500 that the log explains. Nil lets in everybody who can reach the gateway.
+	// Authenticate identifies the sender of a key, which is empty if none was sent; see [Keys]. An error
+	// that is a *[Refusal] is sent to the client; any other is logged, and the client gets a 500. Nil
+	// admits everybody who can reach the gateway.
 	Authenticate func(ctx context.Context, key string) (Client, error)
-	// Origins are those whose pages may ask from a browser, as "https://app.example";
-	// "*" is all of them.
+	// Origins are those whose pages may send requests from a browser, as "https://app.example"; "*" is all
+	// of them.
 	Origins []string
-	// Hosts are further names under which a gateway without Authenticate is asked on
-	// a loopback address; those of the loopback itself always hold, and "*" is all. A
-	// page whose name was pointed at the loopback meanwhile is none of them.
+	// Hosts are additional host names that a gateway without Authenticate accepts on a loopback address.
+	// The names of the loopback itself are always accepted, and "*" accepts all. This protects against
+	// pages whose host name was pointed at the loopback (DNS rebinding).
 	Hosts []string
 
 	// MaxBody is the largest request in bytes; 0 means 32 MiB.
 	MaxBody int64
-	// MaxRequests is how many requests of one client may be under way at once; 0 is
-	// no limit. A client's own limit is asked first.
+	// MaxRequests is the limit on concurrent requests of one client; 0 is no limit. A client's own limit
+	// comes first.
 	MaxRequests int
-	// Patience is how long a client may take to send its request, or to take one
-	// piece of an answer; 0 means 30 seconds.
+	// Patience is how long a client may take to send its request, or to read one piece of an answer; 0
+	// means 30 seconds.
 	Patience time.Duration
-	// KeepAlive is how often a stream that has nothing to say yet sends a comment;
-	// 0 means 10 seconds.
+	// KeepAlive is how often a stream without text yet sends a comment; 0 means 10 seconds.
 	KeepAlive time.Duration
 
-	// Notes are where other replicas find the answers of this one by Idempotency-Key, and
-	// the other way round; nil keeps them in this process.
+	// Notes is where replicas find each other's answers by Idempotency-Key; nil keeps them in this
+	// process.
 	Notes Notes
 
-	// Ready returns why requests should go elsewhere now: GET /readyz is 503 then.
+	// Ready returns why requests should go elsewhere now; GET /readyz then answers 503.
 	Ready func(ctx context.Context) error
-	// Secrets returns texts that no client and no log may see, asked for each
-	// failure. What has the shape of a credential is kept back without it.
+	// Secrets returns texts that no client and no log may see. It is called for each failure. Texts that
+	// look like credentials are removed without it.
 	Secrets func() []string
-	// Observe is told of each request that was answered; nil is not.
+	// Observe is called with each request that was answered; it may be nil.
 	Observe func(*Exchange)
-	// Logger hears about requests: those that fail as warnings, the others when it
-	// debugs. Those that the gateway itself turns away ([Refusal].Reason) are one line a
-	// second for each key, which says how many were left out. Nil is silence.
+	// Logger gets a message for each request: a warning if it failed, a debug message otherwise. Requests
+	// that the gateway itself turns away ([Refusal].Reason) are one line a second for each key, with the
+	// number of those left out. Nil discards all.
 	Logger hclog.Logger
 }
 
@@ -90,8 +89,7 @@ const (
 	headerRequestID = "X-Request-Id" // the client's own, where it sent one
 )
 
-// Gateway answers requests of several dialects with one model. It is safe for
-// concurrent use.
+// Gateway answers requests of several APIs with one model. It is safe for concurrent use.
 type Gateway struct {
 	o        Options
 	origins  origins
@@ -148,8 +146,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse answers a request that whatever stands before the gateway turned away: in the
-// dialect of the request, logged and observed as the gateway's own.
+// Refuse answers a request that something in front of the gateway turned away: in the form of the
+// request's API, logged and observed like the gateway's own refusals.
 func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, why *Refusal) {
 	x := g.begin(w, r)
 	defer x.end()

@@ -23,15 +23,13 @@ const (
 	headerReplayed       = "Idempotent-Replayed"
 )
 
-// Notes are where replicas find the answers of one another by their Idempotency-Key: a
-// store.
+// Notes is a store in which replicas find each other's answers by Idempotency-Key.
 type Notes interface {
-	// Claim writes a note unless there is one that has not ended, and reports whether it
-	// did.
+	// Claim writes a note unless there is one that has not expired, and reports whether it did.
 	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
 	// Post writes a note over an earlier one.
 	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
-	// Note returns a note that is there and has not ended, or nil.
+	// Note returns the note unless it has expired, or nil.
 	Note(ctx context.Context, kind, name string) ([]byte, error)
 }
 

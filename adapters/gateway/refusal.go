@@ -15,8 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Refusal is why a request got no answer, as its client is told in the form of its
-// dialect.
+// Refusal is why a request got no answer. Its client is told in the form of its API.
 type Refusal = dialect.Refusal
 
 // errShutdown is the cause that ends the context of steps which outlast a server's

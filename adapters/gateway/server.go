@@ -18,30 +18,28 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Serving says how [Gateway.Serve] serves. The zero value is sensible.
+// Serving configures [Gateway.Serve]. The zero value is sensible.
 type Serving struct {
-	// Handler answers in place of the gateway itself, for programs that put something
-	// around it.
+	// Handler answers instead of the gateway itself, for programs that wrap it.
 	Handler http.Handler
-	// TLS, when not nil, is spoken on every connection; see [Certificates].
+	// TLS, when not nil, is used on every connection; see [Gateway.Certificates].
 	TLS *tls.Config
-	// MaxConnections is how many connections are held at once, in all; 0 is no limit.
+	// MaxConnections is the limit on concurrent connections in total; 0 is no limit.
 	MaxConnections int
-	// Drain is how long requests are still accepted after a SIGTERM, while /readyz says
-	// that they should go elsewhere: what balances load needs that long to see it. Other
-	// ends of the context are at once.
+	// Drain is how long requests are still accepted after a SIGTERM while /readyz is 503, so that load
+	// balancers notice. If the context ends for another reason, there is no drain.
 	Drain time.Duration
-	// Grace is how long steps that are under way may then go on; 0 means 30 seconds.
+	// Grace is how long running steps may continue after that; 0 means 30 seconds.
 	Grace time.Duration
-	// Stopping is told when the end has begun; nil is not.
+	// Stopping is called when the shutdown begins; it may be nil.
 	Stopping func()
 }
 
 // errCutOff: some steps did not end in time.
 var errCutOff = errors.New("steps were cut off")
 
-// Serve serves on the listener, which it closes, until ctx ends and what was under way
-// then has ended. Steps that outlast the grace are told so: 503.
+// Serve serves on the listener, which it closes, until ctx ends and the requests running then have
+// ended. Steps that outlast the grace period are answered with 503.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	if o.Grace <= 0 {
 		o.Grace = 30 * time.Second
@@ -100,9 +98,9 @@ func isTerminated(ctx context.Context) bool {
 	return cause != nil && strings.Contains(cause.Error(), syscall.SIGTERM.String())
 }
 
-// Certificates returns a TLS configuration with the certificate and key of two files,
-// in PEM, which are read anew when they change. Files that are bad then leave the last
-// good pair in force, and the log says why.
+// Certificates returns a TLS configuration with the certificate and key of two PEM files, which are
+// reloaded when they change. If new files are invalid, the last valid pair stays in use, and the log
+// says why.
 func (g *Gateway) Certificates(certFile, keyFile string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {

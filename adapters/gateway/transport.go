@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// RoundTrip answers a request without a server, so that a client of any of the
-// dialects gets the cascade by one option: &http.Client{Transport: gateway}. Which
-// host the request is for does not matter, its path must be one that is served. The
-// body of the response must be closed, as ever; that ends a step that still streams, and
-// so does the end of the request's context, which is what reading the body returns then.
+// RoundTrip answers a request without a server, so that a client of any of the APIs gets the cascade
+// with one option: &http.Client{Transport: gateway}. The host of the request does not matter, but its
+// path must be one that the gateway serves. The body of the response must be closed, as always; that
+// ends a step that still streams. So does the end of the request's context, whose error reading the
+// body then returns.
 func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	own := r.Clone(ctx)

@@ -19,22 +19,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Assembly is a policy made ready to decide. Whoever runs a policy, for real or in
-// rehearsal, runs this: only what a step touches (servers, plugins, accounts, files)
-// is put in by the one who runs it.
+// Assembly is a policy ready to decide steps. Real runs and forecasts use the same Assembly; each adds
+// only what a step touches: servers, plugins, accounts, files.
 type Assembly struct {
 	// Step is the step engine's configuration, with the candidates in the order of the
 	// policy, the estimators and the verifiers. It has no ledger and no traces.
 	Step step.Config
-	// Route says what match blocks and pacing make of a query; nil when there are
-	// neither.
+	// Route applies match blocks and pacing to a query; nil if the policy has neither.
 	Route func(q *sdk.Query) middleware.Route
-	// Sessions is what the policy says of conversations.
+	// Sessions holds the policy's settings for conversations.
 	Sessions middleware.SessionConfig
-	// Caps are those of runs and tenants; Capped says whether there are any.
+	// Caps are the caps on runs and tenants; Capped says whether there are any.
 	Caps   step.Caps
 	Capped bool
-	// Learned is how often verifiers err by the policy's profile.
+	// Learned holds the verifiers' error rates from the policy's profile.
 	Learned map[string]cascade.Rates
 
 	costs costEstimators

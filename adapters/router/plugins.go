@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Plugins gives out the estimators and verifiers that are plugins: a [PluginHost],
-// or what an application puts in its place.
+// Plugins provides the estimators and verifiers that are plugins: a [PluginHost], or an application's
+// replacement for one.
 type Plugins interface {
 	// Verifier returns the plugin with this configuration under the name of its block.
 	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)

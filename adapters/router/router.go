@@ -20,9 +20,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Store is what several processes share, and what outlives one: accounts, traces, open
-// circuits, conversations and the pacing of budgets. sqlite.OpenShared and postgres.OpenShared
-// return one.
+// Store is what several processes share and what outlives them: accounts, traces, open circuits,
+// conversations and the pacing of budgets. sqlite.OpenShared and postgres.OpenShared return one.
 type Store interface {
 	// Ledger returns the accounts under these caps.
 	Ledger(caps step.Caps) step.Ledger
@@ -30,58 +29,58 @@ type Store interface {
 	Record(ctx context.Context, t *sdk.Trace)
 	middleware.Circuits
 	middleware.Conversations
-	// Pace joins a pacer with those of the same policy in other processes, until leave is called.
+	// Pace connects a pacer with those of the same policy in other processes, until leave is called.
 	Pace(policy string, p *fit.Pacer) (leave func() error)
-	// Retain has traces, accounts and notes deleted that are older, until stop is called; 0 keeps them.
+	// Retain deletes traces, accounts and notes that are older, periodically until stop is called; 0 keeps
+	// them.
 	Retain(traces, accounts, sessions time.Duration) (stop func() error)
-	// Close writes what waits and closes the store.
+	// Close writes what is buffered and closes the store.
 	Close() error
 }
 
-// VerifyName is what traces call [Options.Verify].
+// VerifyName is the verifier's name in traces for [Options.Verify].
 const VerifyName = "verify"
 
-// Options are what a policy file does not say. The zero value is sensible.
+// Options are the settings that are not in a policy file. The zero value is sensible.
 type Options struct {
-	// Models are those that the policy declares with the provider "go", by name.
+	// Models are the models that the policy declares with the provider "go", by name.
 	Models map[string]llms.Model
-	// Verify, when not nil, judges every answer, after the policy's own verifiers. In
-	// verdicts that name nobody it is called [VerifyName].
+	// Verify, when not nil, judges every answer after the policy's own verifiers. Verdicts without a
+	// verifier's name get [VerifyName].
 	Verify sdk.VerifierFunc
 	// Load says how the policy is loaded: environment, overrides. Keys that the policy
 	// names must be in the environment.
 	Load policies.LoadOptions
-	// Watch follows the policy that Open was given: when its files change, or the
-	// process gets SIGHUP, it takes the place of the old one, or is refused. Logger
-	// hears which.
+	// Watch reloads the policy that Open was given when its files change or the process gets SIGHUP. A
+	// policy with errors is refused, and the old one stays in force. Logger reports which.
 	Watch bool
-	// Providers make the clients of the models, by the names of providers in policies.
-	// Only what is here is linked; package full has all. "go" needs none.
+	// Providers make the models' clients, by provider name. Only these are linked; package full has all.
+	// "go" needs none.
 	Providers map[string]middleware.OpenClient
-	// Plugins gives out the policy's plugins and stays the caller's; nil means a host of
-	// PluginHosts that the router starts and closes.
+	// Plugins provides the policy's plugins and stays the caller's; nil means a host of PluginHosts that
+	// the router starts and closes.
 	Plugins Plugins
-	// PluginHosts runs the policy's plugins; nil refuses policies that have some.
+	// PluginHosts runs the policy's plugins; nil refuses policies that have plugins.
 	PluginHosts PluginHosts
 	// OpenStore opens the databases that policies name, for traces and ledgers; nil refuses them.
 	OpenStore func(ctx context.Context, address string, logger hclog.Logger) (Store, error)
-	// Verifiers, when not nil, returns who judges in place of the policy's plugin, by
-	// the name of the verifier's block: on other machines, for instance.
+	// Verifiers, when not nil, returns the verifier to use instead of the policy's plugin, by the name of
+	// the verifier's block: for instance one that runs on other machines.
 	Verifiers func(block string) sdk.Verifier
-	// Logger hears about plugins and steps; nil is silence, but for warnings about the
-	// policy, which then go to log/slog.
+	// Logger gets messages about plugins and steps. Nil discards them, except warnings about the policy,
+	// which then go to log/slog.
 	Logger hclog.Logger
-	// Transport makes the HTTP requests; nil means the connections that all providers share.
+	// Transport makes the HTTP requests; nil means the connection pool that all providers share.
 	Transport http.RoundTripper
-	// Seed decides what is left to chance, as among tied choices; 0 is another one each time.
+	// Seed fixes random choices, such as those among ties; 0 means a new seed each time.
 	Seed uint64
-	// Store is shared with other processes: caps, open circuits, conversations and
-	// pacing are kept there in place of memory and of the policy's ledger, and traces
-	// besides the policy's own files. It stays the caller's; nil is none.
+	// Store is shared with other processes. It keeps caps, open circuits, conversations and pacing,
+	// instead of memory and the policy's ledger, and traces in addition to the policy's own files. It
+	// stays the caller's; nil is none.
 	Store Store
-	// Traces receives each trace besides the policy's own files.
+	// Traces receives each trace, in addition to the policy's own files.
 	Traces step.Sink
-	// Callbacks, Interceptors and Checks go to the middleware as they are.
+	// Callbacks, Interceptors and Checks are passed to the middleware unchanged.
 	Callbacks    callbacks.Handler
 	Interceptors []func(middleware.Handler) middleware.Handler
 	Checks       []step.Check
@@ -90,7 +89,7 @@ type Options struct {
 	guesses []float64
 }
 
-// Router is a policy at work: an llms.Model. It is safe for concurrent use.
+// Router runs a policy as an llms.Model. It is safe for concurrent use.
 type Router struct {
 	o Options
 	// accounts are the ledger in memory, with the caps of the policy of the time.
@@ -111,8 +110,8 @@ type Router struct {
 
 var _ llms.ReasoningModel = (*Router)(nil)
 
-// Open loads the policy at path and puts it to work. The context bounds the start
-// only. The caller closes the router.
+// Open loads the policy at path and returns a router that runs it. The context bounds only the start.
+// The caller closes the router.
 func Open(ctx context.Context, path string, o Options) (*Router, error) {
 	if o.PluginHosts != nil && o.Plugins == nil && o.Load.Schemas == nil {
 		o.Load.Schemas = o.PluginHosts.Schemas(context.WithoutCancel(ctx), path)
@@ -128,7 +127,7 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 	return New(ctx, p, o)
 }
 
-// New puts a loaded policy to work. It watches no file.
+// New returns a router that runs a loaded policy. It watches no file.
 func New(ctx context.Context, p *policies.Policy, o Options) (*Router, error) {
 	r := &Router{o: o, accounts: step.NewMemory(step.Caps{})}
 	var err error
@@ -147,8 +146,8 @@ func (r *Router) use() (s *setup, done func()) {
 	return r.now, r.now.steps.Done
 }
 
-// GenerateContent runs one step, from its beginning to its end under the policy that
-// is at work when it begins. See [middleware.Model.GenerateContent].
+// GenerateContent runs one step, from beginning to end under the policy that is current when it
+// begins. See [middleware.Model.GenerateContent].
 func (r *Router) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	s, done := r.use()
 	defer done()
@@ -184,12 +183,12 @@ func (r *Router) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answ
 	return s.model.Ask(ctx, model, q)
 }
 
-// Config returns the middleware's configuration that the policy came to: for
-// programs that run steps of their own with the same models, strategy and verifiers.
-// It must not be modified, and holds until another policy takes the place of this one.
+// Config returns the middleware's configuration for the current policy, for programs that run their
+// own steps with the same models, strategy and verifiers. It must not be modified, and is valid until
+// another policy is swapped in.
 func (r *Router) Config() middleware.Config { return r.current().config }
 
-// Policy returns the policy at work.
+// Policy returns the current policy.
 func (r *Router) Policy() *policies.Policy { return r.current().policy }
 
 func (r *Router) current() *setup {
@@ -198,16 +197,15 @@ func (r *Router) current() *setup {
 	return r.now
 }
 
-// Start starts the policy's plugins, which otherwise start at their first use, and
-// returns what is wrong with them or with their configuration. A service calls it
-// before it takes requests.
+// Start starts the policy's plugins, which otherwise start at their first use, and returns errors in
+// them or in their configuration. A service calls it before it accepts requests.
 func (r *Router) Start(ctx context.Context) error {
 	s, done := r.use()
 	defer done()
 	return s.startPlugins(ctx)
 }
 
-// ErrClosed says that the router was closed before.
+// ErrClosed says that the router has been closed.
 var ErrClosed = errors.New("the router is closed")
 
 // Close ends the watch, waits for work in the background, stops the plugins and

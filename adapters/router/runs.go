@@ -31,8 +31,8 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 	r.seen[runName{t.Tenant, t.Run}] = true
 }
 
-// HasRun reports whether a run of the tenant of the context's Info has had a step, as far as
-// this process remembers and a store says that knows its runs.
+// HasRun reports whether a run of the tenant in the context's Info has had a step, as far as this
+// process remembers or its store knows.
 func (r *Router) HasRun(ctx context.Context, run string) bool {
 	tenant := middleware.InfoFrom(ctx).Tenant
 	s, done := r.use()

@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Ready returns what keeps requests from being answered: a store that accounts or traces are
-// kept in and that does not answer. Stores say so by a method Ready of the same form.
+// Ready returns why requests cannot be answered now: the store of accounts or traces does not respond.
+// A store reports this with a method Ready of the same signature.
 func (r *Router) Ready(ctx context.Context) error {
 	s, done := r.use()
 	defer done()
@@ -28,23 +28,24 @@ func (r *Router) Ready(ctx context.Context) error {
 	return nil
 }
 
-// OpenCircuits returns the names of the models, or their deployments where there are
-// several, that are not asked now because they failed.
+// OpenCircuits returns the names of the models, or of their deployments if there are several, that are
+// not asked at the moment because they failed.
 func (r *Router) OpenCircuits() []string {
 	s, done := r.use()
 	defer done()
 	return s.model.OpenCircuits()
 }
 
-// Unsupported returns what the models' servers said in the last hour that they do not support.
+// Unsupported returns the parameters that the models' servers reported in the last hour as not
+// supported.
 func (r *Router) Unsupported() []middleware.Unsupported {
 	s, done := r.use()
 	defer done()
 	return s.model.Unsupported()
 }
 
-// PluginHost returns the host that runs the plugins of the policy at work; nil when it
-// has none, or when they are the program's own.
+// PluginHost returns the host of the current policy's plugins; nil if it has none, or if the program
+// provides its own.
 func (r *Router) PluginHost() PluginHost {
 	s, done := r.use()
 	defer done()

@@ -8,15 +8,13 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// Swap puts a policy in the place of the one at work. It is built, and its plugins
-// are started, beside the old one; when anything is wrong the old one stays and the
-// error says why.
+// Swap replaces the current policy. The new one is built and its plugins are started while the old one
+// still runs; on an error the old one stays in force.
 //
-// Steps that are under way end under the old policy, each wholly; its plugins and
-// files are closed after the last of them. Conversations stay with their models where
-// the new policy has the same ones. What runs, tenants and shadows have spent counts
-// towards the new caps; an account begins with its first cap, and one in memory does
-// not move into a ledger file or out of it. Circuits begin closed.
+// Running steps end under the old policy, whose plugins and files are closed after the last of them.
+// Conversations stay with their models if the new policy has the same ones. What runs, tenants and
+// shadows have spent counts towards the new caps. An account begins with its first cap, and an account
+// in memory does not move into a ledger file or out of it. Circuits begin closed.
 func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()

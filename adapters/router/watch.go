@@ -85,12 +85,12 @@ func (w *watch) warn(what, detail string) {
 	w.log.warn(what, what+"; that is said once", "policy", w.policy.Path, "detail", detail)
 }
 
-// Report records how a run ended, as its program, its user or a check found later. The run is
-// what [middleware.Info] calls by that name; its tenant is that of the context's Info. The
-// verdict goes where traces go, is joined to the run's steps by its name, and may come at any
-// time until the router is closed; the last one stands, and one that is inconclusive takes back
-// those before. On a run of which no step is known here it counts once there is one; the log says
-// so, once. The zero Verdict is an error.
+// Report records how a run ended, as its program, its user or a check found out later. The run is the
+// one of that name in [middleware.Info]; its tenant is that of the context's Info. The verdict goes
+// where traces go and is joined to the run's steps by its name. It may come at any time until the
+// router is closed. The last verdict counts, and an inconclusive one withdraws those before. A verdict
+// on a run without known steps counts once there is one; the log says so, once. The zero Verdict is an
+// error.
 func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	s, done := r.use()
 	defer done()

@@ -22,18 +22,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Wrap puts models to work that the program has in hand, without a policy file. They
-// are Options.Models, by the names under which providers serve them: prices, limits and
-// capabilities come from the catalogue ("stepfall catalog" lists it).
-// Where tools are offered, two cheap models of different makers are asked before the dearest
-// one, if there are any that are cheap enough ([policies.Policy.CheapPair]): where their
-// answers are the same the step ends, and after one where they differ the dearest does the
-// rest of the run. An answer that Options.Verify passes for certain (Confidence 0 or 1)
-// needs no other beside it; after a pass of less confidence answers are compared all the same.
-// Elsewhere WorthUSD, what a right answer is worth in US dollars, decides: Options.Verify tells
-// right answers from wrong ones, and makes it a cascade from the cheapest model up. What
-// nothing looks at goes to one model, unless a free check rejects its answer, and a warning
-// says so. Dearer models are believed to answer better; what is known better goes into a policy.
+// Wrap returns a router for models that the program already has, without a policy file. They are
+// Options.Models, by the names under which providers serve them: prices, limits and capabilities come
+// from the catalogue ("stepfall catalog" lists it).
+//
+// If the request has tools, two cheap models of different makers are asked before the most expensive
+// one, if there are any that are cheap enough ([policies.Policy.CheapPair]). If their answers agree,
+// the step ends; after one disagreement, the most expensive model does the rest of the run. An answer
+// that Options.Verify passes with certainty (Confidence 0 or 1) needs no second answer; after a less
+// certain pass answers are compared nevertheless.
+//
+// Without tools, worthUSD decides, the value of a right answer in US dollars. Options.Verify then
+// judges the answers of a cascade from the cheapest model up. Without it each query goes to one model,
+// unless a free check rejects its answer, and a warning says so. More expensive models are assumed to
+// answer better; if you know more about your models, write a policy.
 func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	value := policies.Policy{Strategy: policies.Strategy{Kind: cascade.NameCascadeRoute, WorthUSD: worthUSD}}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {

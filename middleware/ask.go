@@ -10,10 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Ask calls one candidate, without a decision, a check or a trace: for judges and
-// other verifiers that need a model themselves. The answer has its cost,
-// which belongs into the verdict that it is for. In a step under caps its worst case is
-// reserved: see [step.ReserveCall].
+// Ask calls one candidate, without a decision, a check or a trace, for judges and other verifiers that
+// need a model themselves. The answer has its cost, which the caller adds to its verdict. In a step
+// under caps the worst case is reserved: see [step.ReserveCall].
 func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	i := m.engine.Index(model)
 	if i < 0 {

@@ -12,10 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// DefaultChecks returns the checks that need nothing but the query and the answer:
-// stop reason, emptiness, refusal, the protocol of text agents, tool calls, JSON.
-// Each can only reject an answer; none says that an answer is good. Of several choices
-// each has to hold, since the caller gets them all.
+// DefaultChecks returns the checks that need only the query and the answer: stop reason, emptiness,
+// refusal, the protocol of text agents, tool calls, JSON. Each can only reject an answer; none says
+// that an answer is good. If there are several choices each must pass, since the caller gets them all.
 func DefaultChecks() []step.Check {
 	checks := []step.Check{
 		{Name: "check:stop_reason", Fault: stopReason},

@@ -126,10 +126,9 @@ func decidingError(err error) error {
 	return err
 }
 
-// DetailRetryAfter is the key in the Details of a step's llms.Error, of the codes
-// provider_unavailable and rate_limit, of the time.Duration after which a model can be
-// asked again, as far as that is known: what a server said, or the rest of the time for
-// which its circuit is open.
+// DetailRetryAfter is a key in the Details of a step's llms.Error with the codes provider_unavailable
+// and rate_limit. Its value is the time.Duration after which a model can be asked again, if it is
+// known: what a server said, or the remaining time of an open circuit.
 const DetailRetryAfter = "retry_after"
 
 // isOutage reports whether a model could have been asked but for its circuit: then the step

@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Info says where a step comes from and what decides about its answer. The
-// application puts it into the context; langchaingo has no place for it.
+// Info says where a step comes from and what decides about its answer. The application puts it into
+// the context, since langchaingo has no place for it.
 type Info struct {
 	QueryID, Group       string
 	Run, Session, Tenant string
@@ -19,8 +19,8 @@ type Info struct {
 	// WorkDir and Checks are for verifiers that run tests.
 	WorkDir string
 	Checks  sdk.Checks
-	// NoRetry has each deployment of a model asked once, for a caller that asks again
-	// itself when a step fails: its repetitions would multiply with the step's.
+	// NoRetry limits each deployment of a model to one attempt, for a caller that retries failed steps
+	// itself: the retries would multiply.
 	NoRetry bool
 }
 
@@ -40,8 +40,8 @@ func InfoFrom(ctx context.Context) Info {
 	return Info{}
 }
 
-// Report collects what the steps under one context came to: an agent hides the
-// responses of its model from who runs it. It is safe for concurrent use.
+// Report collects the results of the steps under one context, since an agent hides the responses of
+// its model from its caller. It is safe for concurrent use.
 type Report struct {
 	mu     sync.Mutex
 	outer  *Report
@@ -76,7 +76,7 @@ func (r *Report) Usage() sdk.Usage {
 	return r.usage
 }
 
-// CostUSD returns what all steps have cost, failed ones and verification included.
+// CostUSD returns the cost of all steps in US dollars, including failed ones and verification.
 func (r *Report) CostUSD() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

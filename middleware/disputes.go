@@ -12,9 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// AddFeatures adds to the query's features how many earlier steps of its run had answers that
-// differed, or one that was rejected, where [SessionConfig.CountDisputes] is set, and with
-// [SessionConfig.DoubtUpTo] how often two answers that call each tool differ.
+// AddFeatures adds to the query's features how many earlier steps of its run had differing answers or
+// a rejected one, if [SessionConfig.CountDisputes] is set, and with [SessionConfig.DoubtUpTo] how
+// often two answers that call each tool differ.
 func (s *Sessions) AddFeatures(q *sdk.Query) {
 	if n := s.disputes(q); n > 0 {
 		q.Features[feature.DisputedSteps] = float64(n)
@@ -43,8 +43,8 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 	return known.disputes
 }
 
-// RecordDispute counts the step of a query if its answers differed, or one was rejected, and, of a
-// step that the policy decided, how often answers that call its tools do and what it cost.
+// RecordDispute counts the step of a query if its answers differed or one was rejected. For a step
+// that the policy decided, it also records how often answers that call its tools differ, and the cost.
 func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bool) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
 	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && isDecided {

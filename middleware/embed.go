@@ -17,10 +17,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Embedder is what a model is, besides an llms.Model, that turns texts into vectors, as
-// those of OpenAI and Ollama in adapters/provider. The request has the form of OpenAI's
-// embeddings, its model is not read; the response has that form, too. An error is a
-// [ProviderError] wherever the server was asked. It must be safe for concurrent use.
+// Embedder is implemented by an llms.Model that can also turn texts into vectors, such as those of
+// OpenAI and Ollama in adapters/provider. The request has the form of OpenAI's embeddings, without
+// regard to its model; so has the response. An error is a [ProviderError] if the server was asked. It
+// must be safe for concurrent use.
 type Embedder interface {
 	Embed(ctx context.Context, request json.RawMessage) (response json.RawMessage, usage sdk.Usage, err error)
 }
@@ -87,9 +87,9 @@ func (e *embedder) names() string {
 	return "there are: " + strings.Join(names, ", ")
 }
 
-// Embed turns texts into vectors by the embedder of that name, under the caps of the
-// policy. Request and response have the form of OpenAI's embeddings; the response's model
-// is the embedder's name. The error is that of a step.
+// Embed turns texts into vectors with the embedder of that name, under the caps of the policy. Request
+// and response have the form of OpenAI's embeddings; the response's model is the embedder's name.
+// Errors are those of a step.
 func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
 	if !m.embedder.has(model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s makes no embeddings; %s", model, m.embedder.names())}

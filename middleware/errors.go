@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// ProviderError is why a model gave no answer, in the words of the server that was
-// asked: the error of a [NativeModel]'s call, and in the chain of a step's.
+// ProviderError is why a model gave no answer, as the server stated it. A call of a [NativeModel]
+// returns it, and a step's error has it in its chain.
 type ProviderError struct {
 	Provider string
 	// Status is the HTTP status, 0 when none came.
@@ -26,12 +26,12 @@ type ProviderError struct {
 	Type, Name, Param string
 	Message           string
 	RequestID         string
-	// Retry says that the same request may succeed later, RetryAfter how long the
-	// server wants to be left alone; 0 is unknown.
+	// Retry says that the same request may succeed later, RetryAfter how long the server wants to be left
+	// alone; 0 is unknown.
 	Retry      bool
 	RetryAfter time.Duration
-	// Billed says that the server took the request and may charge for it. Usage is
-	// what it said it used until then.
+	// Billed says that the server accepted the request and may charge for it. Usage is what it reported
+	// until then.
 	Billed bool
 	Usage  sdk.Usage
 	Err    error
@@ -40,9 +40,8 @@ type ProviderError struct {
 // shapes takes out what looks like a key: servers repeat a wrong one.
 var shapes = redact.New()
 
-// NewProviderError reads what a server said: the status, the headers and the body of
-// its answer, in the form of any of the dialects, and what became of the call in err.
-// Each may be missing.
+// NewProviderError builds the error from a server's answer (status, headers and body, in the form of
+// any of the APIs) and from err, the error of the call. Each may be missing.
 func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
 	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header)}
 	e.read(body)
@@ -162,7 +161,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// Error says who refused what. It holds no key.
+// Error says which server refused what. It contains no key.
 func (e *ProviderError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Provider)

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// MemberSet is the members of a JSON object that are known, with those of each that holds objects
-// or lists of them. The member * stands for all.
+// MemberSet is a set of known members of a JSON object, with the known members of nested objects and
+// lists of objects. The member * stands for all.
 type MemberSet map[string]MemberSet
 
-// NewMemberSet returns the members of a list with spaces, in which a.b is the member b of a.
+// NewMemberSet returns the set of members in a space-separated list, in which a.b is the member b of
+// a.
 func NewMemberSet(list string) MemberSet {
 	root := MemberSet{}
 	for path := range strings.FieldsSeq(list) {

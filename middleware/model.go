@@ -181,7 +181,7 @@ func (m *Model) SupportsReasoning() bool {
 	return false
 }
 
-// Close waits for steps in the background to end. Calls must have ended.
+// Close waits for steps in the background. All calls must have returned.
 func (m *Model) Close() error {
 	if m.shadow != nil {
 		m.shadow.running.Wait()

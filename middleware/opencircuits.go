@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Unsupported is a parameter of requests that a server said its model does not support. It is
-// not sent until then.
+// Unsupported is a request parameter that a server said its model does not support. It is not sent
+// again before the time Until.
 type Unsupported struct {
 	// Model is the candidate, with its deployment where there are several.
 	Model, Parameter string
@@ -20,7 +20,7 @@ type unsupportedReporter interface {
 	Unsupported() []Unsupported
 }
 
-// Unsupported returns what the models' servers are known not to support.
+// Unsupported returns the parameters that the models' servers are known not to support.
 func (m *Model) Unsupported() (list []Unsupported) {
 	for i := range m.targets {
 		if m.targets[i].again > 0 || m.targets[i].laterArm {
@@ -47,8 +47,8 @@ func (t *target) deploymentName(model string, d *deployment) string {
 	return model
 }
 
-// OpenCircuits returns the names of the models, or their deployments where there are
-// several, that are not asked now because they failed, in the order of the candidates.
+// OpenCircuits returns the names of the models, or of their deployments if there are several, that are
+// not asked at the moment because they failed, in the order of the candidates.
 func (m *Model) OpenCircuits() []string {
 	var open []string
 	targets, models := m.targets, m.c.Models

@@ -12,19 +12,18 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Params is what a caller asks of a model beyond what [llms.CallOptions] can say. A
-// nil pointer or an empty value was not asked for, and is not sent: temperature 0 and
-// no temperature are two things. [WithParams] hands it over and [Resolve] reads it;
-// the slices and maps are shared and must not be modified.
+// Params holds request parameters that [llms.CallOptions] cannot express. A nil pointer or an empty
+// value is unset and not sent: temperature 0 differs from no temperature. [WithParams] sets it and
+// [Resolve] reads it; the slices and maps are shared and must not be modified.
 type Params struct {
 	// Sampling. What llms.CallOptions has a field for is set there too, so that
 	// models that know nothing of Params see it; of two options the later counts.
 	Temperature, TopP, FrequencyPenalty, PresencePenalty, RepetitionPenalty *float64
 	TopK, Seed                                                              *int
-	// MaxTokens limits one answer, reasoning included. A provider spells it as its
-	// upstream knows it.
+	// MaxTokens limits one answer, including reasoning. The provider uses the field that its server
+	// expects.
 	MaxTokens *int
-	// N is how many answers are wanted.
+	// N is the number of answers.
 	N         *int
 	LogitBias map[string]float64
 	// LogProbs asks for the log-probabilities of the answer's tokens, TopLogProbs for
@@ -35,13 +34,13 @@ type Params struct {
 	// Schema is what the answer must satisfy.
 	Schema            *Schema
 	ParallelToolCalls *bool
-	// RawTools are tools in the form of Dialect that llms.Tool cannot say, such as a
-	// provider's own web search. A model of another dialect is not asked.
+	// RawTools are tools in the form of Dialect that llms.Tool cannot express, such as a provider's own
+	// web search. A model of another dialect is not asked.
 	RawTools []json.RawMessage
 
-	// ReasoningEffort is the provider's word: "none", "minimal", "low", "medium",
-	// "high". ReasoningTokens is a limit in tokens, for providers that have that;
-	// ReasoningSummary asks for an account of the reasoning.
+	// ReasoningEffort is the provider's word: "none", "minimal", "low", "medium", "high". ReasoningTokens
+	// is a limit in tokens, for providers that have one; ReasoningSummary asks for a summary of the
+	// reasoning.
 	ReasoningEffort  string
 	ReasoningTokens  *int
 	ReasoningSummary string
@@ -53,15 +52,14 @@ type Params struct {
 	// Prediction is OpenAI's predicted output, as it is written there.
 	Prediction json.RawMessage
 
-	// Extra are fields of the request that Params has no name for, in the form of
-	// Dialect. A model of that dialect gets them as they are, in place of what it
-	// would have sent under the same names; for others see [Extra.NotSent].
+	// Extra holds request fields that Params does not have, in the form of Dialect. A model of that
+	// dialect gets them unchanged, in place of its own fields of the same names; for others see
+	// [Extra.NotSent].
 	Extra   map[string]json.RawMessage
 	Dialect Dialect
 
-	// OnDelta receives the answer as it is streamed, in place of the streaming
-	// functions of llms.CallOptions, which know text only. d holds until OnDelta returns. An
-	// error ends the call.
+	// OnDelta receives the answer as it streams, instead of the streaming functions of llms.CallOptions,
+	// which only know text. d is valid until OnDelta returns. An error ends the call.
 	OnDelta func(ctx context.Context, d *Delta) error
 }
 
@@ -74,7 +72,7 @@ type Schema struct {
 	Strict *bool
 }
 
-// Dialect is the API that a model is asked by.
+// Dialect is the API through which a model is called.
 type Dialect string
 
 // The dialects of the providers under adapters/provider.
@@ -86,9 +84,9 @@ const (
 	DialectOllama    Dialect = "ollama"
 )
 
-// NativeModel is a model that reads [Params] and the message parts of this package, and
-// says with [Extra] what came back. A wrapper of such a model passes the method on;
-// all other models are asked in langchaingo's own terms only.
+// NativeModel is a model that reads [Params] and the message parts of this package, and returns
+// [Extra]. A wrapper of such a model passes the method on. All other models are called with
+// langchaingo's own types only.
 type NativeModel interface {
 	Dialect() Dialect
 }
@@ -101,20 +99,20 @@ type limiter interface {
 
 // Delta is one piece of a streamed answer.
 type Delta struct {
-	// From is the candidate that says it, where a cascade was asked.
+	// From is the candidate that answers, if a cascade was asked.
 	From string
-	// Choice is the index of the answer, where several were asked for.
+	// Choice is the index of the answer, if several were requested.
 	Choice                   int
 	Text, Reasoning, Refusal string
 	// Tool is a piece of a tool call, or nil.
 	Tool     *ToolDelta
 	LogProbs []sdk.TokenLogProb
-	// Raw is a part in the API's own form, whole: reasoning with its signature, say,
-	// which stands for the Reasoning in this piece and before it. Nil is none. A part
-	// with text, which has citations, comes with its Text or after it.
+	// Raw is a complete part in the API's own form, such as reasoning with its signature. It stands for
+	// the Reasoning in this piece and before it. Nil is none. A part with text and citations comes with
+	// its Text or after it.
 	Raw *RawPart
-	// Extra is what was said of the answer as a whole before its first piece, which has it; nil in
-	// others. It must not be modified.
+	// Extra is what the server said about the answer as a whole before its first piece. Only the first
+	// piece has it. It must not be modified.
 	Extra *Extra
 }
 
@@ -127,8 +125,7 @@ type ToolDelta struct {
 // paramsKey is where the metadata of llms.CallOptions carry a Params.
 const paramsKey = "stepfall.params"
 
-// WithParams asks for what p sets. What an earlier WithParams set and p does not,
-// stays.
+// WithParams sets the parameters that p sets. Those of an earlier WithParams that p leaves unset stay.
 func WithParams(p Params) llms.CallOption {
 	return func(o *llms.CallOptions) {
 		all := p
@@ -169,8 +166,8 @@ func set[T any](to, from *T) {
 // unsetInt marks the numbers that no option has set. NaN does for the others.
 const unsetInt = math.MinInt
 
-// Resolve applies the options of a call and returns what they ask for, 0 told from
-// unset: a provider calls it instead of applying them itself.
+// Resolve applies the options of a call and returns the parameters, in which 0 differs from unset. A
+// provider calls it instead of applying the options itself.
 func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 	o := llms.CallOptions{
 		Temperature: math.NaN(), TopP: math.NaN(), FrequencyPenalty: math.NaN(), PresencePenalty: math.NaN(), RepetitionPenalty: math.NaN(),

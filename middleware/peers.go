@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// Circuits tells other processes which circuits are open, and what they found out. It
-// must be safe for concurrent use and return at once.
+// Circuits shares with other processes which circuits are open. It must be safe for concurrent use and
+// return at once.
 type Circuits interface {
-	// Opened tells of a circuit that opened here, until then.
+	// Opened announces that a circuit opened here, until the given time.
 	Opened(name string, until time.Time)
-	// Until is until when another process has found the circuit open; zero for never.
+	// Until returns until when another process has the circuit open; zero for never.
 	Until(name string) time.Time
 }
 
-// Conversations keeps what is remembered of conversations where other processes find
-// it. It must be safe for concurrent use, and must not make a step wait long.
+// Conversations shares what is remembered about conversations with other processes. It must be safe
+// for concurrent use, and must not make a step wait long.
 type Conversations interface {
-	// Load returns what was last saved, or nil when there is nothing, or it cannot be had.
+	// Load returns what was last saved, or nil if there is nothing or it is unavailable.
 	Load(id string) []byte
-	// Save keeps a note for so long.
+	// Save keeps a note for the given time.
 	Save(id string, note []byte, ttl time.Duration)
 }
 

@@ -141,8 +141,8 @@ func (t *target) limit(c *call) (why string) {
 	return why
 }
 
-// ReasonNoTool is how the reason begins for which a model is not asked that lacks a tool
-// of another API. The tool's type follows.
+// ReasonNoTool begins the reason for excluding a model that lacks a tool of another API. The tool's
+// type follows.
 const ReasonNoTool = "has no tool "
 
 // neededTool returns the type of the first tool of the caller's API alone that the model

@@ -27,7 +27,7 @@ const (
 	keyStop         = keyPrefix + "stop"
 )
 
-// Totals are those of the step that gave a choice.
+// Totals are the totals of the step that a choice comes from.
 type Totals struct {
 	TraceID string
 	// Model is the candidate that answered.
@@ -41,8 +41,7 @@ type Totals struct {
 	Stop    sdk.StopReason
 }
 
-// TotalsOf returns what a choice's GenerationInfo says of its step; zero values where it
-// says nothing.
+// TotalsOf returns the totals in a choice's GenerationInfo; zero values if it has none.
 func TotalsOf(c *llms.ContentChoice) (t Totals) {
 	info := c.GenerationInfo
 	t.TraceID, _ = info[keyTraceID].(string)

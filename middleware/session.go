@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Sessions remembers, for each conversation, which model answered last and what
-// prefix each model's provider has in its prompt cache. A [Model] has one; others use
-// it to foresee what a Model will do. It is safe for concurrent use.
+// Sessions remembers, for each conversation, which model answered last and which prefix each model's
+// provider has in its prompt cache. A [Model] has one; other programs use it to predict what a Model
+// will do. It is safe for concurrent use.
 type Sessions struct {
 	c      SessionConfig
 	models []sdk.Model
@@ -53,8 +53,8 @@ type prefix struct {
 	at     time.Time
 }
 
-// NewSessions returns sessions without memories, for candidates in the order of their
-// indexes. A nil now means time.Now.
+// NewSessions returns empty Sessions for candidates in the order of their indexes. A nil now means
+// time.Now.
 func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Sessions {
 	c.CacheTTL = cmp.Or(c.CacheTTL, 5*time.Minute)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Minute)
@@ -73,8 +73,8 @@ func (s *Sessions) shard(id string) *sessionShard {
 	return &s.kept.shards[maphash.String(s.kept.seed, id)%uint64(len(s.kept.shards))]
 }
 
-// Offsets returns what the session changes in the predicted cost of each model,
-// or nil: the price of switching, less what a prompt cache saves.
+// Offsets returns how the session changes the predicted cost of each model, in US dollars, or nil: the
+// price of switching, minus the savings of a prompt cache.
 func (s *Sessions) Offsets(id string) []float64 {
 	if id == "" || s.c.Off {
 		return nil
@@ -101,7 +101,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 	return offsets
 }
 
-// RecordUse notes what a step has shown to whom.
+// RecordUse records which models have seen the conversation in a step.
 func (s *Sessions) RecordUse(id string, result *step.Result) {
 	if id == "" || s.c.Off || result.Index < 0 {
 		return

@@ -163,9 +163,9 @@ func answerBytes(a *sdk.Answer) int {
 	return n
 }
 
-// WorstCostUSD returns the most that one completion of m for a conversation with tools can
-// cost: the prompt at the dearest input price, one token for each of promptBytes bytes and
-// what servers add, and the longest answer.
+// WorstCostUSD returns the most, in US dollars, that one completion of m can cost for a conversation
+// with tools: the prompt at the most expensive input price, with one token per byte of promptBytes
+// plus what servers add, and the longest answer.
 func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
 	output := m.MaxOutputTokens
 	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {

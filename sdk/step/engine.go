@@ -14,26 +14,25 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Candidate is a model that may be asked, and what is believed of it when no
-// estimator speaks.
+// Candidate is a model that may be asked, and its prior when no estimator has an estimate.
 type Candidate struct {
 	Model sdk.Model
-	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25. The
-	// deviation is how far what a look at an answer finds is expected to lie from the
-	// mean. It is not read where nothing will look.
+	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25. The deviation is that of
+	// what a verifier or estimator is expected to find about an answer, around the mean. It is not used if
+	// neither will judge the answer.
 	Quality sdk.Estimate
 	// OutputTokens is the expected length of an answer; 0 means 500.
 	OutputTokens int
 }
 
-// Check looks at an answer for a fault that needs no model and no other program
-// to be seen. It returns what is wrong, or "". It must be safe for concurrent use.
+// Check looks for a fault in an answer that can be seen without a model or another program. It returns
+// what is wrong, or "". It must be safe for concurrent use.
 type Check struct {
 	Name  string
 	Fault func(q *sdk.Query, a *sdk.Answer, earlier []sdk.Attempt) string
 }
 
-// Unavailable says what to do when a verifier cannot be had.
+// Unavailable says what to do when a verifier is unavailable.
 type Unavailable int
 
 // What an unavailable verifier means.
@@ -46,11 +45,11 @@ const (
 	UnavailableAccept
 )
 
-// VerifierUse says what is made of what a verifier finds.
+// VerifierUse says how a verifier's finding is used.
 type VerifierUse int
 
 const (
-	// AsVerdict takes it for true: it accepts or rejects the answer.
+	// AsVerdict: it accepts or rejects the answer.
 	AsVerdict VerifierUse = iota
 	// AsSignal takes it for a number about the answer, which the estimators read under
 	// the verifier's name: the probability that the answer is right. It is had of every
@@ -69,58 +68,56 @@ type Verifier struct {
 	Models []string
 	// Applies says whether the verifier can judge answers to q; nil means always.
 	Applies func(q *sdk.Query) bool
-	// Rejects says that it finds faults and passes nothing: of an answer in which it
-	// finds none it has nothing to say. Like a check, it is expected to tell nothing.
+	// Rejects says that it only finds faults: an answer without one is not passed by it. Like a check, it
+	// is not expected to provide information.
 	Rejects bool
-	// VerifierUse says what is made of what it finds; the zero value is a verdict.
+	// As says how its finding is used; the zero value is a verdict.
 	As VerifierUse
-	// Rates are how often its verdicts err: then they are evidence, and move what is
-	// believed of an answer. Nil takes them at their word, with their confidence; zero
-	// rates, with certainty.
+	// Rates are the error rates of its verdicts, which are then evidence that shifts the estimate of an
+	// answer. Nil makes them final with their confidence; zero rates, with certainty.
 	Rates *cascade.Rates
-	// OnUnavailable says what an error of the verifier means.
+	// OnUnavailable says what to do on an error of the verifier.
 	OnUnavailable Unavailable
-	// MaxCostUSD is the most that one verification costs; it is reserved before. 0 reserves
-	// the most that one has cost so far.
+	// MaxCostUSD is the most that one verification costs; it is reserved in advance. 0 reserves the
+	// highest cost so far.
 	MaxCostUSD float64
-	// CallsModels says that it asks models of the program, whose worst cases are reserved
-	// where MaxCostUSD does not cover them: see [ReserveCall].
+	// CallsModels says that it calls models of the program. If MaxCostUSD does not cover their worst
+	// cases, these are reserved: see [ReserveCall].
 	CallsModels bool
-	// Timeout bounds one verification; 0 is no bound but the caller's.
+	// Timeout bounds one verification; 0 leaves it to the caller's context.
 	Timeout time.Duration
 }
 
-// Retry bounds the tries at one model within a step. The zero value means two
-// tries, half a second apart.
+// Retry limits the attempts at one model within a step. The zero value means two attempts, half a
+// second apart.
 type Retry struct {
-	// MaxAttempts is the number of tries at one model; 0 means 2, 1 no retry.
+	// MaxAttempts is the number of attempts at one model; 0 means 2, 1 no retry.
 	MaxAttempts int
-	// BaseDelay doubles with each try, up to MaxDelay, less a random part of up
-	// to half. 0 means 500 ms and 10 s. What a server asks for comes first, unless
-	// it is longer than MaxDelay: then the model is given up for this step.
+	// BaseDelay doubles with each attempt, up to MaxDelay, minus a random part of up to half. 0 means 500
+	// ms and 10 s. A delay that a server asks for comes first, unless it is longer than MaxDelay: then the
+	// model is given up for this step.
 	BaseDelay, MaxDelay time.Duration
-	// SwitchAfter is the longest wait for a model while another can be asked: for a
-	// longer one it stands aside, the strategy decides among the others, and it is
-	// waited for only when that would end the step. 0 means 2 s.
+	// SwitchAfter is the longest wait for a model while another can be asked. If the wait is longer, the
+	// strategy decides among the others, and the model is waited for only if the step would end otherwise.
+	// 0 means 2 s.
 	SwitchAfter time.Duration
 }
 
 // Config says how steps are run.
 type Config struct {
 	Candidates []Candidate
-	// Strategy decides. Traces say of it what it says of itself; see
-	// [cascade.Describer].
+	// Strategy decides. Its description goes into traces; see [cascade.Describer].
 	Strategy cascade.Strategy
-	// Estimators are asked in order; of each model the first that does not abstain
-	// counts, and where all do the candidate's prior.
+	// Estimators are asked in order. For each model the first that does not abstain counts, and if all
+	// abstain, the candidate's prior.
 	//
-	// Models are run for what a look at their answers will tell. Where no verifier
-	// applies and no estimator looks, nothing will be told, and every strategy routes.
+	// Models are run for what will be learned about their answers. If no verifier applies and no estimator
+	// judges answers, nothing will be, and every strategy only routes.
 	Estimators []Estimator
-	// Cost predicts what calls cost; nil means the prices times the prompt's and the
-	// expected answer's length.
+	// Cost predicts the cost of calls; nil means the prices times the lengths of the prompt and the
+	// expected answer.
 	Cost sdk.CostEstimator
-	// Checks and Verifiers look at each answer, in order, until one rejects it.
+	// Checks and Verifiers judge each answer, in order, until one rejects it.
 	Checks    []Check
 	Verifiers []Verifier
 
@@ -128,31 +125,29 @@ type Config struct {
 	StepCapUSD float64
 	// Ledger holds the caps beyond the step; nil is none.
 	Ledger Ledger
-	// CapWait is how long a step that has no answer and no other model to ask waits for
-	// room under a cap of the ledger, as long as reservations of the same tenant by this
-	// engine are under way: they are worst cases, and what they leave is given back. 0
-	// does not wait.
+	// CapWait is how long a step without an answer and without another model to ask waits for room under a
+	// cap of the ledger, while this engine has running reservations of the same tenant: these are worst
+	// cases, and what they do not use is returned. 0 does not wait.
 	CapWait time.Duration
-	// FailAtCap returns an error when a cap ends a step that has an answer
-	// already. False returns the best answer so far.
+	// FailAtCap returns an error if a cap ends a step that already has an answer. False returns the best
+	// answer so far.
 	FailAtCap bool
 	Retry     Retry
 
-	// Traces receives the trace of each step, on the step's goroutine, before the
-	// step returns; nil is nobody. It must not modify the trace.
+	// Traces receives the trace of each step, on the step's goroutine, before the step returns; it may be
+	// nil. It must not modify the trace.
 	Traces func(ctx context.Context, t *sdk.Trace)
-	// TracePrompts and TraceAnswers put texts into traces.
+	// TracePrompts and TraceAnswers include texts in traces.
 	TracePrompts, TraceAnswers bool
-	// Explore is the share of steps that ask one further model for the record, in
-	// [0, 1]: when the strategy has stopped, one of the models that it left out is drawn,
-	// asked and judged. What it costs is the step's; where its answer is better it is the
-	// step's too. Without it nothing is ever learnt of models that are not asked. Such
-	// steps show nothing before their end.
+	// Explore is the share of steps, in [0, 1], that ask one more model for the record: after the strategy
+	// has stopped, one of the models that it left out is drawn at random, asked and judged. Its cost is
+	// part of the step, and if its answer is better, so is the answer. Without exploration nothing is
+	// learned about models that are not asked. Such steps show nothing before their end.
 	Explore float64
-	// Parallel begins a step with two calls at once where the strategy would ask a second
-	// model however good the first one's answer is (up to two deviations above what is
-	// expected), and no verifier may end the step before: what waits for it waits for the slower one in place of both. The
-	// caller of such steps is called by two goroutines at once.
+	// Parallel begins a step with two calls at once if the strategy would ask a second model however good
+	// the first answer is (up to two deviations above what is expected), and no verifier could end the
+	// step before. The step then waits for the slower call instead of for both in turn. Two goroutines use
+	// the Caller of such a step at once.
 	Parallel bool
 	// Explain records the alternatives of each decision, which takes far longer
 	// than the decision.
@@ -166,9 +161,8 @@ type Config struct {
 	Now  func() time.Time
 }
 
-// Engine runs steps. It is safe for concurrent use. One step leaves to the next the ledger,
-// which estimators keep missing their deadlines, and of which queries a verifier says
-// nothing.
+// Engine runs steps. It is safe for concurrent use. Between steps it keeps the ledger, which
+// estimators keep missing their deadlines, and which queries a verifier has nothing to say about.
 type Engine struct {
 	c      Config
 	models []sdk.Model
@@ -282,8 +276,8 @@ func (e *Engine) add(cand *Candidate) (faults []error) {
 	return faults
 }
 
-// Models returns the candidates' models in the order of their indexes, with
-// prices that were left open filled in. The slice must not be modified.
+// Models returns the candidates' models in the order of their indexes, with missing prices filled in.
+// The slice must not be modified.
 func (e *Engine) Models() []sdk.Model { return e.models }
 
 // Index returns the index of the model with that name, or -1.

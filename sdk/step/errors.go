@@ -8,34 +8,32 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// CallError is an error of a call with what the engine needs to know about it. A
-// caller wraps its errors in one; any other error is not retried.
+// CallError is an error of a call with what the engine needs to know about it. A caller wraps its
+// errors in one; any other error is not retried.
 type CallError struct {
 	Err error
-	// Retry says that the same model may be asked again; After is how long to
-	// wait at least, 0 when the caller does not know.
+	// Retry says that the same model may be asked again; After is the minimum wait, 0 if unknown.
 	Retry bool
 	After time.Duration
-	// Elsewhere says that another deployment of the model is there to be asked:
-	// the engine tries again at once, and the try does not count against
-	// Retry.MaxAttempts. The caller sees to it that deployments run out.
+	// Elsewhere says that another deployment of the model can be asked: the engine tries again at once,
+	// and the attempt does not count against Retry.MaxAttempts. The caller makes sure that it does not
+	// offer deployments for ever.
 	Elsewhere bool
-	// Refused says that the server refused the request itself. Another model may take it,
-	// but where none does, a rejected answer does not take the error's place.
+	// Refused says that the server refused the request itself. Another model may accept it, but if none
+	// does, the step fails even if there is a rejected answer.
 	Refused bool
-	// Fatal ends the step: no other model can be asked either, for instance
-	// because part of this answer was already shown to the user.
+	// Fatal ends the step: no other model can be asked, for instance because part of this answer was
+	// already shown to the user.
 	Fatal bool
-	// Usage and CostUSD are what the failed call cost, as far as known.
+	// Usage and CostUSD are the usage and cost of the failed call, as far as known.
 	Usage   sdk.Usage
 	CostUSD float64
-	// Billed says that the provider may charge for the call although nobody saw
-	// what for: it timed out, was cancelled or was cut off. Where Usage and CostUSD
-	// are empty, the trace counts the prompt and an answer of the expected length;
-	// under the caps the worst case stands until the bill is known, so that they hold
-	// against calls that never come back.
+	// Billed says that the provider may charge for the call although its usage is unknown: it timed out,
+	// was cancelled or was cut off. If Usage and CostUSD are empty, the trace counts the prompt and an
+	// answer of the expected length. Under the caps the worst case stays booked until the bill is known,
+	// so that caps hold even for calls that never return.
 	Billed bool
-	// Deployment is who was asked.
+	// Deployment names the server that was asked.
 	Deployment string
 }
 
@@ -60,8 +58,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// ErrVerifierUnavailable is wrapped by the error of a step that ended because a
-// verifier could not be had and its policy is to fail.
+// ErrVerifierUnavailable is wrapped by the error of a step that ended because a verifier with
+// UnavailableFail was unavailable.
 var ErrVerifierUnavailable = errors.New("verifier unavailable")
 
 // ErrEstimatorUnavailable ends the step when a quality estimator's error wraps it.

@@ -16,18 +16,18 @@ import (
 type Estimator struct {
 	Name      string
 	Estimator sdk.QualityEstimator
-	// Models are those that it is believed about; nil means all.
+	// Models are those whose quality it estimates; nil means all.
 	Models []string
-	// Applies says whether the estimator can speak about q; nil means always.
+	// Applies says whether the estimator can give estimates for q; nil means always.
 	Applies func(q *sdk.Query) bool
-	// Looks says whether it will look at a model's answer to q once there is one; nil
-	// means that it does. One that does not should expect no deviation.
+	// Looks says whether it will judge a model's answer to q once there is one; nil means that it does.
+	// One that does not should estimate a deviation of 0.
 	Looks func(q *sdk.Query, model string) bool
-	// OnUnavailable says what an error of the estimator means: to abstain, or to fail.
+	// OnUnavailable says what to do on an error of the estimator: abstain, or fail.
 	OnUnavailable Unavailable
-	// CallsModels says that it asks models of the program, by [ReserveCall].
+	// CallsModels says that it calls models of the program, by [ReserveCall].
 	CallsModels bool
-	// Timeout bounds one call; 0 is no bound but the caller's.
+	// Timeout bounds one call; 0 leaves it to the caller's context.
 	Timeout time.Duration
 }
 

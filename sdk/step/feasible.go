@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Needs is what a query asks of a model.
+// Needs is what a query requires of a model.
 type Needs struct {
 	Tools, Images, JSONMode, JSONSchema bool
 }

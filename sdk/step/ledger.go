@@ -6,28 +6,28 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Ledger holds hard caps on spending. It finds the accounts that a query belongs
-// to (run, tenant) in the query. It must be safe for concurrent use.
+// Ledger enforces hard caps on spending. It finds the accounts of a query (run, tenant) in the query.
+// It must be safe for concurrent use.
 type Ledger interface {
-	// Reserve sets usd aside on every account of the query that has a cap, on all
-	// or on none. When a cap leaves no room the error wraps sdk.ErrBudgetExhausted. A
-	// reservation of 0 is granted also then: what it settles has been spent already.
+	// Reserve reserves usd on every account of the query that has a cap, on all or on none. If a cap
+	// leaves no room the error wraps sdk.ErrBudgetExhausted. A reservation of 0 is granted even then, to
+	// settle what has already been spent.
 	Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error)
 }
 
-// Reservation is money set aside.
+// Reservation is an amount that a [Ledger] reserved.
 type Reservation interface {
-	// Settle books what was really spent in place of what was reserved, or the worst
-	// case where nobody knows the bill: of a call that was cancelled, for instance. It
-	// is called exactly once, also when ctx has ended, and must not wait on ctx.
+	// Settle replaces the reserved amount by what was really spent, or by the worst case if the bill is
+	// unknown, for instance of a cancelled call. It is called exactly once, even if ctx has ended, and
+	// must not wait on ctx.
 	Settle(ctx context.Context, usd float64) error
 }
 
-// UncertainReservation is a Reservation that tells what was spent from what may have been
-// besides. Others book both as spent.
+// UncertainReservation is a Reservation that books known and possible spending separately. Other
+// reservations book both as spent.
 type UncertainReservation interface {
-	// SettleUncertain takes the place of Settle where the bill is not known: usd were spent
-	// as far as anybody saw, and at most most.
+	// SettleUncertain is called instead of Settle if the bill is not known: usd is what is known to be
+	// spent, most the upper limit, both in US dollars.
 	SettleUncertain(ctx context.Context, usd, most float64) error
 }
 

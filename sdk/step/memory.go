@@ -12,16 +12,16 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Caps are hard limits in US dollars; 0 is no limit. A query without a run counts
-// against no run, and one without a tenant against the tenant "". A run is its tenant's:
-// two tenants' runs of one name are two.
+// Caps are hard limits in US dollars; 0 is no limit. A query without a run counts against no run, and
+// one without a tenant against the tenant "". Runs belong to tenants: runs of the same name of two
+// tenants are different runs.
 type Caps struct {
 	RunUSD    float64
 	TenantUSD float64
-	// Tenants gives tenants caps of their own in place of TenantUSD.
+	// Tenants gives tenants their own caps, instead of TenantUSD.
 	Tenants map[string]float64
-	// TenantPeriod is after how long a tenant's account starts anew, counted from
-	// the Unix epoch; 0 is never.
+	// TenantPeriod is the period after which a tenant's account is reset, counted from the Unix epoch; 0
+	// is never.
 	TenantPeriod time.Duration
 }
 
@@ -38,10 +38,9 @@ func (c *Caps) Tenant(name string, now time.Time) (usd float64, account string) 
 	return usd, name + "@" + strconv.FormatInt(now.UnixNano()/int64(c.TenantPeriod), 10)
 }
 
-// Memory is a ledger in memory: it forgets at exit. Accounts are counters without
-// locks, in millionths of a millionth of a dollar, so sums are exact. A run's
-// account is forgotten when it was idle for [Memory.RunIdle] and others come, a
-// tenant's when its period is over.
+// Memory is a ledger in memory that is lost at exit. Accounts are counters without locks, in units of
+// 1e-12 dollars, so sums are exact. A run's account is dropped once it has been idle for
+// [Memory.RunIdle] and others arrive, a tenant's when its period is over.
 type Memory struct {
 	caps Caps
 	// RunIdle is set before first use; 0 means 24 hours.
@@ -62,9 +61,8 @@ type accounts struct {
 // NewMemory returns an empty ledger with these caps.
 func NewMemory(c Caps) *Memory { return &Memory{caps: c, accounts: &accounts{}} }
 
-// With returns a ledger with other caps on the same accounts: what is spent and
-// reserved through one counts in both. An account begins with its first cap: what
-// was spent while none held is not known.
+// With returns a ledger with other caps on the same accounts: what is spent and reserved through one
+// counts in both. An account begins with its first cap; earlier spending is not known.
 func (m *Memory) With(c Caps) *Memory {
 	return &Memory{caps: c, RunIdle: m.RunIdle, Now: m.Now, accounts: m.accounts}
 }

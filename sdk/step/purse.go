@@ -49,10 +49,10 @@ func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, 
 	return err
 }
 
-// ReserveCall reserves the most that a model call can cost which an estimator or verifier
-// makes within a step, under that step's caps; where there is none, nothing. The call is
-// made with the limit on its answer that it returns. book takes how the call ended, and
-// sets what the answer costs: what was reserved where the reported usage cannot be.
+// ReserveCall reserves the worst-case cost of a model call that an estimator or verifier makes within
+// a step, under that step's caps; without caps it reserves nothing. The call must be made with the
+// returned limit on its answer. book is called with the result of the call and sets the answer's cost:
+// what was reserved, if the reported usage is impossible.
 func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutputTokens int) (limit int, book func(*sdk.Answer, error), err error) {
 	p, ok := ctx.Value(purseKey{}).(*purse)
 	if !ok {

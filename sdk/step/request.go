@@ -11,37 +11,35 @@ import (
 // Call is one call that a Caller is to make. It is valid until the caller returns.
 type Call struct {
 	Query *sdk.Query
-	// Model is who to ask and Index its place among the candidates.
+	// Model is the model to ask, and Index its index among the candidates.
 	Model *sdk.Model
 	Index int
 	// Attempt counts the tries at this model in this step, from 1.
 	Attempt int
-	// MaxOutputTokens is the limit of each completion, which the caller sends in place of
-	// the query's: so much is reserved. 0 is no limit.
+	// MaxOutputTokens is the limit that the caller must send for each completion instead of the query's;
+	// it is what was reserved. 0 is no limit.
 	MaxOutputTokens int
 	// Earlier are the answers that the step has so far, in order.
 	Earlier []sdk.Attempt
-	// Final is true, for a request with Commit, when this answer will be the
-	// step's, so that it may be shown while it comes. A caller that has shown a
-	// part and fails returns a CallError that is Fatal.
+	// Final is set, for a request with Commit, if this answer will be the step's, so that it may be shown
+	// as it arrives. A caller that has shown a part and then fails returns a CallError that is Fatal.
 	Final bool
-	// Unseen is true, for a request with Commit, when nothing but the engine's checks
-	// will look at this answer: it will be the step's unless they find a fault. A
-	// caller may show it while it comes, once it sees that they will find none; it
-	// then sets Shown, and the step ends with that answer. With Final as well, it may
-	// be shown at once.
+	// Unseen is set, for a request with Commit, if only the engine's checks will judge this answer: it
+	// will be the step's unless they find a fault. A caller may show it as it arrives, once it can tell
+	// that they will find none; it then sets Shown, and the step ends with that answer. With Final as
+	// well, it may be shown at once.
 	Unseen, Shown bool
-	// Spare is true, for a request with Cancel, when another model will be asked if a
-	// check finds a fault in this answer, whatever this call turns out to cost. A caller
-	// that sees while the answer comes that a check will find one may end the call: it
-	// sets Cut to the verdict of that check, and returns what had come.
+	// Spare is set, for a request with Cancel, if another model will be asked when a check finds a fault
+	// in this answer, whatever this call costs. A caller that can tell from a partial answer that a check
+	// will reject it may end the call: it sets Cut to the verdict of that check and returns the partial
+	// answer.
 	Spare bool
 	Cut   *sdk.Verdict
 }
 
-// Caller makes calls. The answer is non-nil if and only if the error is nil. The
-// engine fills in what the caller leaves open: Model, Latency, and CostUSD from
-// Usage. Errors are retried as far as they say ([CallError]).
+// Caller makes calls. The answer is non-nil if and only if the error is nil. The engine fills in what
+// the caller leaves empty: Model, Latency, and CostUSD from Usage. Errors are retried if they allow it
+// ([CallError]).
 type Caller interface {
 	Call(ctx context.Context, c *Call) (*sdk.Answer, error)
 }
@@ -56,79 +54,75 @@ func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { re
 type Request struct {
 	Query  *sdk.Query
 	Caller Caller
-	// PromptBytes is the length of the prompt for the worst-case cost. 0 means four bytes for
-	// each of the query's InputTokens, and that a call may be more than one completion: only
-	// usage that no call has is refused then.
+	// PromptBytes is the length of the prompt in bytes for the worst-case cost. 0 means four bytes for
+	// each of the query's InputTokens, and that a call may be more than one completion: then only
+	// impossible usage is refused.
 	PromptBytes int
 	// Choices is how many completions one call asks for; 0 means 1.
 	Choices int
-	// PredictedTokens is what each completion may be billed for beyond its length: a
-	// predicted output that it does not use.
+	// PredictedTokens is what each completion may be billed in addition to its length: unused tokens of a
+	// predicted output.
 	PredictedTokens int
-	// DropsInput says that the provider may leave out some of the prompt, so that less of it
-	// than there is may be billed.
+	// DropsInput says that the provider may omit part of the prompt, so that less than the whole prompt
+	// may be billed.
 	DropsInput bool
-	// Images is how many pictures the prompt holds besides its bytes.
+	// Images is the number of images in the prompt, in addition to its bytes.
 	Images int
-	// ContextReads is how often within a call the provider may read as much as the model's
-	// context besides the prompt: once for a file whose tokens only the server can count,
-	// more often where it runs tools of its own.
+	// ContextReads is how often within a call the provider may read up to the model's whole context in
+	// addition to the prompt: once for a file whose tokens only the server can count, more often if it
+	// runs its own tools.
 	ContextReads int
-	// HostedCalls is how often within a call the provider may run tools of its own, each for
-	// the model's HostedCallUSD.
+	// HostedCalls is how often within a call the provider may run its own tools, each for the model's
+	// HostedCallUSD.
 	HostedCalls int
-	// Tariff, when not nil, returns what candidate i's prices are for this request: another
-	// service tier has others.
+	// Tariff, when not nil, returns candidate i's prices for this request, which depend on the service
+	// tier.
 	Tariff func(i int, p sdk.Price) sdk.Price
-	// CostOffsets, when not nil, are added to the predicted costs, one for each
-	// candidate: what switching models would cost, or what a prompt cache saves.
+	// CostOffsets, when not nil, are added to the predicted costs, one for each candidate, in US dollars:
+	// the cost of switching models, minus the savings of a prompt cache.
 	CostOffsets []float64
 	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
 	Exclude func(i int) string
-	// NotBefore returns when candidate i may be asked again after its server asked for
-	// a pause, or the zero time; nil stands for all that may be asked now. One that has
-	// to be waited for longer than Retry.SwitchAfter stands aside while another can be
-	// asked.
+	// NotBefore returns when candidate i may be asked again after its server asked for a pause, or the
+	// zero time; nil means that all may be asked now. A candidate with a longer wait than
+	// Retry.SwitchAfter is avoided while another can be asked.
 	NotBefore func(i int) time.Time
-	// Strategy, when not nil, takes the place of the engine's in this step.
+	// Strategy, when not nil, replaces the engine's for this step.
 	Strategy cascade.Strategy
-	// Parallel takes the place of the engine's where Strategy does.
+	// Parallel replaces the engine's if Strategy does.
 	Parallel bool
-	// Done, when not nil, is told of the step in the trace that it leaves, unless Only
-	// decided it. It must not keep the trace.
+	// Done, when not nil, is called with the step's trace, unless Only decided the step. It must not keep
+	// the trace.
 	Done func(*sdk.Trace)
-	// Only, when not empty, names the model to call whatever the strategy says.
-	// What it would have done first is in the trace. Nothing looks at the answer,
-	// unless Observe says so.
+	// Only, when not empty, names the model to call whatever the strategy decides. The strategy's first
+	// decision is in the trace. The answer is not judged unless Observe is set.
 	Only string
-	// Holdout, when not nil, goes into the trace: which way the run goes.
+	// Holdout, when not nil, is recorded in the trace.
 	Holdout *sdk.Holdout
-	// Observe has estimators and verifiers look at the answer of Only, as they would
-	// if the strategy had chosen it, so that the trace tells all that a fit or a
-	// forecast needs. They cannot fail the step, whatever their policy says.
+	// Observe lets estimators and verifiers judge the answer of Only, as if the strategy had chosen it, so
+	// that the trace has all that a fit or a forecast needs. They cannot fail the step, whatever their
+	// policy says.
 	Observe bool
-	// Commit makes calls Final whose answer no outcome can make the strategy
-	// reject, the step then ends with that answer, and calls Unseen where nothing
-	// but checks will look.
+	// Commit marks calls as Final if the strategy would accept their answer whatever it is, so that the
+	// step ends with it, and as Unseen if only checks will judge it.
 	Commit bool
-	// Cancel makes calls Spare, whose caller may end them before the answer is whole. An
-	// answer that was cut off is never the step's: if no other is better in the end, its
-	// model is asked again.
+	// Cancel marks calls as Spare, which the Caller may end before the answer is complete. A partial
+	// answer is never the step's: if there is no better one in the end, its model is asked again.
 	Cancel bool
-	// NoRetry takes the place of Retry.MaxAttempts: a call is not tried again after a
-	// pause, since who asks will ask again.
+	// NoRetry replaces Retry.MaxAttempts: a call is not retried after a pause, because the caller retries
+	// the step itself.
 	NoRetry bool
 	// Mode is recorded in the trace.
 	Mode string
 }
 
-// Result is what a step came to.
+// Result is the result of a step.
 type Result struct {
 	// Answer is the answer chosen, nil when the step failed.
 	Answer *sdk.Answer
-	// Index is the candidate that gave it, or -1.
+	// Index is the index of the candidate that gave the answer, or -1.
 	Index int
-	// Verdict is the verdict on it, nil when there is none.
+	// Verdict is the verdict on it, nil if there is none.
 	Verdict *sdk.Verdict
 	// Quality is the post-hoc estimate of the answer.
 	Quality sdk.Estimate

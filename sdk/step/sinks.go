@@ -42,12 +42,12 @@ type logger interface {
 	Warn(msg string, args ...any)
 }
 
-// LogFailed is the message of Log about a step that failed.
+// LogFailed is Log's message for a step that failed.
 const LogFailed = "step failed"
 
-// Log returns a sink that writes one line for each step: information when it gave
-// an answer or its caller gave it up, a warning when it failed. A verdict on a run is a
-// line with its outcome. No prompts, answers or evidence are written.
+// Log returns a sink that writes one line for each step: at level info if it gave an answer or its
+// caller gave up, as a warning if it failed. A verdict on a run is a line with its outcome. No
+// prompts, answers or evidence are written.
 func Log(l logger) Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		args := []any{"trace", t.ID}
@@ -76,11 +76,11 @@ func Log(l logger) Sink {
 	}
 }
 
-// JSONLines writes traces to a file, one JSON object a line. It is safe for
-// concurrent use, and appends whole lines only.
+// JSONLines writes traces to a file, one JSON object per line. It is safe for concurrent use, and
+// appends whole lines only.
 type JSONLines struct {
-	// Fault is told of the first trace that could not be written, and of the next one
-	// after traces were written again; nil is nobody. It is set before the first trace.
+	// Fault is called with the first trace that could not be written, and again with the first one after a
+	// recovery; it may be nil. It is set before the first trace.
 	Fault func(error)
 
 	path string
@@ -95,11 +95,10 @@ type JSONLines struct {
 	failing, torn, closed bool
 }
 
-// OpenJSONLines opens or makes the file, readable by its owner only. When it would
-// grow beyond maxSize bytes it is renamed to path.1, the one of that name to path.2 and
-// so on, and a new one begun; 0 is no limit. Of those that were renamed the newest
-// maxFiles are kept. A file that somebody else renames or removes is begun anew, and several
-// processes may write to one.
+// OpenJSONLines opens or creates the file, readable by its owner only. Before it would exceed maxSize
+// bytes it is renamed to path.1, path.1 to path.2 and so on, and a new file begins; 0 is no limit. The
+// newest maxFiles renamed files are kept. If somebody else renames or removes the file, a new one
+// begins. Several processes may write to one file.
 func OpenJSONLines(path string, maxSize int64, maxFiles int) (*JSONLines, error) {
 	j := &JSONLines{path: path, maxSize: maxSize, maxFiles: maxFiles}
 	if err := j.open(); err != nil {
@@ -131,7 +130,7 @@ func (j *JSONLines) open() error {
 	return nil
 }
 
-// SetLimits changes the size at which a new file is begun and how many before it are kept.
+// SetLimits changes the size in bytes at which a new file begins, and how many old files are kept.
 func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -187,8 +186,8 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// Record writes one trace: it is a [Sink]. A step does not fail because its trace
-// could not be written; the first such error is kept for Close, and told to Fault.
+// Record writes one trace: it is a [Sink]. A step does not fail because its trace could not be
+// written; the first such error is kept for Close and passed to Fault.
 func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	line, err := json.Marshal(t)
 	line = append(line, '\n')
@@ -266,7 +265,7 @@ func (j *JSONLines) write(line []byte) error {
 	return err
 }
 
-// Close closes the file and returns the first error of its life.
+// Close closes the file and returns the first error of any write.
 func (j *JSONLines) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -281,9 +280,9 @@ func (j *JSONLines) Close() error {
 	return err
 }
 
-// Redact returns a sink that takes secrets out of the texts of a trace before it
-// passes a copy on: those that r knows and what has the shape of a credential. A nil r
-// knows shapes only. Names of models stay.
+// Redact returns a sink that passes on a copy of each trace with secrets removed from its texts: those
+// that r knows, and what looks like a credential. A nil r removes only the latter. Names of models
+// stay.
 func Redact(next Sink, r *redact.Redactor) Sink {
 	return func(ctx context.Context, t *sdk.Trace) { next(ctx, Redacted(t, r)) }
 }

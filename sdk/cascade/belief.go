@@ -12,11 +12,10 @@ var negInf = math.Inf(-1)
 // tieTolerance is the difference below which two values of tau count as equal.
 const tieTolerance = 1e-8
 
-// Validate reports what in the state no strategy can work with: slices that
-// disagree in length, indexes out of range or repeated, and beliefs and costs that
-// are not numbers, negative or infinite. All faults are reported at once. Entries
-// that no strategy reads (the cost of a model that has run, everything about a
-// model that is infeasible and has not run) are not checked.
+// Validate reports what makes the state unusable for strategies: slices of different lengths, indexes
+// out of range or repeated, and beliefs and costs that are NaN, negative or infinite. All faults are
+// reported at once. Entries that no strategy reads (the cost of a model that has run, everything about
+// a model that is infeasible and has not run) are not checked.
 func (s *State) Validate() error {
 	n := len(s.Beliefs)
 	if n == 0 {

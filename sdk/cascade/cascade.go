@@ -5,15 +5,13 @@ import (
 	"sync"
 )
 
-// Cascade runs the models in a fixed order. Before each it compares all the ways
-// to go on: stop, run the next one, the next two, ..., each a supermodel with the
-// value
+// Cascade runs the models in a fixed order. Before each it compares all ways to continue: stop, run
+// the next model, the next two, ..., each a supermodel with the value
 //
 //	tau = E[max] - lambda·(cost of what has not run),
 //
-// and stops when stopping is best. It is the optimal strategy among those that
-// keep to an order (the paper's theorem 2); with equal estimates of everything
-// that is to come for all queries, it is Threshold (the corollary).
+// and stops if stopping is best. It is the optimal strategy with a fixed order (the paper's theorem
+// 2). If the estimates of all later models are equal for all queries, it is Threshold (the corollary).
 type Cascade struct {
 	common
 	order  []int

@@ -78,9 +78,9 @@ func (r *CascadeRoute) Tune(lambdas []float64, gamma float64) (Strategy, error) 
 // Decide implements [Strategy].
 func (r *CascadeRoute) Decide(s *State) Decision { return r.decide(s, nil) }
 
-// Plan is Decide that appends to plan the models of the supermodel it goes for,
-// without those that have run. A supermodel that is chosen at two lambdas is chosen
-// at every one in between, since what it is worth is linear in lambda.
+// Plan is Decide that also appends to plan the models of the chosen supermodel that have not run. A
+// supermodel that is chosen at two lambdas is chosen at every lambda between them, since its value is
+// linear in lambda.
 func (r *CascadeRoute) Plan(s *State, plan []int) (Decision, []int) {
 	d := r.decide(s, &plan)
 	return d, plan

@@ -18,8 +18,8 @@ const (
 	Last
 )
 
-// Params are the parameters of every strategy together; each reads those that
-// concern it. The zero value is sensible for each.
+// Params holds the parameters of all strategies; each reads its own. The zero value is sensible for
+// each.
 type Params struct {
 	// Lambdas are the prices of one unit of cost in quality, one for each depth
 	// (number of models that have run); the last one repeats. Nil is the price 0:
@@ -30,24 +30,23 @@ type Params struct {
 	Gamma float64
 	// MaxDepth is the greatest number of models run in one step; 0 is no limit.
 	MaxDepth int
-	// Scale in (0, 1] multiplies the predictive deviations: below 1, less is hoped
-	// for from further models. Estimates that err together overstate E[max], and a
-	// fitted scale mends some of that. 0 means 1; for 0, set NoExpect.
+	// Scale in (0, 1] multiplies the predictive deviations: below 1, further models are expected to gain
+	// less. Correlated errors of estimates overstate E[max], and a fitted scale corrects part of that. 0
+	// means 1; for 0, set NoExpect.
 	Scale float64
-	// NoExpect takes every estimate as certain: Scale 0.
+	// NoExpect treats every estimate as certain: Scale 0.
 	NoExpect bool
 	// Order is the order in which the models run: of a cascade or threshold, nil
 	// meaning 0, 1, 2, ...; of a cascade_route, nil meaning any order. A model that
 	// is not listed never runs.
 	Order []int
-	// Thresholds are what the post-hoc estimate must reach for the threshold
-	// strategy to stop, one for each depth from the first model on; the last one
-	// repeats. Nil is the threshold 0.
+	// Thresholds are the post-hoc estimates at which the threshold strategy stops, one for each depth from
+	// the first model on; the last one repeats. Nil is the threshold 0.
 	Thresholds []float64
 	// Answer says which answer a cascade or threshold returns.
 	Answer AnswerRule
-	// NodeLimit bounds the search of cascade_route, in supermodels whose value is
-	// worked out. 0 means 50,000, a negative number no limit.
+	// NodeLimit limits the search of cascade_route, as a number of supermodels to evaluate. 0 means
+	// 50,000, a negative number no limit.
 	NodeLimit int
 }
 
@@ -106,11 +105,10 @@ func wrap[S Strategy](s S, err error) (Strategy, error) {
 	return s, nil
 }
 
-// Tunable is a strategy of which others can be made that differ in the values of
-// their knob only: the lambdas, or for threshold the thresholds. It is cheap, and
-// the new one shares its working memory with the old, so that a sweep over
-// hundreds of values neither validates nor allocates much. Every strategy of this
-// package is Tunable.
+// Tunable is a strategy from which others can be made that differ only in the values of their
+// parameter: the lambdas, or for threshold the thresholds. This is cheap, and the new strategy shares
+// its working memory with the old one, so a sweep over hundreds of values hardly validates or
+// allocates. Every strategy of this package is Tunable.
 type Tunable interface {
 	Strategy
 	// Tune returns the strategy with these values and this gamma.

@@ -14,7 +14,7 @@ type Explainer interface {
 	Explain(s *State) Explanation
 }
 
-// Explanation is a decision and what it rests on.
+// Explanation is a decision and its basis.
 type Explanation struct {
 	Decision Decision
 	// Lambda is the price of cost in quality at this depth; Threshold is what the

@@ -5,25 +5,24 @@ import (
 	"math"
 )
 
-// A Look is something more that can be bought about an answer, such as the score of a
-// judge. The zero Look is none.
+// A Look is additional information about an answer that can be bought, such as the score of a judge.
+// The zero Look is none.
 //
-// [Index] buys it where that is expected to gain more than its price. The other
-// strategies buy nothing.
+// [Index] buys it if that is expected to gain more than its price. The other strategies buy nothing.
 type Look struct {
-	// StdDev is the standard deviation of the change that the look makes in the estimate
-	// of the answer. Of a model that has not run it comes on top of Belief.StdDev.
+	// StdDev is the standard deviation of the change that the look makes in the estimate of the answer;
+	// for a model that has not run, in addition to Belief.StdDev.
 	StdDev float64
-	// CostUSD is what it costs, in the unit of State.Costs.
+	// CostUSD is its price, in the unit of State.Costs.
 	CostUSD float64
-	// Bernoulli says that the look is a verdict, and Judge how often it errs: the estimate
-	// becomes one of two, by [Rates.Look]. StdDev is not read then, where nothing but the
-	// look tells of the answer.
+	// Bernoulli says that the look is a verdict, and Judge holds its error rates: the estimate becomes one
+	// of two, by [Rates.Look]. StdDev is not used then, unless something besides the look tells about the
+	// answer.
 	Bernoulli bool
 	Judge     Rates
 }
 
-// LookOf returns a look: a verdict where judge, how often that errs, is not nil.
+// LookOf returns a look: a verdict if judge, its error rates, is not nil.
 func LookOf(stdDev, costUSD float64, judge *Rates) Look {
 	l := Look{StdDev: stdDev, CostUSD: costUSD}
 	if judge != nil {
@@ -51,8 +50,8 @@ func (l *Look) validate() error {
 // Buys reports whether s decides which looks are worth their price.
 func Buys(s Strategy) bool { return Describe(s).Name == NameIndex }
 
-// Mark returns how what d asks for is called in a list of what a step has seen so far, of n
-// models: model m's run is m, and the k-th look at its answer n·k + m.
+// Mark returns the number of what d asks for in a list of what a step has seen so far, of n models: m
+// for the run of model m, and n·k + m for the k-th look at its answer.
 func (d Decision) Mark(seen []int, n int) int {
 	if !d.Look {
 		return d.Run

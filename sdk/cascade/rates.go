@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// Rates are how often a judge of answers errs: what it passes of the wrong ones, and
-// what it rejects of the right ones. The zero Rates are those of a judge that is always
-// right.
+// Rates are the error rates of a judge of answers: the share of wrong answers that it passes, and of
+// right ones that it rejects. The zero Rates are those of a judge that is always right.
 type Rates struct {
 	FalsePass   float64 `json:"false_pass"`
 	FalseReject float64 `json:"false_reject"`
@@ -22,8 +21,8 @@ const (
 // priorWeight is how many wrong, and right, answers the prior rates count for.
 const priorWeight = 10
 
-// Validate reports rates that are no probabilities, or with which a pass would say as
-// much against an answer as for it.
+// Validate reports rates that are not probabilities, or with which a pass would not make an answer
+// more likely to be right.
 func (r Rates) Validate() error {
 	if !(r.FalsePass >= 0 && r.FalseReject >= 0 && r.FalsePass+r.FalseReject < 1) {
 		return fmt.Errorf("a judge that passes %v of the wrong answers and rejects %v of the right ones says nothing: the two must be below 1 together", r.FalsePass, r.FalseReject)
@@ -31,8 +30,7 @@ func (r Rates) Validate() error {
 	return nil
 }
 
-// And returns the rates of two judges that must both pass an answer and err
-// independently.
+// And returns the rates of two independent judges that must both pass an answer.
 func (r Rates) And(other Rates) Rates {
 	return Rates{r.FalsePass * other.FalsePass, 1 - (1-r.FalseReject)*(1-other.FalseReject)}
 }
@@ -60,8 +58,7 @@ func (r Rates) Gain(p, beside float64) float64 {
 	return pass*max(passed, beside) + (1-pass)*max(failed, beside) - max(p, beside)
 }
 
-// Likelihoods returns how probable a verdict is where the answer is right, and where it
-// is wrong.
+// Likelihoods returns the probability of a verdict if the answer is right, and if it is wrong.
 func (r Rates) Likelihoods(passed bool) (ifRight, ifWrong float64) {
 	if passed {
 		return 1 - r.FalseReject, r.FalsePass
@@ -69,9 +66,8 @@ func (r Rates) Likelihoods(passed bool) (ifRight, ifWrong float64) {
 	return r.FalseReject, 1 - r.FalsePass
 }
 
-// Posterior returns the probability of being right after what is seen with probability
-// ifRight where that is so and ifWrong where it is not: Bayes' rule. What cannot be seen
-// at all leaves p.
+// Posterior returns the probability of being right, p before, after an observation with probability
+// ifRight if so and ifWrong if not: Bayes' rule. If both are 0, it returns p.
 func Posterior(p, ifRight, ifWrong float64) float64 {
 	right, wrong := p*ifRight, (1-p)*ifWrong
 	if right+wrong <= 0 {
@@ -80,8 +76,8 @@ func Posterior(p, ifRight, ifWrong float64) float64 {
 	return right / (right + wrong)
 }
 
-// LearnRates returns the rates of a judge by how many wrong answers it has seen and
-// passed, and how many right ones it has seen and rejected, drawn to the prior's.
+// LearnRates returns the rates of a judge from how many wrong answers it has seen and passed, and how
+// many right ones it has seen and rejected, shrunk towards the prior's.
 func LearnRates(wrong, passed, right, rejected float64) Rates {
 	return Rates{
 		FalsePass:   (passed + priorWeight*PriorFalsePass) / (wrong + priorWeight),

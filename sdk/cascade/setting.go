@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Setting is a strategy with its numbers, models by their names: what a policy says, a
-// profile holds and a trace records. The fields are those of [Params].
+// Setting is a strategy with its parameters, and models by name: what a policy states, a profile
+// contains and a trace records. The fields are those of [Params].
 type Setting struct {
 	// Name is one of [Names].
 	Name       string    `json:"name,omitempty"`
@@ -15,23 +15,22 @@ type Setting struct {
 	Thresholds []float64 `json:"thresholds,omitempty"`
 	Gamma      float64   `json:"gamma,omitempty"`
 	MaxDepth   int       `json:"max_depth,omitempty"`
-	// Scale is 1 when it is left out; NoExpect stands for 0.
+	// Scale is 1 if omitted; NoExpect stands for 0.
 	Scale    float64 `json:"scale,omitempty"`
 	NoExpect bool    `json:"no_expect,omitempty"`
 	// Order names the models of a fixed order.
 	Order []string `json:"order,omitempty"`
-	// LastAnswer returns the last answer in place of the best.
+	// LastAnswer returns the last answer instead of the best.
 	LastAnswer bool `json:"last_answer,omitempty"`
 	// NodeLimit is not recorded in traces.
 	NodeLimit int `json:"node_limit,omitempty"`
 }
 
-// ErrUnknownModel is what the errors of [Setting.Params] wrap for an order that lists a
-// model which is not there.
+// ErrUnknownModel is wrapped by errors of [Setting.Params] if the order lists an unknown model.
 var ErrUnknownModel = errors.New("unknown model")
 
-// SettingOf returns a strategy's numbers, with models indexed as in the given names.
-// Indexes beyond them are left out.
+// SettingOf returns a strategy's parameters, with models named by the given names. Indexes beyond them
+// are left out.
 func SettingOf(d Description, models []string) Setting {
 	s := Setting{
 		Name: d.Name, Lambdas: d.Lambdas, Thresholds: d.Thresholds, Gamma: d.Gamma, MaxDepth: d.MaxDepth,
@@ -73,8 +72,8 @@ func (s *Setting) Strategy(models []string) (Strategy, error) {
 	return New(s.Name, p)
 }
 
-// At returns the setting at another operating point: a threshold or, of any other
-// strategy, a lambda for all depths. Ties go to the cheapest.
+// At returns the setting at another operating point: a threshold, or for any other strategy a lambda
+// for all depths. Ties go to the cheapest.
 func (s Setting) At(value float64) Setting {
 	s.Lambdas, s.Thresholds, s.Gamma = []float64{value}, nil, 1
 	if s.Name == NameThreshold {

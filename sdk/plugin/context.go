@@ -37,18 +37,17 @@ func Log(ctx context.Context) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// ErrModelLimit means that the policy allows no further model calls during the
-// call of the host that is under way.
+// ErrModelLimit means that the policy allows no further model calls during the current call of the
+// host.
 var ErrModelLimit = wire.ErrModelLimit
 
 // ModelCaller calls models.
 type ModelCaller = wire.ModelCaller
 
-// Models returns what calls models through the host, which keeps the keys and
-// counts the cost. Calls must use the context of a call of the host, and be over
-// before it returns. A plugin that uses it sets Plugin.CallsModels. The error is
-// [wire.ErrNoModelCalls] when the host offers no models, and [ErrModelLimit] when
-// the policy allows no more calls during this one.
+// Models returns a [ModelCaller] that calls models through the host, which keeps the keys and counts
+// the cost. Calls must use the context of a call of the host, and end before that call returns. A
+// plugin that uses it sets Plugin.CallsModels. The error is [wire.ErrNoModelCalls] if the host offers
+// no models, and [ErrModelLimit] if the policy allows no more calls during this one.
 func Models(ctx context.Context) ModelCaller {
 	if m := environmentOf(ctx).models; m != nil {
 		return m
@@ -58,6 +57,6 @@ func Models(ctx context.Context) ModelCaller {
 	})
 }
 
-// ScratchDir returns a folder that the plugin may write to; the host removes it
-// after the plugin has ended. Empty means that there is none.
+// ScratchDir returns a folder that the plugin may write to, which the host removes after the plugin
+// has ended; "" if there is none.
 func ScratchDir(ctx context.Context) string { return environmentOf(ctx).scratch }

@@ -18,8 +18,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Main runs the plugin program and exits. Started by a host it serves; started by
-// hand it is a small command that describes the plugin.
+// Main runs the plugin program and exits. Started by a host it serves; started by hand it is a small
+// command that describes the plugin.
 func Main(p Plugin) {
 	if wire.IsStartedByHost() {
 		os.Exit(serve(&p))

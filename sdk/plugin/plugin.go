@@ -13,18 +13,17 @@ import (
 
 // Plugin describes a plugin program.
 type Plugin struct {
-	// Name is that of the program, for instance "verifier-tests".
+	// Name is the name of the program, for instance "verifier-tests".
 	Name string
 	// Version is a semantic version.
 	Version string
 	// Doc says in Markdown what the plugin is for.
 	Doc string
-	// Roles are what it can do. One process serves one of them at a time, with
-	// one config.
+	// Roles are what it can do. A process serves one of them, with one config.
 	Roles []Role
 	// CallsModels must be true for [Models] to work.
 	CallsModels bool
-	// MaxConcurrency is the most calls at one time; 0 means no limit.
+	// MaxConcurrency is the most concurrent calls; 0 means no limit.
 	MaxConcurrency int
 }
 
@@ -41,9 +40,9 @@ type builtInstance struct {
 	close func() error
 }
 
-// Verifier returns the role of a verifier. New makes it from its config, a struct
-// with tags; ctx is good until New returns. An error says that the config cannot
-// be used; made by [schema.Errorf] it says where.
+// Verifier returns the role of a verifier. New creates it from its config, a struct with tags; ctx is
+// valid until New returns. An error means that the config cannot be used; made with [schema.Errorf] it
+// says where.
 func Verifier[C any](newVerifier func(ctx context.Context, config C) (sdk.Verifier, error)) Role {
 	return role(wire.Verifier, newVerifier, func(i *wire.Instance, v sdk.Verifier) { i.Verifier = v })
 }

@@ -47,8 +47,8 @@ func (l *loader) plugins(p *Policy) {
 // agreementPlugin is the estimator that is built in.
 const agreementPlugin = "agreement"
 
-// BuiltIn reports whether the estimator is no plugin, but that of the agreement of answers
-// (estimate.OfPriors).
+// BuiltIn reports whether the estimator is the built-in one for the agreement of answers
+// (estimate.OfPriors), not a plugin.
 func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
 func (l *loader) builtIn(e *Estimator) {
@@ -57,7 +57,7 @@ func (l *loader) builtIn(e *Estimator) {
 	}
 }
 
-// StatedMean returns the mean of the quality block, 0 where the policy does not state one.
+// StatedMean returns the mean of the quality block, 0 if the policy states none.
 func (q Quality) StatedMean() float64 {
 	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Config is the config block of an estimator or verifier, for its plugin to
-// understand. Nested blocks are maps.
+// Config is the config block of an estimator or verifier, which its plugin interprets. Nested blocks
+// are maps.
 type Config struct {
 	values map[string]any
 	places map[string]origin
@@ -20,14 +20,13 @@ type Config struct {
 // maps as nested blocks, and [Secret] values.
 func NewConfig(values map[string]any) Config { return Config{values: values} }
 
-// Values returns the config as JSON would have it: string, float64, bool, []any
-// and map[string]any; [Secret] where env() was used. The caller may modify it.
+// Values returns the config in the types of JSON: string, float64, bool, []any and map[string]any;
+// [Secret] where env() was used. The caller may modify it.
 func (c Config) Values() map[string]any {
 	return copyConfig(c.values, func(s Secret) any { return s })
 }
 
-// Reveal returns the config with secrets as strings, for the plugin that it
-// belongs to and for nobody else.
+// Reveal returns the config with secrets as strings, only for the plugin that it belongs to.
 func (c Config) Reveal() map[string]any {
 	return copyConfig(c.values, func(s Secret) any { return s.Reveal() })
 }

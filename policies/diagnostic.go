@@ -84,8 +84,7 @@ func (d diagnostic) writeSnippet(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), string(lead), strings.Repeat("^", max(1, d.Width)))
 }
 
-// Diagnostics is everything that is wrong with a policy. As an error it prints
-// all of it.
+// Diagnostics is everything that is wrong with a policy. As an error it prints all of it.
 type Diagnostics []diagnostic
 
 // Error returns all diagnostics, and how many there are.
@@ -111,7 +110,7 @@ func (d Diagnostics) HasErrors() bool {
 	return n > 0
 }
 
-// Write writes the diagnostics, an empty line between them.
+// Write writes the diagnostics, separated by empty lines.
 func (d Diagnostics) Write(w io.Writer) error {
 	for i, one := range d {
 		if i > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// Change is an argument that has another value in another policy.
+// Change is an argument whose value differs between two policies.
 type Change struct {
 	// Path names the argument as --set does: model.small.price.input_usd_per_million.
 	Path string `json:"path"`
@@ -19,10 +19,10 @@ type Change struct {
 	New string `json:"new,omitempty"`
 }
 
-// Diff returns what differs in effect between two policies, wherever their values
-// come from: files, environment, flags, defaults, the catalogue. What is new or other
-// comes first, in the order of the language, then what is gone. The programs of
-// plugins and the answers of servers are not looked at.
+// Diff returns what differs in effect between two policies, wherever their values come from: files,
+// environment, flags, defaults, the catalogue. New and changed arguments come first, in the order of
+// the language, then removed ones. The programs of plugins and the answers of servers are not
+// compared.
 func Diff(before, after *Policy) []Change {
 	old, next := before.effective(), after.effective()
 	var list []Change

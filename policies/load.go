@@ -22,8 +22,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// LoadOptions says where the layers above the file come from. The zero value
-// reads the process's environment, has no settings and checks no plugin's config.
+// LoadOptions configures Load. The zero value reads the process's environment, has no settings and
+// checks no plugin's config.
 type LoadOptions struct {
 	// Env is the environment in the form of os.Environ; nil is the process's own.
 	// It gives env() its values and the STEPFALL__ overrides.
@@ -35,21 +35,21 @@ type LoadOptions struct {
 	// CheckProfile checks the fitted profile at path against the policy and returns
 	// what does not match; nil checks only that the file is there.
 	CheckProfile func(path string, p *Policy) error
-	// Today, unless zero, is the day from which prices of the catalogue are old: a
-	// warning names those that were written down more than 18 months before it.
+	// Today, unless zero, is the date for judging the age of the catalogue's prices: a warning names those
+	// recorded more than 18 months before it.
 	Today time.Time
-	// WithoutProfile ignores the fit block, for those who are about to make the profile.
+	// WithoutProfile ignores the fit block, for programs that are about to create the profile.
 	WithoutProfile bool
-	// RequireSecrets makes an error of an environment variable that env() names
-	// and that is not set; otherwise it is a warning.
+	// RequireSecrets makes an unset environment variable that env() names an error; otherwise it is a
+	// warning.
 	RequireSecrets bool
-	// Looked says that something besides the policy will look at answers.
+	// Looked says that something outside the policy will judge answers.
 	Looked bool
-	// Patches says that every query will name a work tree or tests, so that a verifier
-	// which looks only at those looks at all. One that costs nothing may take ten minutes
-	// for it where the policy does not say how long: tests do, and compiling what they need.
+	// Patches says that every query will name a work tree or tests, so that verifiers which need them
+	// apply. One without a cost may then take ten minutes if the policy sets no timeout, since tests and
+	// their compilation do.
 	Patches bool
-	// WithoutSecrets does not read what env() names, for those who call no model.
+	// WithoutSecrets does not read the variables that env() names, for programs that call no model.
 	WithoutSecrets bool
 }
 
@@ -62,8 +62,8 @@ func Load(path string, o LoadOptions) (*Policy, error) {
 	return l.policy(path)
 }
 
-// Parse reads a policy from memory; name is what diagnostics call it, and relative
-// paths begin in its folder.
+// Parse reads a policy from memory; name is its name in diagnostics, and relative paths begin in its
+// folder.
 func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
 	l.folder(filepath.Dir(name))
@@ -328,11 +328,11 @@ func (l *loader) policy(path string) (*Policy, error) {
 	return p, nil
 }
 
-// Settings returns every argument of the effective policy, defaults included, in
-// the order of the language, and where each comes from.
+// Settings returns every argument of the effective policy, including defaults, in the order of the
+// language, with the origin of each value.
 func (p *Policy) Settings() []Setting { return p.settings }
 
-// Secrets returns what env() read, for who keeps it out of traces and logs.
+// Secrets returns what env() read, for programs that keep it out of traces and logs.
 func (p *Policy) Secrets() []string {
 	if p.secrets == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Applies reports whether the verifier can judge answers to q: its conditions hold, and
-// q has what its plugin needs, as far as that is known of the plugin.
+// Applies reports whether the verifier can judge answers to q: its conditions hold, and q has what its
+// plugin needs, if that is known.
 func (v *Verifier) Applies(q *sdk.Query) bool {
 	if !v.When.Matches(q) {
 		return false
@@ -43,17 +43,15 @@ func (v *Verifier) needs() string {
 	return ""
 }
 
-// Rejects reports whether the verifier only finds faults: its passing an answer over
-// says nothing.
+// Rejects reports whether the verifier only finds faults, so that a pass says nothing.
 func (v *Verifier) Rejects() bool {
 	return v.Plugin == "verifier-schema" && v.Config.values["may_pass"] != true
 }
 
-// Judges reports whether what the verifier finds is a verdict that may accept an answer.
+// Judges reports whether the verifier's finding is a verdict that may accept an answer.
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
 
-// StatedRates returns how often the policy says that the verifier's verdicts err, nil where
-// it does not say.
+// StatedRates returns the error rates that the policy states for the verifier, nil if it states none.
 func (v *Verifier) StatedRates() *cascade.Rates {
 	if !v.Judges() || v.FalsePass == nil && v.FalseReject == nil {
 		return nil
@@ -68,9 +66,8 @@ func (v *Verifier) StatedRates() *cascade.Rates {
 	return &rates
 }
 
-// Rates returns how often the verifier's verdicts err: what the policy says, or else what
-// was learned of it, or else what is usual where a model judges. It is nil where they are
-// taken at their word.
+// Rates returns the verifier's error rates: those in the policy, otherwise the learned ones, otherwise
+// the default ones if a model judges. It is nil if its verdicts are final.
 func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 	stated := v.StatedRates()
 	rates, known := learned[v.Name]
@@ -90,8 +87,8 @@ func (v *Verifier) asksModel() bool {
 	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
 }
 
-// UncheckedJudges returns the verifiers whose verdicts are evidence at rates that no
-// outcomes have shown.
+// UncheckedJudges returns the verifiers whose verdicts are evidence with error rates that no outcomes
+// have confirmed.
 func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []string) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -102,8 +99,8 @@ func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []stri
 	return names
 }
 
-// Looks reports whether the estimator will have a word on the model's answer to q, as far
-// as that is known of its plugin.
+// Looks reports whether the estimator will judge the model's answer to q, as far as that is known of
+// its plugin.
 func (e *Estimator) Looks(q *sdk.Query, m *Model) bool {
 	return e.When.Matches(q) && e.mayLook(m)
 }
@@ -222,8 +219,8 @@ func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Ve
 		hint+fmt.Sprintf("\nor, where verifier %q is only meant for the others, as with stepfall swe, say so: when { checks = true }.", v.Name))
 }
 
-// Judge returns a verifier block in which the cheapest of the models judges the answers
-// of all but the dearest.
+// Judge returns a verifier block in which the cheapest model judges the answers of all except the most
+// expensive one.
 func Judge(models []*Model) string {
 	judge, dearest := models[0], models[0]
 	for _, m := range models {

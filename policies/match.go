@@ -21,7 +21,7 @@ func (w When) Matches(q *sdk.Query) bool {
 	return w.failingCondition(q) == ""
 }
 
-// Why returns which condition q does not meet, or "" when it meets all.
+// Why returns which condition q does not meet, or "" if it meets all.
 func (w When) Why(q *sdk.Query) string {
 	switch which := w.failingCondition(q); which {
 	case "":
@@ -104,7 +104,7 @@ func (p *Policy) Choose(q *sdk.Query) choice {
 	return c
 }
 
-// CountsSetbacks reports whether any block is about queries by the setbacks of their runs.
+// CountsSetbacks reports whether any block has a condition on the setbacks of runs.
 func (p *Policy) CountsSetbacks() bool {
 	return slices.ContainsFunc(p.Matches, func(m Match) bool { return m.When.Setbacks > 0 }) ||
 		slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.When.Setbacks > 0 }) ||
@@ -119,7 +119,7 @@ func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 	})
 }
 
-// Setting returns the strategy with its numbers.
+// Setting returns the strategy with its parameters.
 func (s *Strategy) Setting() cascade.Setting {
 	c := cascade.Setting{
 		Name: s.Kind, Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,

@@ -15,10 +15,9 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// New completes and checks a policy that a program has made, as Load does with files: a
-// field that is zero is an argument that is not there, and gets its default or what the
-// catalogue knows. name is what diagnostics call the policy, and relative paths begin in
-// its folder. The value itself is not modified.
+// New completes and checks a policy that a program has built, like Load does with files: a zero field
+// counts as absent, and gets its default or the catalogue's value. name is the policy's name in
+// diagnostics, and relative paths begin in its folder. The value itself is not modified.
 func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
 	l.isValue = true

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A Pair is two cheap models of different makers before a large one: where the calls of the
-// two are the same the step of an agent ends, else the large one is asked.
+// A Pair is two cheap models of different makers before a large one: if the calls of the two agree,
+// the step of an agent ends, otherwise the large model is asked.
 type Pair struct {
 	Cheap [2]*Model
 	Large *Model
-	// Cost is what is expected of the cascade, as a share of always asking the large model.
+	// Cost is the expected cost of the cascade, as a share of always asking the large model.
 	Cost float64
 }
 
@@ -32,12 +32,12 @@ const (
 	leastSaving = 0.25
 )
 
-// ErrNoPair is why there is no [Pair]: two cheap models of different makers are missing.
+// ErrNoPair says that there is no [Pair]: two cheap models of different makers are missing.
 var ErrNoPair = errors.New("that takes two cheap models of different makers before a large one")
 
-// CheapPair returns the two cheap models of different makers that are expected to cost least
-// before the dearest model of all, or the reason why there are none. Models without tools, and
-// those that cost nothing, are left out: nothing says how far the latter are below the large one.
+// CheapPair returns the two cheap models of different makers whose cascade before the most expensive
+// model is expected to cost least, or the reason why there is none. Models without tools are left out,
+// and so are free models, whose prices do not show how far they are below the large one.
 func (p *Policy) CheapPair() (*Pair, error) {
 	list := p.toolModels()
 	if len(list) == 0 {
@@ -76,13 +76,13 @@ func (p *Policy) toolModels() (list []*Model) {
 	return list
 }
 
-// Expectation says what the pair is expected to save, and on what that rests.
+// Expectation says what the pair is expected to save, and what that is based on.
 func (pair *Pair) Expectation() string {
 	return fmt.Sprintf("about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
 		"and were then right as often as the large one; what more they save is spent on hard runs and on the tools on which they differ", 100*(1-HoldoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
 }
 
-// Dearest returns the name of the model of which a step costs most.
+// Dearest returns the name of the model whose steps cost most.
 func (p *Policy) Dearest() string {
 	return slices.MaxFunc(p.Models, func(a, b Model) int { return cmp.Compare(stepPrice(&a), stepPrice(&b)) }).Name
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// ErrNoPlugin is what a SchemaSource's error wraps when there is no such plugin.
+// ErrNoPlugin is wrapped by a SchemaSource's error if there is no such plugin.
 var ErrNoPlugin = errors.New("no such plugin")
 
 // The roles in which a policy uses plugins, by the names that plugins have for them.
@@ -19,10 +19,10 @@ const (
 	roleVerifier      = "verifier"
 )
 
-// SchemaSource finds the schema of a plugin's config block in a role: "verifier",
-// "quality-estimator" or "cost-estimator". A nil schema without an error means that
-// anything goes. An error that wraps [ErrNoPlugin] stops the policy; any other is a
-// warning that the block was not checked.
+// SchemaSource returns the schema of a plugin's config block in a role: "verifier",
+// "quality-estimator" or "cost-estimator". A nil schema without an error accepts anything. An error
+// that wraps [ErrNoPlugin] stops the policy; any other becomes a warning that the block was not
+// checked.
 type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
 func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {

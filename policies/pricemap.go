@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// PriceChange is a fact of the catalogue that a price map tells otherwise. Was is empty
-// for a model that the catalogue does not have.
+// PriceChange is a fact that differs between the catalogue and a price map. Was is empty for a model
+// that the catalogue does not have.
 type PriceChange struct {
 	Model string `json:"model"`
 	Field string `json:"field"`
@@ -44,10 +44,10 @@ type priceEntry struct {
 var priceProviders = map[string]string{"openai": "openai", "anthropic": "anthropic", "gemini": "gemini", "mistral": "mistral"}
 
 // UpdateCatalog compares the catalogue with LiteLLM's published price map,
-// model_prices_and_context_window.json. It returns what differs, and catalog blocks
-// that say it, dated asOf, to go into a policy's folder. Models that the catalogue does
-// not have are added when their names, "openai/gpt-4o", are among add; "*" adds all.
-// A price that the map does not have stays.
+// model_prices_and_context_window.json. It returns the differences, and catalog blocks with them,
+// dated asOf, to put into a policy's folder. Models that the catalogue does not have are added if
+// their names, such as "openai/gpt-4o", are in add; "*" adds all. A price that the map does not have
+// stays.
 func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceChange, []byte, error) {
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(priceMap, &entries); err != nil {
@@ -118,9 +118,9 @@ func embeddedCatalog() (map[string]Catalog, error) {
 	return has, nil
 }
 
-// ShowCatalog returns the catalogue's facts about models, by names as "openai/gpt-4o" or
-// the beginnings of them; without names all. They come in the order of their names, and as
-// blocks that a policy may hold.
+// ShowCatalog returns the catalogue's facts about the named models ("openai/gpt-4o", or a prefix of
+// such names); without names, about all. They are sorted by name, and also returned as catalog blocks
+// of a policy.
 func ShowCatalog(names []string) ([]Catalog, []byte, error) {
 	has, err := embeddedCatalog()
 	if err != nil {

@@ -19,8 +19,8 @@ type ShowOptions struct {
 	Catalog bool
 }
 
-// Show writes the effective policy as one file, which loads to the same policy.
-// Secrets are written as the env() that they come from.
+// Show writes the effective policy as one file that loads to the same policy. Secrets are written as
+// the env() call that reads them.
 func (p *Policy) Show(w io.Writer, o ShowOptions) error {
 	root := &blockWriter{}
 	for _, s := range p.settings {
@@ -84,9 +84,8 @@ func (s *blockWriter) write(b *strings.Builder) {
 	}
 }
 
-// Format returns src in the usual layout: two spaces a level, equals signs in one
-// column. The error is a [Diagnostics] when src cannot be parsed; then it is
-// better left as it is.
+// Format returns src in the standard format: two spaces per level, equals signs aligned. If src cannot
+// be parsed, the error is a [Diagnostics], and src should be left unchanged.
 func Format(name string, src []byte) ([]byte, error) {
 	if _, diags := parse(src, name); diags.HasErrors() {
 		l := newLoader(LoadOptions{Env: []string{}})

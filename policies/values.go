@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Secret is a value that does not show itself: whatever prints, formats, logs or
-// marshals it gets "[secret]". The zero value is no secret.
+// Secret is a value that is never shown: printing, formatting, logging or marshalling it gives
+// "[secret]". The zero value is no secret.
 type Secret struct {
 	name string
 	// value is a pointer because fmt prints unexported fields without asking their

@@ -19,16 +19,16 @@ import (
 // WatchOptions says how a policy is watched. The zero value watches files and
 // SIGHUP and logs nothing.
 type WatchOptions struct {
-	// Load says how the policy is loaded, each time anew.
+	// Load says how the policy is loaded, each time.
 	Load LoadOptions
-	// Accept, when not nil, gets a policy that was loaded without errors, before it
-	// takes the place of the old one; an error keeps the old one. It is where the
-	// caller builds what the policy needs. It is not called for the first policy.
+	// Accept, when not nil, gets each new policy that loaded without errors, before it replaces the old
+	// one; an error keeps the old one. It is where the caller builds what the policy needs. It is not
+	// called for the first policy.
 	Accept func(old, next *Policy) error
-	// Interval is how often the files are looked at; what has changed is loaded when it is
-	// the same at the next look. 0 is 500 ms.
+	// Interval is how often the files are checked; a change is loaded once two successive checks find the
+	// same content. 0 is 500 ms.
 	Interval time.Duration
-	// Logger hears what was loaded and what was refused, and why; nil is silence.
+	// Logger gets what was loaded and what was refused, and why; nil discards it.
 	Logger Logger
 }
 
@@ -40,10 +40,9 @@ type Logger interface {
 	Error(msg string, args ...any)
 }
 
-// Watcher holds a policy and swaps it for a new one when its files change or
-// SIGHUP arrives. A new policy that has errors, or that is not accepted, changes
-// nothing. Who took a policy before the swap goes on with it: a step finishes
-// under the policy that it started with. It is safe for concurrent use.
+// Watcher holds a policy and replaces it when its files change or SIGHUP arrives. A new policy that
+// has errors, or that is not accepted, changes nothing. A step that took the old policy continues with
+// it. It is safe for concurrent use.
 type Watcher struct {
 	path    string
 	o       WatchOptions
@@ -57,8 +56,8 @@ type Watcher struct {
 	seen [sha256.Size]byte
 }
 
-// NewWatcher loads the policy at path; [Watcher.Run] loads it anew when it changes from then
-// on. Its error is that of [Load]. The caller runs the Watcher or closes it.
+// NewWatcher loads the policy at path; [Watcher.Run] reloads it when it changes from then on. Its
+// error is that of [Load]. The caller runs the Watcher or closes it.
 func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 	o.Interval = cmp.Or(o.Interval, 500*time.Millisecond)
 	if o.Logger == nil {
@@ -78,11 +77,11 @@ func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 // Close ends the watch. Run does so itself.
 func (w *Watcher) Close() { signal.Stop(w.hangup) }
 
-// Policy returns the policy in force.
+// Policy returns the current policy.
 func (w *Watcher) Policy() *Policy { return w.current.Load() }
 
-// Reload loads the policy anew and swaps it in. The old one stays in force when
-// the error is not nil.
+// Reload loads the policy again and replaces the old one, which stays in force if the error is not
+// nil.
 func (w *Watcher) Reload() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

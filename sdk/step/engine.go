@@ -49,14 +49,13 @@ const (
 type VerifierUse int
 
 const (
-	// AsVerdict: it accepts or rejects the answer.
+	// AsVerdict accepts or rejects the answer.
 	AsVerdict VerifierUse = iota
-	// AsSignal takes it for a number about the answer, which the estimators read under
-	// the verifier's name: the probability that the answer is right. It is had of every
-	// answer.
+	// AsSignal is a number about the answer, the probability that it is right, which the
+	// estimators read under the verifier's name. The verifier runs on every answer.
 	AsSignal
-	// AsBought is AsSignal where an estimator offers the number as an sdk.Look, and the
-	// strategy finds it worth its price.
+	// AsBought is AsSignal, but the verifier runs only where an estimator offers the number as
+	// an sdk.Look and the strategy finds it worth its price.
 	AsBought
 )
 

@@ -216,7 +216,7 @@ type Strategy struct {
 	Parallel bool `policy:"parallel" kinds:"threshold cascade cascade_route index"`
 	// Which answer a cascade returns: the best of all, or the last.
 	Answer string `policy:"answer" oneof:"best last" default:"best" kinds:"threshold cascade"`
-	// Most sets of models to evaluate in one decision; 0 is 20000, -1 no limit.
+	// Most sets of models to evaluate in one decision; 0 is 50000, -1 no limit.
 	NodeLimit int `policy:"node_limit" min:"-1" kinds:"cascade_route"`
 }
 

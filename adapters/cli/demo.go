@@ -104,9 +104,9 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	fmt.Fprintf(screen, "%d repair tasks, %s.\n", report.Tasks, about)
 	if report.Learnt {
-		fmt.Fprintf(screen, "What is learnt from one half of the tasks solves the other, and the other way round: nothing is solved by what it taught.\n")
+		fmt.Fprintf(screen, "Each half of the tasks is solved with what was learned from the other half, never with its own outcomes.\n")
 	} else {
-		fmt.Fprintf(screen, "Too few tasks to learn from: the strategies go by what the policy believes of the models.\n")
+		fmt.Fprintf(screen, "Too few tasks to learn from: the strategies use the policy's own estimates.\n")
 	}
 	if err := f.save(report); err != nil {
 		return err

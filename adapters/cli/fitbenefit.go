@@ -67,10 +67,10 @@ func (b *benefit) isDearer() bool {
 // String says what the profile does not save, and what would; it is empty where it saves.
 func (b *benefit) String() string {
 	if b.AlwaysUSD == 0 {
-		return fmt.Sprintf("NOTHING IS TO BE SAVED: always asking %s costs nothing", b.Model)
+		return fmt.Sprintf("NOTHING CAN BE SAVED: always asking %s costs nothing", b.Model)
 	}
 	if b.models < 2 {
-		return fmt.Sprintf("NOTHING IS TO BE CHOSEN: %s is the only model", b.Model)
+		return fmt.Sprintf("THERE IS NO CHOICE: %s is the only model", b.Model)
 	}
 	if !b.savesNothing() && !b.isDearer() {
 		return ""

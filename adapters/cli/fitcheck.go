@@ -52,9 +52,9 @@ func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 	case err != nil || a.Holds() || found.Refit != nil && found.Refit.Written:
 		return err
 	case found.Refit != nil:
-		return errors.New("the estimates no longer hold, and a profile that was fitted anew was not better: record more, or look at what changed")
+		return errors.New("the estimates no longer hold, and a new profile was not better: record more traces, or find out what changed")
 	}
-	return errors.New("the estimates no longer hold: fit anew, or let --out do it where that is better")
+	return errors.New("the estimates no longer hold: fit again, or give --out to write a new profile if it is better")
 }
 
 // assessment is what a check of a profile finds.
@@ -82,7 +82,7 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	}
 	bins.print()
 	if a.Holds() {
-		w.f("the estimates hold: none of %d means is further from what was expected than chance takes it\n", a.Tests)
+		w.f("the estimates hold: none of %d means differs from the expected one by more than chance\n", a.Tests)
 	} else {
 		reportDrifts(w, a.Assessment)
 	}
@@ -90,7 +90,7 @@ func reportAssessment(w *printer, a *assessment, out string) {
 	if r == nil {
 		return
 	}
-	w.f("fitted anew to the %d older traces, on %d judged calls of the %d newest: loss of quality estimates smaller by %.4f ± %.4f, error of costs by %.4f ± %.4f\n",
+	w.f("a profile fitted to the %d older traces, on %d judged calls of the %d newest: loss of quality estimates lower by %.4f ± %.4f, error of costs by %.4f ± %.4f\n",
 		r.Older, r.Calls, r.Newer, r.Quality, 2*r.QualityStdError, r.Cost, 2*r.CostStdError)
 	if r.Written {
 		w.f("better: %s is fitted to all %d traces\n", out, r.Older+r.Newer)
@@ -100,7 +100,7 @@ func reportAssessment(w *printer, a *assessment, out string) {
 }
 
 func reportDrifts(w *printer, a *fit.Assessment) {
-	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these are not what was expected\n", a.Tests)
+	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these differ from the expected ones\n", a.Tests)
 	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
 	for _, d := range a.Drifts {
 		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))

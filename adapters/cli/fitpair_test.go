@@ -101,7 +101,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 		}
 	}
 	for file, want := range map[string]string{
-		"traces.jsonl": "WHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell",
+		"traces.jsonl": "WHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not show",
 		"truth.jsonl":  "KEEP IT AS IT IS, profile.json is not expected to be better",
 	} {
 		if got := run("fit", "--policy", "policy.hcl", "--outcomes", file, "--out", "profile.json"); !strings.Contains(got, want) {

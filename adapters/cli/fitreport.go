@@ -106,7 +106,7 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	w.f("\nfitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
 	if p.Data.Drawn > 0 {
-		w.f("%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
+		w.f("%d of %d outcomes are of models that were not asked: simulated, with the means of those asked at random\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
 
 	quality := "quality %"
@@ -136,9 +136,9 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	table.print()
 	switch {
 	case p.Budget.Over:
-		w.f("THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
+		w.f("THE BUDGET CANNOT BE MET: the strategy spends at least %s USD a query\n", dollars(p.Expected.CostUSD))
 	case p.Budget.USD > 0 && !p.Budget.Reached:
-		w.f("the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
+		w.f("the budget is not used up: spending more than %s USD a query gains nothing\n", dollars(p.Expected.CostUSD))
 	}
 	if h := p.HeldOut; h != nil && !p.Budget.Over {
 		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
@@ -146,7 +146,7 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	reportQuality(w, p, mayErr)
 	reportJudges(w, p, judged)
 	if p.Data.Inferred > 0 {
-		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are what all verdicts on a query tell of the truth at such rates, beside %s whose truth came with the end of a run\n",
+		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are inferred from all verdicts on a query at these error rates; the truth of %s is known from the end of a run\n",
 			strings.ToUpper(count(p.Data.Inferred, "answer")), count(p.Data.Truths, "answer"))
 	}
 	reportLadder(w, p.Ladder)
@@ -160,7 +160,7 @@ func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
 		if c, known := judged[judge]; known {
 			of = " (" + c.String() + ")"
 		} else if p.Data.Inferred > 0 {
-			of = fmt.Sprintf(" (learned of verdicts, %d of them beside a truth)", p.Data.Truths)
+			of = fmt.Sprintf(" (learned from verdicts, for %d of which the truth is known)", p.Data.Truths)
 		}
 		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones%s: its verdicts are %s\n", judge, 100*r.FalsePass, 100*r.FalseReject, of, use)
 	}
@@ -171,14 +171,14 @@ func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
 	}
 	bought := p.Estimator.BoughtJudges()
 	for _, judge := range slices.Sorted(maps.Keys(bought)) {
-		said(judge, bought[judge], "bought where they are worth their price")
+		said(judge, bought[judge], "bought if they are worth their price")
 	}
 	for _, judge := range slices.Sorted(maps.Keys(p.Data.Assumed)) {
-		r, whose := p.Data.Assumed[judge], "as in use without a profile that knows better"
+		r, whose := p.Data.Assumed[judge], "the rates of a policy without a profile"
 		if _, kept := p.Estimator.Judges[judge]; kept {
-			whose = "as the profile in use has learned beside the truth"
+			whose = "the rates that the profile in use has learned"
 		}
-		w.f("judge %s is taken to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, %s: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject, whose)
+		w.f("judge %s is assumed to pass %.3g %% of wrong answers and to reject %.3g %% of right ones, %s: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject, whose)
 	}
 }
 
@@ -207,7 +207,7 @@ func reportCalibration(w *printer, c *fit.Calibration) {
 func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	promised := "PROMISED"
 	if mayErr {
-		promised = "no promise, since these labels may err, but by them,"
+		promised = "not promised, since these labels may be wrong, but according to them,"
 	}
 	if k := p.Kept; k != nil {
 		points, difference := k.Quality, ""
@@ -223,7 +223,7 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	switch {
 	case v == nil:
 	case v.Estimate > 1:
-		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
+		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED for any part of the answers from these outcomes\n", 100*v.MaxWrong)
 	default:
 		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
 			promised, v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
@@ -235,13 +235,13 @@ func reportLadder(w *printer, l *fit.Ladder) {
 	if l == nil {
 		return
 	}
-	w.f("beside ladders of models that take these verdicts at their word, picked on other queries (%s USD, %.2f %%): %+.2f ± %.2f points\n",
+	w.f("compared with ladders of models that treat these verdicts as final, chosen on other queries (%s USD, %.2f %%): %+.2f ± %.2f points\n",
 		dollars(l.CostUSD), 100*l.Quality, 100*l.Gain, 200*l.GainStdError)
 	switch {
 	case l.Behind() && l.Priced:
-		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: each verdict has a price, and a ladder does not pay for the last one; strategy index asks an only judge, and those with as = \"bought\" in the policy, where a verdict is worth its price\n")
+		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: verdicts cost money, and a ladder does not pay for the last one; strategy index asks a single judge, and judges with as = \"bought\" in the policy, only if a verdict is worth its price\n")
 	case l.Behind():
-		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: its errors may be shared by all answers to a query; fit --strategy threshold, or route, and compare\n")
+		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: the judge's errors may be the same for all answers to a query; fit --strategy threshold, or route, and compare\n")
 	}
 }
 
@@ -255,7 +255,7 @@ func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 	w.f("on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
 	paced := ""
 	if reached { // else there is nothing to pace: the router never comes up to it
-		paced = fmt.Sprintf(" by the fitted numbers alone, %.2f when a router paces them", h.Paced)
+		paced = fmt.Sprintf(" with the fitted numbers alone, and %.2f if a router paces spending", h.Paced)
 	}
 	w.f("%d new queries stay within %.0f %% of it with probability %.2f%s\n", queries, 100*fit.Tolerance, h.Confidence, paced)
 	switch h.Promise {
@@ -263,14 +263,14 @@ func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 		w.f("the budget is promised\n")
 		return
 	case fit.PromisePaced:
-		w.f("the budget is promised where spending is paced, as routers do with a profile (hold_over in the budget block)\n")
+		w.f("the budget is promised if spending is paced, as routers do with a profile (hold_over in the budget block)\n")
 	case fit.PromiseNone:
 		w.f("THE BUDGET CANNOT BE PROMISED for %d queries: costs differ too much from query to query\n", queries)
 	}
 	if h.From > 0 {
-		w.f("by the fitted numbers alone it would be from %d queries on\n", h.From)
+		w.f("with the fitted numbers alone it could be promised for %d queries or more\n", h.From)
 	} else {
-		w.f("by the fitted numbers alone it cannot be for any number of queries: %d outcomes say too little about costs\n", queries)
+		w.f("with the fitted numbers alone it cannot be promised for any number of queries: %d outcomes say too little about costs\n", queries)
 	}
 }
 

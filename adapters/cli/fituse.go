@@ -139,12 +139,12 @@ func (r *policyRival) print(w *printer, profile string) {
 	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% %s", r.Policy, dollars(r.CostUSD), percent(r.Quality), on)
 	switch {
 	case strings.HasPrefix(r.Labels, "verdicts on runs"):
-		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels hardly tell: a run's verdict is that of all its steps. A holdout of the policy in use does\n", what, r.Labels)
+		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels hardly show: a run's verdict applies to all its steps. A holdout of the policy in use shows it\n", what, r.Labels)
 	case r.Labels != "":
-		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)
+		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not show: a policy that asks the reference model more often agrees with it more often. Verdicts on runs (stepfall trace --run RUN --verdict passed) and a holdout of the policy in use show it\n", what, r.Labels)
 	case r.RecommendsThis:
 		w.f("%s: KEEP IT AS IT IS, %s is not expected to be better\n", what, profile)
 	default:
-		w.f("%s: %s is expected to be better, or keeps what was asked for\n", what, profile)
+		w.f("%s: %s is expected to be better, or to keep the requested quality or budget\n", what, profile)
 	}
 }

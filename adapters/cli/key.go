@@ -234,7 +234,7 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(s.Err, "the secret before ends in %v; the new one is shown this once:\n", f.grace)
+			fmt.Fprintf(s.Err, "the old secret expires in %v; the new one is shown only once:\n", f.grace)
 			return s.renderSecret(id, secret)
 		case f.revoke:
 			err = keys.Revoke(ctx, shared, id)
@@ -288,7 +288,7 @@ func releaseKey(ctx context.Context, s Streams, shared *store.Shared, before *ke
 	if before.capBalance == nil {
 		return []keyBalance{*before}, nil
 	}
-	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for calls under way come back within 15 minutes where no server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
+	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls are booked as unsettled after 15 minutes unless a server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
 	return keyBalances(ctx, shared, []store.Key{before.Key})
 }
 

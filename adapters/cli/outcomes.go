@@ -168,7 +168,7 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 	}
 	has := columnsOf(d)
 	if len(has) > 0 {
-		p.f("beside quality and cost: %s\n", strings.Join(has, ", "))
+		p.f("further columns: %s\n", strings.Join(has, ", "))
 	}
 	table := p.table(column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
 	for _, m := range d.Models {
@@ -185,7 +185,7 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 	table.row(oracle, percent(d.OracleQuality), dollars(d.OracleCostUSD), "", "")
 	table.print()
 	if d.Complete < d.Queries && d.Complete > 0 {
-		p.f("a model's figures are of the queries on which it is known, and the oracle's of those that have every model: they may be other queries, so that it can stand below models\n")
+		p.f("a model's figures cover the queries that it has outcomes for, the oracle's those that all models have: these may be different queries, so the oracle can be below a model\n")
 	}
 }
 

@@ -108,9 +108,9 @@ func (d *doctor) folders() {
 		case !info.IsDir():
 			d.line("BAD", "folder "+dir, "is a file")
 		case info.Mode().Perm()&0o002 != 0:
-			d.line("BAD", "folder "+dir, "anybody may put programs there, so that none of it is started; chmod o-w it")
+			d.line("BAD", "folder "+dir, "anybody can write to it, so nothing in it is started: chmod o-w it")
 		case info.Mode().Perm()&0o020 != 0:
-			d.line("-", "folder "+dir, "its group may put programs there: unless that is your own, none of it is started; chmod g-w it")
+			d.line("-", "folder "+dir, "its group can write to it: unless that is your own group, nothing in it is started; chmod g-w it")
 		default:
 			d.line("ok", "folder "+dir, "searched")
 		}
@@ -136,7 +136,7 @@ func (d *doctor) isolation() {
 	}
 	if !slices.Contains(layers, jail.LayerPID) {
 		d.line("-", "isolation", "without pid, and with isolation = none anywhere, a plugin can read this program's environment, keys included, through /proc")
-		d.line("-", "isolation", "without pid, a plugin's children end with it as long as they do not fight it")
+		d.line("-", "isolation", "without pid, a plugin's children end with it unless they evade it")
 	}
 }
 

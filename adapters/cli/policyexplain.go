@@ -215,7 +215,7 @@ func assumedLengths(p *policies.Policy) string {
 	if len(slices.Compact(lengths)) == 1 {
 		text = lengths[0]
 	}
-	return fmt.Sprintf("Costs ASSUME answers of so many tokens: %s. Say better in expected_output_tokens (--set model.%s.expected_output_tokens=60); recorded outcomes, traces and profiles know it.\n", text, p.Models[0].Name)
+	return fmt.Sprintf("Costs ASSUME the length of answers, in tokens: %s. Set it with expected_output_tokens (--set model.%s.expected_output_tokens=60), or use recorded outcomes, traces or a profile.\n", text, p.Models[0].Name)
 }
 
 func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {

@@ -82,8 +82,8 @@ func (p *madePlan) rows() []planRow {
 	list := []planRow{
 		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) (low, high float64) { return forecast.Further(r.CostUSD, r.CostStdError) }},
 		{"of it for verdicts", "%.6f", true, func(r *forecast.Forecast) float64 { return r.VerdictsUSD }, nil},
-		{"of it for models drawn for the record", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ExploreUSD }, nil},
-		{"USD per query beside the baseline", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ShadowUSD }, nil},
+		{"of it for exploration", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ExploreUSD }, nil},
+		{"USD per query for shadow runs", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ShadowUSD }, nil},
 	}
 	list = append(list, p.alwaysRows()...)
 	if p.assumed > 0 {
@@ -202,11 +202,11 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 		}
 	}
 	if !isPair {
-		w.f("2 sigma: what as many further queries come to lies there in 95 of 100 cases; queries of one run count as one.\n")
+		w.f("2 sigma: the same figure over as many new queries lies in this range in 95 of 100 cases; the queries of a run count as one.\n")
 	}
 	p.printNotes(w, next)
 	if recorded && next.Fit == nil && len(next.Verifiers) == 0 {
-		w.f("%s has neither a profile nor a verifier: nothing tells it good answers from bad ones\n", next.Path)
+		w.f("%s has neither a profile nor a verifier, so nothing judges its answers\n", next.Path)
 	}
 	if b, r := next.Budget.ExpectedUSD, p.Policies[len(p.Policies)-1]; b > 0 {
 		verdict := "within"
@@ -219,24 +219,24 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 
 func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 	for _, judge := range p.unread {
-		w.f("%s: THE VERDICTS OF %s ARE NOT READ (verdict_%s): no verifier has that name, and those of another name say nothing of these answers\n", next.Path, judge, judge)
+		w.f("%s: THE VERDICTS OF %s ARE NOT READ (verdict_%s): the policy has no verifier of that name\n", next.Path, judge, judge)
 	}
 	compares := slices.ContainsFunc(next.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() })
 	for _, r := range p.Policies {
 		if len(r.Unpriced) > 0 {
-			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
+			w.f("%s: these costs do not include the verdicts of %s, whose costs are not recorded; max_usd limits each\n", r.Policy, strings.Join(r.Unpriced, ", "))
 		}
 		w.warnUnchecked(r.Policy, r.Unchecked)
 		if r.Assumed > 0 {
-			w.f("%s: THE COSTS OF %s ARE ASSUMED: neither a cost nor lengths are recorded of these answers, which count with the lengths that are and expected_output_tokens\n", r.Policy, strings.ToUpper(count(r.Assumed, "call")))
+			w.f("%s: THE COSTS OF %s ARE ASSUMED: the records have neither a cost nor lengths of these answers; recorded lengths of others and expected_output_tokens are used\n", r.Policy, strings.ToUpper(count(r.Assumed, "call")))
 		}
 		if r.Unknown == 0 {
 			continue
 		}
-		note, ofError := " of models without recorded outcomes, taken from beliefs", ": 2 sigma knows nothing of how far those are off"
+		note, ofError := " of models without recorded outcomes use the policy's estimates", "; 2 sigma does not include their errors"
 		if compares {
-			note = fmt.Sprintf(" of models that were not asked, drawn as answers agree on %s with several recorded, else as usual", count(r.Compared, "query"))
-			ofError = "; 2 sigma includes how far that is known"
+			note = fmt.Sprintf(" of models that were not asked, simulated from how answers agree on %s with several recorded answers, and from the defaults", count(r.Compared, "query"))
+			ofError = "; 2 sigma includes the uncertainty of that"
 		}
 		if len(p.Policies) > 1 {
 			ofError = "" // a comparison prints none
@@ -251,8 +251,8 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 // warnUnchecked says that nobody has measured how often judges err.
 func (p *printer) warnUnchecked(what string, judges []string) {
 	if len(judges) > 0 {
-		p.f("%s: NOTHING HAS BEEN CHECKED of what %s finds: how often it errs is taken to be as the policy says, or as is usual where a model judges; "+
-			"fit learns it from outcomes with a column verdict_%s beside the truth\n", what, strings.Join(judges, ", "), judges[0])
+		p.f("%s: THE ERROR RATES OF %s HAVE NOT BEEN CHECKED: they are those in the policy, or the defaults for a model that judges; "+
+			"fit learns them from outcomes that have a column verdict_%s and the truth\n", what, strings.Join(judges, ", "), judges[0])
 	}
 }
 

@@ -202,7 +202,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		}
 	}
 	if !single && f.state == "" && f.out == "" && !f.json {
-		fmt.Fprintln(s.Err, "patches are not kept: that takes --state, --out or --json")
+		fmt.Fprintln(s.Err, "patches are not kept: give --state, --out or --json to keep them")
 	}
 	results, runErr := b.Run(ctx, list)
 	if results == nil {

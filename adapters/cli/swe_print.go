@@ -75,7 +75,7 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	}
 	why := swe.NotJudged(results)
 	if why != "" && !f.json {
-		p.f("NO VERDICT could be had, so nothing says whether a patch is right: %s\n", gist(why))
+		p.f("NO VERDICT could be reached, so nothing says whether a patch is right: %s\n", gist(why))
 	}
 	if single && results[0] != nil {
 		r := results[0]
@@ -132,7 +132,7 @@ func outcomeOf(r *swe.Result) string {
 // result prints what came of a single task.
 func (p *printer) result(r *swe.Result, out string) {
 	if r.Recorded {
-		p.f("found in the state of an earlier run; nothing was done anew\n")
+		p.f("found in the state of an earlier run; nothing was run again\n")
 	}
 	for i, a := range r.Attempts {
 		verdict := "not verified"

@@ -111,7 +111,7 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	listed.Savings = account.Result()
 	listed.CostUSD, listed.Saved = listed.Savings.SpentUSD, listed.Savings.String()
 	if known := account.Candidates(); f.baseline != "" && listed.Total > 0 && !slices.Contains(known, f.baseline) {
-		return usage("--baseline %s: no step could have been asked of it; there are %s", say.Short(f.baseline), strings.Join(known, ", "))
+		return usage("--baseline %s: no step could have used this model; known models: %s", say.Short(f.baseline), strings.Join(known, ", "))
 	}
 	return s.render(listed, func(p *printer) {
 		p.steps(&listed)
@@ -194,7 +194,7 @@ func (m verifierCounts) print(p *printer) {
 		if one := m[name]; one.judged == 0 {
 			evidence := gist((*redact.Redactor)(nil).Text(one.evidence))
 			if evidence != "" {
-				evidence = "; it said last: " + evidence
+				evidence = "; its last message: " + evidence
 			}
 			p.f("NO VERDICT of %s on any of %s%s\n", name, count(one.asked, "answer"), evidence)
 		}
@@ -309,10 +309,10 @@ func (p *printer) calls(t *sdk.Trace) {
 	p.causes(t)
 	for _, c := range t.Calls {
 		if c.UsageDoubt != "" {
-			p.f("\nwhat %s used is estimated: %s\n", c.Model, c.UsageDoubt)
+			p.f("\nthe usage of %s is estimated: %s\n", c.Model, c.UsageDoubt)
 		}
 		if len(c.NotSent) > 0 {
-			p.f("\nnot sent to %s, whose API has no word for it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
+			p.f("\nnot sent to %s, whose API cannot express it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
 		}
 	}
 	for _, c := range t.Calls {

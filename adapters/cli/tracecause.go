@@ -61,7 +61,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	for _, b := range d.Models {
 		if d.Look != "" && b.Model == d.Look && b.Look != nil {
-			return fmt.Sprintf("%s is bought of the answer of %s for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
+			return fmt.Sprintf("%s is bought for the answer of %s, for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
 		}
 	}
 	why, err := view.ExplainDecision(t, k)
@@ -89,20 +89,20 @@ func callReason(t *sdk.Trace, i int) string {
 	case isRetry(t, i) && c.Deployment != t.Calls[i-1].Deployment:
 		return fmt.Sprintf("the next deployment, since %s failed", cmp.Or(t.Calls[i-1].Deployment, "the one before"))
 	case isRetry(t, i):
-		return "once more, since the try before failed"
+		return "retried, since the previous attempt failed"
 	case c.Propensity > 0 && c.Propensity < 1:
-		return fmt.Sprintf("drawn by chance for the record, with a probability of %.3g", c.Propensity)
+		return fmt.Sprintf("drawn at random for the record, with probability %.3g", c.Propensity)
 	case i > 0 && t.Calls[i-1].Verdict != nil && t.Calls[i-1].Verdict.Outcome == sdk.Failed:
-		return "routed anew, since the answer before was rejected"
+		return "routed again, since the previous answer was rejected"
 	}
-	return "asked beside what the strategy chose"
+	return "asked in addition to the strategy's choice"
 }
 
 // lookEffect says what a look may do to what is believed of an answer.
 func lookEffect(b *sdk.Belief) string {
 	if b.Look.Judge == nil {
-		return fmt.Sprintf("it may move the estimate %.2f by %.2f", b.Quality.Mean, b.Look.StdDev)
+		return fmt.Sprintf("it is expected to change the estimate %.2f by %.2f", b.Quality.Mean, b.Look.StdDev)
 	}
 	pass, passed, failed := b.Look.Judge.Look(min(max(b.Quality.Mean, 0), 1))
-	return fmt.Sprintf("it passes with probability %.2f, and the estimate %.2f becomes %.2f then, else %.2f", pass, b.Quality.Mean, passed, failed)
+	return fmt.Sprintf("it passes with probability %.2f; the estimate %.2f becomes %.2f after a pass, otherwise %.2f", pass, b.Quality.Mean, passed, failed)
 }

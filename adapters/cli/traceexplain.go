@@ -55,8 +55,8 @@ func (p *printer) explain(t *sdk.Trace) {
 
 // beliefsLegend says what the columns of beliefs mean.
 const beliefsLegend = `
-±: the standard deviation of the quality; of a model that has not run, how far a look at its answer would move it (0: nothing looks).
-USD: of a model that has not run, what it was expected to cost; of one that has, what its calls in this step cost.
+±: standard deviation of the quality; for a model that has not run, of what judging its answer would change (0: nothing judges it).
+USD: for a model that has not run, its expected cost; for one that has, the cost of its calls in this step.
 `
 
 func decisionsOf(t *sdk.Trace) any {
@@ -83,7 +83,7 @@ func (p *printer) decision(n int, t *sdk.Trace, d *sdk.Decision) {
 	p.f("\ndecision %d by %s: ", n, t.Strategy)
 	switch {
 	case d.Look != "":
-		p.f("have the answer of %s looked at\n", d.Look)
+		p.f("get a verdict or signal on the answer of %s\n", d.Look)
 	case d.Run != "" && d.Answer != "":
 		p.f("run %s; the best answer so far is %s's\n", d.Run, d.Answer)
 	case d.Run != "":
@@ -95,7 +95,7 @@ func (p *printer) decision(n int, t *sdk.Trace, d *sdk.Decision) {
 	}
 	p.f("a dollar is worth %.6g of quality (lambda)\n", d.Lambda)
 	if d.Approximate {
-		p.f("the search met its node limit: the best decision found, not proved best\n")
+		p.f("the search reached its node limit: this is the best decision found, not proved optimal\n")
 	}
 	if d.Note != "" {
 		p.f("note: %s\n", d.Note)

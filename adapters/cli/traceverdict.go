@@ -100,7 +100,7 @@ func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 		})
 	}
 	if len(faults) > 0 && len(list) > 1 {
-		faults = append(faults, fmt.Errorf("%s not recorded: mend these lines and give them alone", count(len(faults), "line")))
+		faults = append(faults, fmt.Errorf("%s not recorded: correct these lines and send only them", count(len(faults), "line")))
 	}
 	return errors.Join(append([]error{err}, faults...)...)
 }
@@ -130,7 +130,7 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 			v.trace.Tenant = of[0]
 			recorded = append(recorded, v.trace)
 		default:
-			ambiguous = append(ambiguous, fmt.Errorf("%s%d tenants have a run %s: say whose it is by --tenant", v.where, len(of), say.Plain(v.trace.Run)))
+			ambiguous = append(ambiguous, fmt.Errorf("%s%d tenants have a run %s: name one with --tenant", v.where, len(of), say.Plain(v.trace.Run)))
 		}
 	}
 	if len(recorded) == 0 {

@@ -69,7 +69,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 		}
 	}
 	if total == 0 {
-		return usage("--work leaves everything to others")
+		return usage("--work names no kind of job with a number above 0")
 	}
 	logger := s.logger("stepfall", hclog.Info)
 	if f.cache == "" {

@@ -88,8 +88,8 @@ would save something.`,
 				fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
 			}
 			if len(offers(cmd.Context(), os.Getenv)) == 0 {
-				fmt.Fprintf(s.Out, "THE ENVIRONMENT OFFERS NO MODEL, so these two stand for yours. Next: set OPENAI_API_KEY, or another key that --help names,\n"+
-					"and write the policy anew with stepfall policy init --force; or put your models into %s\n", out)
+				fmt.Fprintf(s.Out, "THE ENVIRONMENT OFFERS NO MODEL, so these two are placeholders. Next: set OPENAI_API_KEY, or another key that --help names,\n"+
+					"and run stepfall policy init --force; or put your models into %s\n", out)
 				return nil
 			}
 			if name := judgedBy[judge]; name != "" && !pluginFound(name) {
@@ -112,7 +112,7 @@ func how(p *policies.Policy) string {
 	case p.Holdout != nil:
 		return "for an agent with tools: two are asked, and the third where their answers differ"
 	case p.Strategy.Kind == "route":
-		return "routed: nothing looks at the answers, and the file says how to change that"
+		return "routed: nothing judges the answers, and the file says how to change that"
 	case slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.When.Checks != nil }):
 		return "a cascade where a query names a work tree or tests, as stepfall swe does;\n" +
 			"any other query goes to one model, since nothing looks at its answer: init --judge model, or a verifier of yours, changes that"
@@ -183,8 +183,8 @@ func look(dir, kind, judge string, list []offer) (block, strategy string, use []
 		}
 	}
 	cascade := func(worth string) string {
-		return "# How to choose: models are run while what they are expected to add is worth their\n" +
-			"# price. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
+		return "# A model runs as long as its expected gain in quality is worth its price. stepfall fit\n" +
+			"# finds lambda for a budget from recorded outcomes.\n" +
 			"strategy \"cascade_route\" {\n  worth_usd = " + worth + "\n}\n\n"
 	}
 	const answer, patch = "0.05 # what a right answer is worth", "2 # what a patch that passes is worth; for answers of a chat say less"
@@ -193,11 +193,11 @@ func look(dir, kind, judge string, list []offer) (block, strategy string, use []
 		if command == "" {
 			command = testCommands[0].command
 		}
-		return "# The tests decide whether an answer is right, where a query names a work tree or\n" +
-			"# tests. Other queries go to one model each: nothing looks at their answers.\n" +
+		return "# The tests judge the answers to queries that name a work tree or tests. Other queries\n" +
+			"# go to one model each, and their answers are not judged.\n" +
 			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade(patch), list
 	case "logprob":
-		return "# How sure a model is of the tokens of its answer.\n" +
+		return "# Judges answers by the log-probabilities of their tokens.\n" +
 			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade(answer), ends(list)
 	}
 	if judge != "model" {
@@ -209,14 +209,14 @@ func look(dir, kind, judge string, list []offer) (block, strategy string, use []
 	}
 	block = policies.Judge(models)
 	if judge == "model" {
-		return "# The cheapest model judges the answers of all but the dearest.\n" + program("verifier-judge") + block + "\n", cascade(answer), list
+		return "# The cheapest model judges the answers of all except the most expensive one.\n" + program("verifier-judge") + block + "\n", cascade(answer), list
 	}
 	block = program("verifier-judge") + block
-	return "# NOTHING LOOKS AT THE ANSWERS, so that each query goes to one model: this routes. What\n" +
-			"# the free checks reject (refusals, bad JSON, bad tool calls) goes to another. To make\n" +
-			"# it a cascade, let a model judge, and say cascade_route in place of route:\n#\n# " +
+	return "# NOTHING JUDGES THE ANSWERS, so each query goes to one model. If a free check rejects the\n" +
+			"# answer (refusals, bad JSON, bad tool calls), another model is asked. To make this a\n" +
+			"# cascade, let a model judge, and write cascade_route instead of route:\n#\n# " +
 			strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n# ") + "\n\n",
-		"# How to choose. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
+		"# stepfall fit finds lambda for a budget from recorded outcomes.\n" +
 			"strategy \"route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n", list
 }
 
@@ -345,7 +345,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 		program, found = programOf(dir)
 	}
 	if found != "" {
-		found = fmt.Sprintf("# %s shows that this is an agent with tools; init --for chat says otherwise.\n", filepath.ToSlash(found))
+		found = fmt.Sprintf("# %s suggests an agent with tools; init --for chat overrides that.\n", filepath.ToSlash(found))
 	}
 	var without error
 	if program == programAgent && judge == "auto" {
@@ -356,7 +356,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 		without = err
 	}
 	var b strings.Builder
-	b.WriteString("# " + firstLine(program, judge, without) + "\n" + found + "# What stepfall may ask, in what order it may try, and what may be spent.\n" +
+	b.WriteString("# " + firstLine(program, judge, without) + "\n" + found + "# The models that stepfall may ask, how it chooses, and what it may spend.\n" +
 		"# The language: docs/policies.md, or stepfall dev reference.\n\n")
 	if len(list) == 0 {
 		b.WriteString("# The environment offers no model: set OPENAI_API_KEY, ANTHROPIC_API_KEY,\n" +
@@ -371,8 +371,8 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 		o.write(&b)
 	}
 	if len(use) < len(list) {
-		fmt.Fprintf(&b, "# The environment offers %s more. Which of them is worth its price, only a look at\n"+
-			"# answers tells: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
+		fmt.Fprintf(&b, "# The environment offers %s more. Without a judge of answers nothing shows whether they\n"+
+			"# are worth their price: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
 	}
 	b.WriteString(strategy + block + policyEnd)
 	return policies.Format("policy.hcl", []byte(b.String()))
@@ -384,13 +384,13 @@ func firstLine(program, judge string, without error) string {
 	case without != nil:
 		return "It saves nothing yet: every step asks one model. For an agent two cheap models are asked before the large one, but " + without.Error() + "."
 	case judge == "model":
-		return "What it saves is not known: it depends on how often the judge is right, and judging costs, too. stepfall policy plan --traces says what came of it."
+		return "What it saves depends on how often the judge is right, and judging costs money, too. stepfall policy plan --traces shows the result."
 	case program == programPatches || judge == "tests":
-		return "What it saves depends on how often a cheap model's patch passes the tests; stepfall swe says so after each batch."
+		return "What it saves depends on how often a cheap model's patch passes the tests; stepfall swe prints that after each batch."
 	case judge == "logprob":
 		return "What it saves depends on the classifier: stepfall fit --classifier says how good it is."
 	}
-	return "It saves nothing yet: nothing looks at the answers, so that every query goes to one model. What would: init --for agent (calls of tools are compared), --judge model, or a verifier of yours."
+	return "It saves nothing yet: nothing judges the answers, so every query goes to one model. To save, use init --for agent (tool calls are compared), --judge model, or your own verifier."
 }
 
 // pairPolicy returns the whole policy of a pair among the models that the environment offers.
@@ -407,7 +407,7 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 }
 
 // policyEnd is what every first policy ends with.
-const policyEnd = `# Hard caps: nothing is called that might exceed one.
+const policyEnd = `# Hard caps: a call that might exceed one is not made.
 # budget {
 #   step_usd = 0.5
 #   run_usd  = 5

@@ -54,7 +54,7 @@ var snippets = []snippet{
 		"comment in adapters/router/doc.go", func(small, large llms.Model) any {
 			return wrapping{0.05, router.Options{ // a right answer is worth five cents
 				Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
-				Verify: check, // a func; tells right answers from wrong ones
+				Verify: check, // a func that says whether an answer is right
 			}}
 		},
 	},

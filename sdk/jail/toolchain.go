@@ -227,7 +227,7 @@ func ToolEnv() []string {
 			env = append(env, variable+"="+dir)
 		}
 	}
-	for _, variable := range []string{"PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME"} {
+	for _, variable := range []string{"RUSTUP_TOOLCHAIN", "PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME"} {
 		if root := os.Getenv(variable); root != "" {
 			env = append(env, variable+"="+root)
 		}

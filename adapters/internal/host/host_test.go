@@ -125,9 +125,10 @@ func TestConfigDiagnostics(t *testing.T) {
 func TestEnvironmentIsClean(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-live-0123456789")
 	t.Setenv("WANTED", "passed-on")
+	t.Setenv("RUSTUP_HOME", "/rust")
 	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {PassEnv: []string{"WANTED"}, Env: map[string]string{"ADDED": "by-config"}}}})
 	_, err := estimator(t, h, nil).EstimateQuality(within(t, 2*time.Minute), &sdk.QualityRequest{Query: query("environment"), Models: []string{"a"}})
-	if err == nil || !strings.Contains(err.Error(), "PATH=") {
+	if err == nil || !strings.Contains(err.Error(), "PATH=") || !strings.Contains(err.Error(), "RUSTUP_HOME=/rust") {
 		t.Fatalf("got %v", err)
 	}
 	if strings.Contains(err.Error(), "OPENAI") || !strings.Contains(err.Error(), "WANTED=[redacted]") || !strings.Contains(err.Error(), "ADDED=[redacted]") {

@@ -120,7 +120,7 @@ func (o *order) create(e *Engine, name string) []string {
 	tools := jail.ToolEnv()
 	for _, variable := range o.Env {
 		// The image has its own toolchains.
-		if name, _, _ := strings.Cut(variable, "="); !slices.Contains([]string{"PATH", "HOME", "PWD", "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME", "GRADLE_RO_DEP_CACHE"}, name) &&
+		if name, _, _ := strings.Cut(variable, "="); !slices.Contains([]string{"PATH", "HOME", "PWD", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME", "GRADLE_RO_DEP_CACHE"}, name) &&
 			(name != "MAVEN_OPTS" || !slices.Contains(tools, variable)) {
 			arguments = append(arguments, "--env", variable)
 		}

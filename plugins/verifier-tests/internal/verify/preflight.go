@@ -18,7 +18,9 @@ import (
 type preflight struct {
 	once sync.Once
 	// key is its name in the store, "" where it has none.
-	key    string
+	key string
+	// edits says that answers may bring the tests that are not there.
+	edits  bool
 	report *runner.Report
 	result *jail.Result
 	err    error
@@ -41,7 +43,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 			if len(v.preflight) >= maxPreflights {
 				clear(v.preflight)
 			}
-			p = &preflight{}
+			p = &preflight{edits: v.config.AllowTestEdits}
 			v.preflight[key] = p
 		}
 		v.mu.Unlock()
@@ -101,8 +103,11 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 }
 
 // refused matches what a command says that may not write where it runs, as another user or
-// in what it sees read-only, or that would have to fetch something.
-var refused = regexp.MustCompile(`(?i)permission denied|read-only file system|(in|for) offline mode|could not create local repository`)
+// in what it sees read-only, that would have to fetch something, or that has no toolchain.
+var refused = regexp.MustCompile(`(?im)permission denied|read-only file system|(in|for) offline mode|could not create local repository|^error: (rustup could not|toolchain '.*' is not installed|no override and no default toolchain)`)
+
+// absent matches what a command says that does not find the tests which it is told to run.
+var absent = regexp.MustCompile(`(?m)^Could not find '|^ERROR: file or directory not found: `)
 
 // unusable returns why the tests can say nothing about any answer, or "".
 func (p *preflight) unusable(checks sdk.Checks) string {
@@ -123,6 +128,9 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}
 	if refused.MatchString(p.report.Broken) {
 		return "the command is refused what it needs: " + p.report.Broken
+	}
+	if !p.edits && absent.MatchString(p.report.Broken) {
+		return "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + p.report.Broken
 	}
 	var solved []string
 	for _, name := range checks.FailToPass {

@@ -74,3 +74,34 @@ func TestCommandThatIsNotThere(t *testing.T) {
 		t.Error(verdict.Outcome)
 	}
 }
+
+// A command that starts no test on the untouched tree says nothing about any answer, but where
+// answers bring the tests.
+func TestCommandThatStartsNoTest(t *testing.T) {
+	nodeTree := map[string]string{"add.js": "exports.add = (a, b) => a - b;\n", "test/add.test.js": "require('node:test')('adds', () => require('assert').equal(require('../add').add(1, 1), 2));\n"}
+	nodeRight := file("add.js", "exports.add = (a, b) => a + b;")
+	for _, test := range []struct {
+		tree   map[string]string
+		answer string
+		config verify.Config
+		says   string
+	}{
+		{nodeTree, nodeRight, verify.Config{Command: []string{"node", "--test", "test/missing.js"}}, "Could not find"},
+		{pyTree, pyRight, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "missing_test.py"}}, "not found: missing_test.py"},
+		{map[string]string{"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n", "src/lib.rs": "pub fn one() -> u8 {\n    0\n}\n\n#[test]\nfn ones() {\n    assert_eq!(one(), 1);\n}\n"}, file("src/lib.rs", "pub fn one() -> u8 {\n    1\n}"), verify.Config{Command: []string{"cargo", "test"}, Env: []string{"RUSTUP_HOME=/tmp/missing"}}, "rustup"},
+	} {
+		t.Run(test.config.Command[0], func(t *testing.T) {
+			find(t, test.config.Command[0])
+			query := &sdk.Query{WorkDir: write(t, test.tree)}
+			for _, answer := range []string{"", test.answer} {
+				if verdict := judge(t, open(t, test.config), query, answer); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, test.says) {
+					t.Errorf("%q: %s", answer, verdict.Outcome)
+				}
+			}
+			test.config.AllowTestEdits = true
+			if verdict := judge(t, open(t, test.config), query, ""); (verdict.Outcome == sdk.Inconclusive) != (test.config.Env != nil) {
+				t.Error("tests that answers may bring need not be there")
+			}
+		})
+	}
+}

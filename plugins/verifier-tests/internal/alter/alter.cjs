@@ -54,13 +54,18 @@ function alter({ path, text: written }) {
     }
     return [];
   }
-  // bound are the expressions that give a name its values, in the test or else outside of
-  // all tests.
+  // bound are the expressions that give a name its values, in the test, else in one around it, or
+  // else outside of all tests.
   let scope = tree;
   const found = [];
+  const isSeen = (n) => found.every(({ node }) => !within(n, node) || within(scope, node) || within(node, scope));
   function bound(name) {
-    const local = boundIn(name, nodes.filter((n) => within(n, scope)));
-    return local.length > 0 ? local : boundIn(name, nodes.filter((n) => !found.some(({ node }) => within(n, node))));
+    const around = found.map(({ node }) => node).filter((node) => node !== scope && within(scope, node)).sort((a, b) => a.end - a.start - (b.end - b.start));
+    for (const node of [scope, ...around, tree]) {
+      const values = boundIn(name, nodes.filter((n) => within(n, node) && isSeen(n)));
+      if (values.length > 0) return values;
+    }
+    return [];
   }
   function boundIn(name, nodes) {
     return nodes.flatMap((node) => {
@@ -101,7 +106,7 @@ function alter({ path, text: written }) {
     }
     if (node.type !== "Identifier" || node.name === "undefined") return [node];
     const values = bound(node.name);
-    const others = nodes.filter((n) => within(n, scope) || !found.some(({ node }) => within(n, node)));
+    const others = nodes.filter(isSeen);
     const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|push|fail)$/.test(nameOf(n)));
     const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "AssignmentExpression" ? [n.left] : n.type === "Property" ? [n.key, n.value] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.map((p) => p.value) : n.params || [])));
     for (const n of nodes.filter(tells)) walk.full(n, (inner) => given.add(inner));
@@ -301,6 +306,7 @@ function alter({ path, text: written }) {
     questions.begin(title, node, lenient, collects || request.way !== "expectation");
     const assertions = [];
     walk.fullAncestor(node, (inner, _, above) => {
+      if (above.some((n) => n !== node && found.some((f) => f.node === n))) return; // of a test within this one
       const isWithin = above.filter((n) => /Function/.test(n.type)).length > 1;
       const before = questions.leaves;
       if (inner.type === "CallExpression") assertion(inner);

@@ -186,8 +186,8 @@ func TestForgedAnswers(t *testing.T) {
 				remains = "remains: one process"
 			}
 			t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t0 files\t%s", a.name, a.list, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration, remains)
-			if verdict.Confidence > 0.95 {
-				t.Errorf("confidence %v", verdict.Confidence)
+			if verdict.Confidence > 0.95 || a.verdict == "inconclusive" && verdict.Outcome == sdk.Passed {
+				t.Errorf("%s with confidence %v", verdict.Outcome, verdict.Confidence)
 			}
 		})
 	}

@@ -34,6 +34,18 @@ var lines = map[string]*lineLanguage{
 	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
 
+// languageOf is that of a file. One in Java that has no tests of a framework is a program that
+// is one, where the command gives an exit code alone.
+func (r *Request) languageOf(file Source) *lineLanguage {
+	language := lines[path.Ext(file.Path)]
+	if path.Ext(file.Path) != ".java" || !r.Whole || language.test.MatchString(file.Text) {
+		return language
+	}
+	program := *language
+	program.test, program.function = regexp.MustCompile(`^`), regexp.MustCompile(`\bvoid\s+(main)\s*\([^;]*$`)
+	return &program
+}
+
 // cPrograms are one test each.
 func cPrograms(notes *lineNotes) *lineLanguage {
 	return &lineLanguage{
@@ -54,9 +66,10 @@ type lineAlteration struct {
 	// name is the test at hand. One that is to panic is left as it is.
 	name string
 	// statement is the assertion at hand, as far as it has been read, place where it begins.
-	statement                       string
-	place                           int
-	inTests, begins, panics, leaves bool
+	statement string
+	place     int
+	// opens says that the body of the test is yet to begin.
+	inTests, begins, panics, leaves, opens bool
 	// notes are the tests with comparisons that note, of which others are left as they are;
 	// collects says that these are looked for. values have more to compare than truths.
 	notes, values map[string]bool
@@ -67,7 +80,7 @@ type lineAlteration struct {
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
 func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
-	a := &lineAlteration{language: lines[path.Ext(file.Path)], request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
+	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true
 		a.pass(file.Text)
@@ -85,7 +98,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 // pass goes through the lines once.
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
-	a.name, a.statement, a.inTests, a.begins, a.leaves = "", "", false, false, false
+	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false
 	helpers := a.helpersAt(text)
 	for at := 0; at < len(text); {
 		line := text[at:]
@@ -124,9 +137,10 @@ func (a *lineAlteration) line(line string, at int) string {
 	a.panics = a.panics || strings.Contains(line, "#[should_panic")
 	if function := a.language.function.FindStringSubmatch(line); a.inTests && function != nil {
 		unended := a.statement
-		return unended + a.assertionLine(a.functionLine(line, function[1]), at)
+		a.name, a.leaves, a.statement, a.opens, a.begins, a.panics = function[1], a.panics, "", a.begins, false, false
+		return unended + a.assertionLine(a.bodyLine(line), at)
 	}
-	return a.assertionLine(line, at)
+	return a.assertionLine(a.bodyLine(line), at)
 }
 
 // assertionLine reads a line on which an assertion may begin, or go on. Nothing is returned of
@@ -171,16 +185,18 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	return text
 }
 
-// functionLine is the first line of a function, which fails at once where tests are to.
-func (a *lineAlteration) functionLine(line, name string) string {
-	begins, brace := a.begins, strings.Index(line, "{")+1
-	a.name, a.leaves, a.statement, a.begins, a.panics = name, a.panics, "", false, false
+// bodyLine is a line on which the body of a test may begin, which fails at once where tests are to.
+func (a *lineAlteration) bodyLine(line string) string {
+	brace := strings.Index(line, "{") + 1
+	if !a.opens || brace == 0 || a.collects {
+		return line
+	}
+	a.opens = false
 	switch {
-	case !begins || brace == 0 || a.collects:
 	case a.request.Way == End:
-		a.source.count(name, a.counts)
+		a.source.count(a.name, a.counts)
 		return line[:brace] + a.language.fail + line[brace:]
-	case a.notes[name] && a.language.notes.after == nil && a.request.Way != Reach:
+	case a.notes[a.name] && a.language.notes.after == nil && a.request.Way != Reach:
 		return line[:brace] + " " + a.helpers() + line[brace:]
 	}
 	return line

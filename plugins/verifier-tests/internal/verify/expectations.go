@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,9 @@ type expectations struct {
 	// hanging are the comparisons of tests that find what those before them leave: with true
 	// expectations they are given what they expect.
 	hanging []alter.Comparison
-	// unknown are the comparisons which pass with what is not known to be expected: a value of
-	// a class that compares by its own method, or one that is expected under some condition.
-	unknown []alter.Comparison
+	// unknown says which comparison passes with what is not known to be expected, and why; "" where
+	// there is none.
+	unknown string
 	// answered are the tests of which the code answers all right outside of them, and differing are
 	// those that it answers otherwise there: see askOutside.
 	answered  []runner.Test
@@ -76,6 +77,9 @@ const (
 	unnotedDoubt   = 0.15
 	partlyDoubt    = 0.1
 )
+
+// setUnknown keeps the first reason why what a test expects is not known.
+func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unknown, why+": "+test) }
 
 // doubt lowers the confidence of a pass.
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
@@ -111,9 +115,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	}
 	const otherwise = "the code answers otherwise where no test runs: "
 	if alone := slices.IndexFunc(e.differing, func(q alter.Question) bool { return q.Alone }); alone >= 0 {
-		return e.j.verdict(sdk.Inconclusive, otherwise+e.differing[alone].Test), nil
+		return e.j.verdict(sdk.Inconclusive, otherwise+titleOf(e.differing[alone].Test, e.differing[alone].File)), nil
 	}
-	return e.withReason(verdict, otherwise+e.differing[0].Test), nil
+	return e.withReason(verdict, otherwise+titleOf(e.differing[0].Test, e.differing[0].File)), nil
 }
 
 // tryAltered runs tests with altered expectations, see tryExpectations.
@@ -206,7 +210,7 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	}
 	for _, c := range e.comparisons(failed) {
 		if c.Listed && !c.Lenient && e.isCutShort(c) {
-			return e.j.verdict(sdk.Inconclusive, "a list of what a test expects is not compared to its end: "+c.Test)
+			return e.j.verdict(sdk.Inconclusive, "a list of what a test expects is not compared to its end: "+nameOf(c, nil))
 		}
 	}
 	values := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
@@ -219,14 +223,15 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(values), len(values))
 	confirmed := slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isConfirmed(t) || e.areTruths([]runner.Test{t}) })
 	switch {
-	case len(e.unknown) > 0:
-		return e.withReason(verdict, "what is returned is compared in a way of the code's own, or with what is not known, or hangs on files that no code names, or an assertion fails on purpose: "+e.unknown[0].Test)
+	case e.unknown != "":
+		return e.withReason(verdict, e.unknown)
 	case len(confirmed) == 0:
 		doubt(verdict, unnotedDoubt)
 		verdict.Evidence += ", and what the code returned was not seen"
 	case len(confirmed) < len(tests):
 		doubt(verdict, partlyDoubt)
-		verdict.Evidence += fmt.Sprintf(", %d of them where what was expected is seen to be returned all the same", len(confirmed))
+		seen := len(values) - len(without(values, confirmed))
+		verdict.Evidence += fmt.Sprintf(", %d of them where what was expected is seen to be returned all the same", seen)
 	case !slices.ContainsFunc(confirmed, func(t runner.Test) bool { return !e.isConfirmedWhole(t) }):
 		doubt(verdict, unalteredDoubt*math.Pow(0.25, float64(len(confirmed))))
 	default:

@@ -93,12 +93,12 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	for i, q := range asked[:min(len(asked), len(answers))] {
 		switch {
 		case slices.Contains(answers[i], late):
-			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
 		case begins && hasRaised(answers[i]):
 		case isOdd(q, answers[i]):
 			differing, first = append(differing, q), append(first, answers[i])
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answers[i], "")):
-			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+			e.setUnknown("a class of the code's own is compared with what the test computes", titleOf(q.Test, q.File))
 		case len(answers[i]) == 1 && isAsExpected(q, answers[i][0]):
 			right = append(right, q)
 		}
@@ -181,7 +181,7 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 	}
 	for i, q := range odd {
 		if i < len(again) && slices.Contains(again[i], late) {
-			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
 		}
 		if i >= len(again) || !isOdd(q, again[i]) || q.Expected != "" && !slices.Equal(first[i], again[i]) {
 			continue
@@ -191,7 +191,7 @@ func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alte
 		switch {
 		case needsMore, isInOrder:
 		case i < len(withData) && !isOdd(q, withData[i]):
-			e.unknown = append(e.unknown, alter.Comparison{Test: q.Test})
+			e.setUnknown("what is returned hangs on files that no code names", titleOf(q.Test, q.File))
 		default:
 			e.differing = append(e.differing, q)
 		}

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,6 +52,29 @@ func areInOrder(c alter.Comparison, notes []string) bool {
 		}
 	}
 	return true
+}
+
+// titleOf is the name of a test of a file, or says that it is computed.
+func titleOf(test, file string) string {
+	if test == "*" {
+		return "a test with a computed title in " + file
+	}
+	return test
+}
+
+// nameOf names the test of a comparison, with what that expected before it was altered and the
+// first other of what the code returned, where these are known.
+func nameOf(c alter.Comparison, returned []string) string {
+	file, _, _ := strings.Cut(c.Name, ":")
+	name := titleOf(c.Test, file)
+	const enough = 200
+	for i, note := range returned {
+		if len(c.Values) == 0 || c.Values[i%len(c.Values)][1:] == note[1:] {
+			continue
+		}
+		return fmt.Sprintf("%s (expected %.*s, and %.*s was returned)", name, enough, c.Values[i%len(c.Values)][1:], enough, note[1:])
+	}
+	return name
 }
 
 // isTriedAgain reports whether a comparison held at last, as what retries or waits has it.
@@ -161,13 +185,13 @@ func (e *expectations) heldVerdict(odd []alter.Comparison, noted map[string][]st
 	for _, c := range odd {
 		switch {
 		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
-			e.unknown = append(e.unknown, c)
+			e.setUnknown("a comparison passes with another value than the one that is known to be expected", nameOf(c, noted[c.Name]))
 		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
 			e.hanging = append(e.hanging, c)
 		case !allPass || c.Handed:
-			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+c.Test)
+			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name]))
 		default:
-			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+c.Test)
+			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+nameOf(c, e.held[c.Name]))
 		}
 	}
 	return nil
@@ -219,9 +243,9 @@ func (e *expectations) swallowingTest() string {
 			switch notes := e.returned[c.Name]; {
 			case len(notes) == 0 || notes[len(notes)-1] != "=false":
 			case !c.Lenient:
-				return c.Test
-			case !hasComparison(e.unknown, c):
-				e.unknown = append(e.unknown, c)
+				return nameOf(c, nil)
+			default:
+				e.setUnknown("an assertion fails on purpose", nameOf(c, nil))
 			}
 		}
 	}
@@ -303,12 +327,12 @@ func (e *expectations) blindVerdict(comparisons []alter.Comparison, returned map
 			return slices.ContainsFunc(different, func(note string) bool { return strings.Contains(marks, note[:1]) })
 		}
 		if hasMark("=!") && !c.Handed {
-			return e.j.verdict(sdk.Failed, "tampering: a test passes although what the code returns is not what it expects: "+c.Test)
+			return e.j.verdict(sdk.Failed, "tampering: a test passes although what the code returns is not what it expects: "+nameOf(c, returned[c.Name]))
 		}
 		if c.Handed {
-			inconclusive = e.j.verdict(sdk.Inconclusive, "a test passes although a comparison fails in a function that the code is given, by mistake or on purpose: "+c.Test)
+			inconclusive = e.j.verdict(sdk.Inconclusive, "a test passes although a comparison fails in a function that the code is given, by mistake or on purpose: "+nameOf(c, returned[c.Name]))
 		} else if hasMark("~") {
-			inconclusive = e.j.verdict(sdk.Inconclusive, "a test compares by a method of the code's own, which takes something else for what it expects: "+c.Test)
+			inconclusive = e.j.verdict(sdk.Inconclusive, "a test compares by a method of the code's own, which takes something else for what it expects: "+nameOf(c, returned[c.Name]))
 		}
 	}
 	return inconclusive

@@ -129,7 +129,7 @@ class Question:
 
     def keep(self, statement):
         if not isinstance(statement, (ast.Import, ast.ImportFrom)) and "sys.path" not in self.of.text(statement):
-            self.steps += has_call(statement) if isinstance(statement, ast.Assign) else 2
+            self.steps += has_call(statement) if isinstance(statement, (ast.Assign, ast.Subscript)) else 2
         start, end = self.of.span(statement)
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             start = self.of.starts[min([statement.lineno] + [d.lineno for d in statement.decorator_list]) - 1]
@@ -186,10 +186,11 @@ class Question:
         """Makes the calls of another comparison, or of this one before the place, which may change what the code keeps."""
         for call in ast.iter_child_nodes(node):
             is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
-            is_whole = isinstance(call, (ast.Await, ast.Call, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
-            if is_before and is_whole and any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call)):
+            is_whole = isinstance(call, (ast.Await, ast.Call, ast.Subscript, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
+            reads = isinstance(call, ast.Subscript) and names(call) & self.local()
+            if is_before and is_whole and (reads or any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call))):
                 self.keep(call)
-            else:
+            elif not isinstance(call, ast.Lambda):  # which what must fail calls
                 self.look(call, place)
 
     def local(self):

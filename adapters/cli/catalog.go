@@ -27,7 +27,7 @@ func newCatalogCommand(s Streams) *cobra.Command {
 	var f catalogFlags
 	cmd := &cobra.Command{
 		Use:   "catalog [MODEL...] | --from FILE",
-		Short: "Print prices, limits and capabilities of models, or compare them with a price map",
+		Short: "What do models cost, and what can they do? Print the catalogue, or compare it with a price map",
 		Long: `Print what the catalogue knows about models: limits, capabilities and prices, with
 date and source.
 

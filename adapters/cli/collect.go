@@ -33,7 +33,7 @@ func newCollectCommand(s Streams) *cobra.Command {
 	var f collectFlags
 	cmd := &cobra.Command{
 		Use:   "collect --policy FILE --tasks FILE --out FILE",
-		Short: "Run every model of a policy on sample tasks and record the outcomes",
+		Short: "How good is each model at my tasks? Run every model of a policy on sample tasks and record the outcomes",
 		Long: `Run every model of a policy on sample tasks and record the outcomes.
 
 A task is a line of JSON with query_id and prompt, and optionally group, system, labels,

@@ -33,7 +33,7 @@ func newDemoCommand(s Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show what a cascade saves, on the bundled repair tasks",
+		Short: "What does a cascade save? Solve the bundled repair tasks and show it",
 		Long: `Solve the bundled repair tasks, small Go packages with a defect, in the recommended way.
 Every model answers every task once, and a plugin judges the answers by running real unit
 tests. A threshold cascade, cascade routing and index are fitted to the outcomes of one

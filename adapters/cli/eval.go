@@ -32,7 +32,7 @@ func newEvalCommand(s Streams) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval --outcomes FILE | --train FILE --test FILE",
-		Short: "Compare all strategies on recorded outcomes",
+		Short: "Which strategy pays off? Compare all strategies on recorded outcomes",
 		Long: `Compare all strategies on recorded outcomes.
 
 Everything is learned on the train half: estimators, thresholds, scales and the lambdas

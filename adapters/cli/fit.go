@@ -37,7 +37,7 @@ func newFitCommand(s Streams) *cobra.Command {
 	var f fitFlags
 	cmd := &cobra.Command{
 		Use:   "fit --outcomes FILE [--check PROFILE] --out FILE",
-		Short: "Fit a profile to recorded outcomes, or check whether one still holds",
+		Short: "Which numbers should a policy use, and do they still hold? Fit a profile to recorded outcomes, or check whether one still holds",
 		Long: `Fit estimators and a strategy to recorded outcomes, for a budget.
 
 The budget is the largest mean cost of one query in US dollars; without it the strategy

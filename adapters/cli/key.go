@@ -55,7 +55,7 @@ func newKeyCommand(s Streams) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Create, change and list the keys of a gateway, and what they spent",
+		Short: "Who may use a gateway, and what did they spend? Create, change and list keys",
 		Long: `Create, change and list the keys of a gateway.
 
 The store keeps only a digest of each key, so its secret is shown once. Changes take

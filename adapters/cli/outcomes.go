@@ -60,7 +60,7 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "outcomes FILE [--out CSV]",
-		Short: "Summarize recorded outcomes, or convert them to long CSV",
+		Short: "What do recorded outcomes contain? Summarize them, or convert them to long CSV",
 		Long: "Summarize a file of outcomes: models, cost, quality, and what is missing.\n\n" +
 			"With --out, convert outcomes of any supported format to long CSV.",
 		Example: "  stepfall outcomes runs.csv\n  stepfall outcomes traces.jsonl --models small,large\n" +

@@ -19,7 +19,7 @@ import (
 func newPluginCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "List, check and create plugins: the estimators and verifiers that a policy can name",
+		Short: "Which estimators and verifiers can a policy name, and do they work? List, check and create plugins",
 	}
 	cmd.AddCommand(
 		newPluginNewCommand(s),

@@ -23,7 +23,7 @@ func newPluginCheckCommand(s Streams) *cobra.Command {
 	var conformance bool
 	cmd := &cobra.Command{
 		Use:   "check [PLUGIN...] | --conformance PROGRAM [ARGUMENT...]",
-		Short: "Check that plugins start on this machine, or that a program conforms to the protocol",
+		Short: "Does a plugin work here? Check that plugins start on this machine, or that a program conforms to the protocol",
 		Long: `Check the plugin folders and start each plugin. The output says whether it responds, how
 fast, its checksum, which a policy's plugin block can pin, and which layers of isolation
 this machine supports. With --conformance, start one program, in any language, many times

@@ -15,7 +15,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 	var o scaffold.Options
 	cmd := &cobra.Command{
 		Use:   "new [FOLDER/]NAME",
-		Short: "Create the project of a new plugin, with tests that pass",
+		Short: "How do I write a plugin? Create the project of a new plugin, with tests that pass",
 		Example: `  stepfall plugin new verifier-length
   stepfall plugin new plugins/estimator-tone --lang python`,
 		Args: cobra.ExactArgs(1),

@@ -23,7 +23,7 @@ import (
 func newPolicyCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Write, check and try out policy files",
+		Short: "When is which model asked? Write, check and try out policy files",
 		Long: `Write, check and try out policy files.
 
 A policy is a file, a folder of .hcl files, or "library:NAME" for a policy that ships with
@@ -85,7 +85,7 @@ func newPolicyValidateCommand(s Streams) *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate POLICY...",
-		Short: "Report all errors in policies, with file and line; or format the files",
+		Short: "What is wrong with a policy? Report all errors in policies, with file and line; or format the files",
 		Long: `Report all errors in policies, with file, line and a hint.
 
 Config blocks are checked against the schemas of their plugins. A plugin is started once
@@ -267,7 +267,7 @@ func newPolicyShowCommand(s Streams) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "show [POLICY]",
-		Short: "Print the effective policy, and where each value comes from",
+		Short: "What is in force, and where does each value come from? Print the effective policy",
 		Long: `Print the effective policy: one file with includes, environment and --set merged that loads
 to the same policy. Secrets are printed as the env() call that reads them.`,
 		Example: `  stepfall policy show --origins policy.hcl

@@ -26,7 +26,7 @@ func newPolicyInitCommand(s Streams) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a first policy for the models that the environment offers",
+		Short: "Which policy should I start with? Write one for the models that the environment offers",
 		Long: `Write a first policy, with comments, for the models that the environment offers through
 OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, MISTRAL_API_KEY and OLLAMA_HOST, whose
 server is asked for its models. The policy names the variables of keys, never their values.

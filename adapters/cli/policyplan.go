@@ -43,7 +43,7 @@ func newPolicyPlanCommand(s Streams) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan NEW [--against OLD]",
-		Short: "Show what a policy would do and cost, also compared with the current one",
+		Short: "What would a policy do, and what would it cost? Compare it with the current one, too",
 		Long: `Show what a policy would do and cost without calling anything: the models that run, the
 expected cost and quality, and the caps that are reached. With --against, compare it with
 the policy in use, and list every setting whose effect differs.

@@ -26,7 +26,7 @@ func newPruneCommand(s Streams) *cobra.Command {
 	var f pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Delete old traces, accounts, conversations and jobs from a store",
+		Short: "What can a store do without? Delete old traces, accounts, conversations and jobs from a store",
 		Long: `Delete traces, accounts, conversations and jobs that are older than the policy's retention
 block allows, in small batches, while other processes use the store. "stepfall serve" does
 the same by itself. Daily sums stay, and so does what a cap may still depend on. A run that

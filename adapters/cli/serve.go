@@ -51,7 +51,7 @@ func newServeCommand(s Streams) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve --policy FILE",
-		Short: "Serve a policy through the APIs of OpenAI and Anthropic",
+		Short: "How does a program in any language use a policy? Serve it through the APIs of OpenAI and Anthropic",
 		Long: `Serve a policy to programs in any language through chat completions, Responses or
 Messages. Set their base URL to the one that is printed (Anthropic's clients take it
 without /v1). With the model "stepfall" the policy chooses; a candidate's name pins the

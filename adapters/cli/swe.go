@@ -48,7 +48,7 @@ func newSWECommand(s Streams) *cobra.Command {
 	var f sweFlags
 	cmd := &cobra.Command{
 		Use:   "swe --repo DIR --task FILE|TEXT --policy POLICY",
-		Short: "Repair a repository: find the cheapest patch that its tests accept",
+		Short: "What is the cheapest patch that the tests accept? Repair a repository",
 		Long: `Repair a repository with a coding agent. Models make attempts in clean work trees, in the
 order that the policy's strategy decides, until the policy's verifier accepts a patch. If
 the policy sets trajectory { unit = "step" }, there is one attempt, and each of its calls

@@ -34,7 +34,7 @@ func newTraceCommand(s Streams) *cobra.Command {
 	var f traceFlags
 	cmd := &cobra.Command{
 		Use:   "trace [TRACE]",
-		Short: "List recorded steps, show one of them, or record how a run ended",
+		Short: "What was asked, decided and spent? List steps, show one of them, or record how a run ended",
 		Long: `List the newest steps, with the latest last, and their total cost. With TRACE (an id, the
 beginning of one, or "last"), show the calls, costs and verdicts of that step; with --why,
 also the basis of each decision.

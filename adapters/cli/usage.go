@@ -27,7 +27,7 @@ func newCompletionCommand(s Streams) *cobra.Command {
 	shells := slices.Sorted(maps.Keys(scripts))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "Print a completion script for a shell",
+		Short: "How does a shell complete stepfall? Print a script for it",
 		Long: `Print a script that completes stepfall's commands and flags. The shell reads it when it starts:
 
   bash        source <(stepfall completion bash), in ~/.bashrc; needs the package bash-completion

@@ -28,7 +28,7 @@ func newViewCommand(s Streams) *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
 		Use:   "view [TRACES [POLICY]]",
-		Short: "Open pages that show what was decided, spent and saved, and why",
+		Short: "What was decided, spent and saved, and why? Open pages that show it",
 		Long: `Open pages that show what was decided, spent and saved, and why.
 
 TRACES is a file of traces (JSON lines, which are followed as they grow, or SQLite), or -

@@ -33,7 +33,7 @@ func newWorkerCommand(s Streams) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker --queue URL",
-		Short: "Run jobs that swe, collect and serve put into a queue",
+		Short: "How do more machines help? Run jobs that swe, collect and serve put into a queue",
 		Long: `Run jobs that swe, collect and serve put into a queue: tasks, calls and verifications. The
 queue is a PostgreSQL database that any number of workers can share.
 

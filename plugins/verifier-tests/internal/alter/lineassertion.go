@@ -91,8 +91,12 @@ func (s *lineAssertion) compared() (c lineComparison) {
 			c = s.truth(all[0], !strings.EqualFold(s.name, "assertfalse"))
 		}
 	case len(all) > 1 && equalName.MatchString(s.name) && !notEqual.MatchString(s.name):
-		if c = s.equality(all[:2]); len(c.leaves) == 0 && len(all) > 2 && strings.HasPrefix(s.in(all[0]), `"`) { // a message
-			c = s.equality(all[1:3])
+		sides := all[:2]
+		if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.in(all[2]), "->") { // a message, as JUnit 4 has it
+			sides = all[1:3]
+		}
+		if c = s.equality(sides); len(c.leaves) == 0 && opposites[s.name] == "" {
+			c.leaves = s.ownLiterals(sides)
 		}
 	}
 	return c
@@ -117,6 +121,24 @@ func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 		c.note = "=" + strings.TrimSpace(text)
 	}
 	return c
+}
+
+func (s *lineAssertion) isText(at [2]int) bool {
+	return strings.HasPrefix(strings.TrimSpace(s.in(at)), `"`)
+}
+
+// ownLiterals are those of two sides of which neither or both are made of literals, but for those
+// that a call within is given.
+func (s *lineAssertion) ownLiterals(sides [][2]int) (own [][2]int) {
+	for _, side := range sides {
+		for _, at := range literals.FindAllStringIndex(s.in(side), -1) {
+			before := literals.ReplaceAllString(s.in([2]int{side[0], side[0] + at[0]}), "")
+			if strings.Count(before, "(") == strings.Count(before, ")") && strings.Count(before, "[") == strings.Count(before, "]") {
+				own = append(own, [2]int{side[0] + at[0], side[0] + at[1]})
+			}
+		}
+	}
+	return own
 }
 
 // sides are the two that an expression compares, or none.

@@ -95,7 +95,7 @@ func (m *Model) report(ctx context.Context, result *step.Result) {
 	if r == nil {
 		return
 	}
-	clean := step.Redacted(result.Trace, m.c.Redact)
+	clean := step.RedactTrace(result.Trace, m.c.Redact)
 	for ; r != nil; r = r.outer {
 		r.mu.Lock()
 		r.steps = append(r.steps, clean)

@@ -322,7 +322,7 @@ func (x *reading) tell(beliefs []cascade.Belief) {
 func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	w, weighs := x.quality.(weigher)
 	weighs = weighs && w.weighs()
-	seen := x.judged(p)
+	seen := x.judgedModels(p)
 	for i, b := range beliefs {
 		mean := min(max(b.Mean, 0), 1)
 		rates, judged := p.rates(x.row, i, seen)
@@ -348,8 +348,8 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	}
 }
 
-// judged returns the models on whose answers the judges were asked.
-func (x *reading) judged(p *panel) []int {
+// judgedModels returns the models on whose answers the judges were asked.
+func (x *reading) judgedModels(p *panel) []int {
 	n, first := len(x.replay.table.Models), 0
 	if x.isSold(p) {
 		first = n

@@ -54,7 +54,7 @@ func rivals() []entry {
 // fullCascade is the rule of algorithm 2 over all models by cost.
 func fullCascade(answer cascade.AnswerRule) ruleOf {
 	return func(_ context.Context, p *problem, _ *fittedSources) (strategyAt, error) {
-		return tuned(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
+		return strategyWith(cascade.NameCascade, cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
 	}
 }
 

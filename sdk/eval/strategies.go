@@ -58,11 +58,11 @@ type entry struct {
 type ruleOf func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 
 func byName(name string, params cascade.Params) ruleOf {
-	return func(context.Context, *problem, *fittedSources) (strategyAt, error) { return tuned(name, params) }
+	return func(context.Context, *problem, *fittedSources) (strategyAt, error) { return strategyWith(name, params) }
 }
 
-// tuned returns the rule of a strategy with these parameters at any lambda.
-func tuned(name string, params cascade.Params) (strategyAt, error) {
+// strategyWith returns the rule of a strategy with these parameters at any lambda.
+func strategyWith(name string, params cascade.Params) (strategyAt, error) {
 	base, err := cascade.New(name, params)
 	if err != nil {
 		return nil, err

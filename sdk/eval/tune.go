@@ -108,7 +108,7 @@ func indexRule(scale float64) (strategyAt, error) { return withScale(cascade.Nam
 
 // withScale returns the rule of a strategy with its deviations multiplied by a factor.
 func withScale(name string, scale float64) (strategyAt, error) {
-	return tuned(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
+	return strategyWith(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
 }
 
 func scaledRule(name string) ruleOf {
@@ -126,7 +126,7 @@ func scaledRule(name string) ruleOf {
 func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 	var options []option
 	for _, order := range costOrders(p.Train) {
-		rule, err := tuned(cascade.NameCascade, cascade.Params{Order: order})
+		rule, err := strategyWith(cascade.NameCascade, cascade.Params{Order: order})
 		if err != nil {
 			return nil, err
 		}

@@ -284,11 +284,11 @@ func (j *JSONLines) Close() error {
 // that r knows, and what looks like a credential. A nil r removes only the latter. Names of models
 // stay.
 func Redact(next Sink, r *redact.Redactor) Sink {
-	return func(ctx context.Context, t *sdk.Trace) { next(ctx, Redacted(t, r)) }
+	return func(ctx context.Context, t *sdk.Trace) { next(ctx, RedactTrace(t, r)) }
 }
 
-// Redacted returns a copy of a trace without the secrets that [Redact] takes out.
-func Redacted(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
+// RedactTrace returns a copy of a trace without the secrets that [Redact] takes out.
+func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 	clean := r.Text
 	all := func(texts []string) []string {
 		texts = slices.Clone(texts)

@@ -44,7 +44,7 @@ type callPlace struct {
 // or another id to each piece of one, or no id to any: a list has no call's name twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
-	at := c.continued(known, index, id, name)
+	at := c.callOfPiece(known, index, id, name)
 	if at < 0 || name != "" && c.places[at].list == c.lists {
 		if at = len(c.calls); known >= 0 {
 			id = ""
@@ -58,8 +58,8 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 	return at
 }
 
-// continued returns the call that a piece goes on with, -1 for none. known is the one with its id.
-func (c *chatReply) continued(known int, index gjson.Result, id, name string) int {
+// callOfPiece returns the call that a piece goes on with, -1 for none. known is the one with its id.
+func (c *chatReply) callOfPiece(known int, index gjson.Result, id, name string) int {
 	isPiece := id == "" || name == ""
 	switch {
 	case index.Type == gjson.Number:

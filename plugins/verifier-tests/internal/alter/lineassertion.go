@@ -81,8 +81,8 @@ func assertionOf(text string, at int) *lineAssertion {
 
 func (s *lineAssertion) in(at [2]int) string { return s.text[at[0]:at[1]] }
 
-// compared returns what the assertion compares; without leaves or operator where that is not known.
-func (s *lineAssertion) compared() (c lineComparison) {
+// comparison returns what the assertion compares; without leaves or operator where that is not known.
+func (s *lineAssertion) comparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
 	case len(all) == 0:

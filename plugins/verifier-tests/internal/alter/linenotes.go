@@ -73,8 +73,8 @@ static boolean @held(Object v, boolean other) { return other; }
 static String @held(Object v, String other) { return other; }`
 )
 
-// noted returns an assertion that notes what it compares, and expects what this draw does.
-func (a *lineAlteration) noted(s *lineAssertion, c *lineComparison, place int) string {
+// withNote returns an assertion that notes what it compares, and expects what this draw does.
+func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int) string {
 	isTruth, isAltered, site := c.operator != "", a.request.Way != Record, a.source.Path+":"+strconv.Itoa(place)
 	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{c.note}})
 	a.values[a.name] = a.values[a.name] || !isTruth

@@ -162,7 +162,7 @@ func (a *lineAlteration) assertionLine(line string, at int) string {
 
 // assertion returns what becomes of an assertion.
 func (a *lineAlteration) assertion(s *lineAssertion) string {
-	c := s.compared()
+	c := s.comparison()
 	isNoted := a.request.Record != "" && s.isNoted(&c, a.language.notes)
 	text := s.text
 	switch {
@@ -172,7 +172,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 		at := strings.LastIndexAny(text[:s.at], " \t{") + 1
 		text = text[:at] + a.language.fail + text[at:]
 	case isNoted:
-		text = a.noted(s, &c, a.place)
+		text = a.withNote(s, &c, a.place)
 	case a.notes[a.name] || a.request.Way != Expectation:
 	default:
 		var isValue bool

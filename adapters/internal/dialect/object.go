@@ -1,14 +1,10 @@
 package dialect
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -109,144 +105,6 @@ func (o Object) removeAll(names []string) (taken []string) {
 	}
 	slices.Sort(taken)
 	return taken
-}
-
-// JSON writes the object. Halves of surrogate pairs, which a client may have sent, are replaced:
-// "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
-func (o Object) JSON() ([]byte, error) {
-	raw, err := appendJSON(make([]byte, 0, 512), o)
-	if err != nil || !hasHalfPair(raw) {
-		return raw, err
-	}
-	return appendJSON(nil, decode(json.RawMessage(raw)))
-}
-
-// appendJSON appends a value in JSON, the members of objects in the order of their names.
-func appendJSON(buf []byte, v any) ([]byte, error) {
-	switch v := v.(type) {
-	case Object:
-		return v.appendJSON(buf)
-	case []any:
-		return appendList(buf, v)
-	case []Object:
-		return appendList(buf, v)
-	case string:
-		if !strings.ContainsAny(v, "<>&") { // which need no escape here
-			return appendString(buf, v), nil
-		}
-	case bool:
-		return strconv.AppendBool(buf, v), nil
-	case int:
-		return strconv.AppendInt(buf, int64(v), 10), nil
-	case json.RawMessage:
-		if gjson.ValidBytes(v) && !bytes.ContainsAny(v, "\r\n") {
-			return append(buf, v...), nil
-		}
-	}
-	b := bytes.NewBuffer(buf)
-	e := json.NewEncoder(b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-func (o Object) appendJSON(buf []byte) (_ []byte, err error) {
-	if o == nil {
-		return append(buf, "null"...), nil
-	}
-	buf = append(buf, '{')
-	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o[name]); err != nil {
-			return nil, err
-		}
-	}
-	return append(buf, '}'), nil
-}
-
-func appendList[T any](buf []byte, list []T) (_ []byte, err error) {
-	if list == nil {
-		return append(buf, "null"...), nil
-	}
-	buf = append(buf, '[')
-	for _, v := range list {
-		if buf, err = appendJSON(appendComma(buf), v); err != nil {
-			return nil, err
-		}
-	}
-	return append(buf, ']'), nil
-}
-
-// appendComma appends what stands before a member or an element that is not the first.
-func appendComma(buf []byte) []byte {
-	if last := buf[len(buf)-1]; last == '{' || last == '[' {
-		return buf
-	}
-	return append(buf, ',')
-}
-
-// surrogates finds escaped backslashes, surrogate pairs and, as its group, halves of them.
-var surrogates = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)`)
-
-func hasHalfPair(raw []byte) bool {
-	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
-		return false
-	}
-	for at := surrogates.FindSubmatchIndex(raw); at != nil; at = surrogates.FindSubmatchIndex(raw) {
-		if at[2] >= 0 {
-			return true
-		}
-		raw = raw[at[1]:]
-	}
-	return false
-}
-
-// Halves joins the halves of surrogate pairs that a server sends in two events, where each would be
-// read as U+FFFD: one at the end of a string waits for a string that begins with the other. The zero
-// value is ready.
-type Halves struct{ first []byte }
-
-// Join returns an event with the half that waited, and without one that waits from now on.
-func (h *Halves) Join(event []byte) []byte {
-	if !hasHalfPair(event) {
-		return event
-	}
-	var joined []byte
-	done := 0
-	for _, at := range surrogates.FindAllSubmatchIndex(event, -1) {
-		from, to := at[2], at[3]
-		switch {
-		case from < 0: // a pair
-		case event[from+3] >= 'c', event[from+3] >= 'C' && event[from+3] <= 'F': // a second half
-			if h.first != nil && event[from-1] == '"' {
-				joined = append(append(joined, event[done:from]...), h.first...)
-				done, h.first = from, nil
-			}
-		case to < len(event) && event[to] == '"':
-			joined = append(joined, event[done:from]...)
-			done, h.first = to, bytes.Clone(event[from:to])
-		}
-	}
-	return append(joined, event[done:]...)
-}
-
-// rawJSON is what is made of texts, numbers and JSON, as JSON.
-func rawJSON(v any) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return json.RawMessage("null") // such values cannot fail
-	}
-	return raw
-}
-
-// inner returns the members as JSON has them between braces.
-func (o Object) inner() []byte {
-	raw, err := o.JSON()
-	if err != nil {
-		return nil // what was JSON is
-	}
-	return raw[1 : len(raw)-1]
 }
 
 // extra puts the caller's own fields of the dialect into the request. Of an object that

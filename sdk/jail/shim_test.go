@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,5 +42,10 @@ case "$2" in snake) echo "`+dir+`/manager/versions/3/bin/snake" ;; *) echo "lost
 	}
 	if _, err := jail.Program(t.Context(), "lost"); err == nil || !strings.Contains(err.Error(), "a script of pyenv") || !strings.Contains(err.Error(), "command not found") {
 		t.Errorf("err = %v", err)
+	}
+	// Within the walls a script of the PATH, as a tree's own `#!/usr/bin/env snake`, finds its manager.
+	if paths := jail.PathTools(); !slices.Contains(paths, filepath.Join(dir, "manager/libexec")) || !slices.Contains(paths, filepath.Join(dir, "manager/versions")) ||
+		slices.Contains(paths, filepath.Join(dir, "others")) {
+		t.Errorf("paths = %s", paths)
 	}
 }

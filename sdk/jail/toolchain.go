@@ -49,9 +49,6 @@ func ToolPaths(program string) []string {
 	if base := filepath.Base(found); base == "cargo" || base == "rustc" {
 		paths = append(paths, rust()...)
 	}
-	if root := os.Getenv("PYENV_ROOT"); root != "" && strings.HasPrefix(found, root) {
-		paths = append(paths, pyenv(root)...)
-	}
 	return paths
 }
 
@@ -75,9 +72,6 @@ func PathTools() []string {
 		if root := os.Getenv(variable); filepath.IsAbs(root) {
 			paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
 		}
-	}
-	if root := home("PYENV_ROOT", ".pyenv"); filepath.IsAbs(root) {
-		paths = append(paths, pyenv(root)...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
@@ -120,6 +114,9 @@ var toolchains = []struct{ marks, parts []string }{
 // when it is no toolchain that is known.
 func toolchain(folder string) []string {
 	prefix := filepath.Dir(folder)
+	if filepath.Base(folder) == "shims" {
+		return pyenv(managerFolder(prefix, "pyenv"))
+	}
 	if system(folder) || filepath.Base(folder) != "bin" {
 		return nil
 	}
@@ -167,7 +164,12 @@ func VenvPaths(dir string) []string {
 	return paths
 }
 
+// pyenv returns what the scripts in pyenv's folder of shims start and read, whoever
+// installed it: such a script says itself where its manager is.
 func pyenv(root string) []string {
+	if !exists(filepath.Join(root, "libexec", "pyenv")) {
+		return nil
+	}
 	var parts []string
 	for _, part := range []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"} {
 		if path := filepath.Join(root, part); exists(path) {

@@ -62,7 +62,8 @@ type Options struct {
 	// Secrets returns texts that no client and no log may see. It is called for each failure. Texts that
 	// look like credentials are removed without it.
 	Secrets func() []string
-	// Observe is called with each request that was answered; it may be nil.
+	// Observe is called with each request that was answered; it may be nil. When Close of a body that
+	// RoundTrip returned is over, it has been called.
 	Observe func(*Exchange)
 	// Logger gets a message for each request: a warning if it failed, a debug message otherwise. Requests
 	// that the gateway itself turns away ([Refusal].Reason) are one line a second for each key, with the

@@ -9,8 +9,8 @@ import (
 // RoundTrip answers a request without a server, so that a client of any of the APIs gets the cascade
 // with one option: &http.Client{Transport: gateway}. The host of the request does not matter, but its
 // path must be one that the gateway serves. The body of the response must be closed, as always; that
-// ends a step that still streams. So does the end of the request's context, whose error reading the
-// body then returns.
+// ends a step that still streams, and the request has been observed then. So does the end of the
+// request's context, whose error reading the body then returns.
 func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	own := r.Clone(ctx)
@@ -94,8 +94,14 @@ func (p *pipe) finish() {
 	close(p.ended)
 }
 
-// Close ends the response, and a step that still runs for it.
+// Close ends the response, and a step that still runs for it. Once it returns, the request has been
+// observed, unless its step goes on without a reader.
 func (p *pipe) Close() error {
 	p.cancel()
-	return p.PipeReader.Close()
+	err := p.PipeReader.Close()
+	select {
+	case <-p.ended:
+	case <-p.alone:
+	}
+	return err
 }

@@ -32,7 +32,8 @@ func TestInProcess(t *testing.T) {
 		gone <- ctx.Err()
 		return nil, ctx.Err()
 	}}
-	client := &http.Client{Transport: newGateway(t, gateway.Options{Model: model})}
+	observed := 0
+	client := &http.Client{Transport: newGateway(t, gateway.Options{Model: model, Observe: func(*gateway.Exchange) { observed++ }})}
 	resp, err := client.Post("https://api.openai.com/v1/chat/completions", "application/json", strings.NewReader(hello))
 	if err != nil {
 		t.Fatal(err)
@@ -51,8 +52,8 @@ func TestInProcess(t *testing.T) {
 		t.Errorf("%v: %s", err, line)
 	}
 	close(said)
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
+	if err := resp.Body.Close(); err != nil || observed != 2 {
+		t.Errorf("%v: observed %d requests", err, observed)
 	}
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("the step ended with %v", err)

@@ -41,9 +41,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer model.Close()
+	steps := make(chan string, 8) // a stream's client may have read its end before Observe is called
 	cascade, err := gateway.New(gateway.Options{Model: model, Observe: func(x *gateway.Exchange) {
 		for _, step := range x.Steps {
-			fmt.Printf("  %s, after %d of 2 models\n", step.Chosen, len(step.Calls))
+			steps <- fmt.Sprintf("  %s, after %d of 2 models", step.Chosen, len(step.Calls))
 		}
 	}})
 	if err != nil {
@@ -73,6 +74,9 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for range len(steps) {
+		fmt.Println(<-steps)
+	}
 	fmt.Println(said.Content)
 
 	stream, err := chat.Stream(ctx, []*schema.Message{schema.UserMessage("Prove that there are infinitely many primes.")})
@@ -91,6 +95,7 @@ func run(ctx context.Context) error {
 		fmt.Print(piece.Content)
 	}
 	fmt.Println()
+	fmt.Println(<-steps)
 	return nil
 }
 

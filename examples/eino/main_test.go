@@ -22,6 +22,6 @@ func Example() {
 	//   gpt-4o, after 2 of 2 models
 	//   gpt-4o-mini, after 1 of 2 models
 	// It is warmest in Canberra, at 18 degrees.
-	//   gpt-4o, after 2 of 2 models
 	// Multiply any finite list of primes and add one: no prime of the list divides the result.
+	//   gpt-4o, after 2 of 2 models
 }

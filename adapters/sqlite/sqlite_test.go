@@ -91,6 +91,27 @@ func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 			}
 		})
 	}
+	t.Run("moved away for a time", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "ledger.db")
+		s := spend(t, path)
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Skip(err) // an open file cannot be moved here
+		}
+		for range 4 { // each is a new connection, since the others are not given back
+			if c, err := s.read.Conn(t.Context()); err == nil {
+				defer c.Close()
+			}
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a file was made in its place: %v", err)
+		}
+		if err := errors.Join(os.Rename(path+".away", path), s.Ping(t.Context())); err != nil {
+			t.Error(err)
+		}
+		if err := s.Reserve(t.Context(), 2, []store.Charge{{Account: "a", Amount: 2, Cap: 10}}, time.Hour); err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
+			t.Errorf("reserving gives %v", err)
+		}
+	})
 	t.Run("of another program", func(t *testing.T) {
 		path := filepath.Join(dir, "other.db")
 		db, err := sql.Open("sqlite", path)

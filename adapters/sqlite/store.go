@@ -102,7 +102,9 @@ func (s *Store) open(ctx context.Context) error {
 
 func connect(path string, connections int) (*sql.DB, error) {
 	// What is deleted is overwritten: prompts that are kept for a time only are gone after it.
-	pragmas := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)", "secure_delete(ON)"}, "_txlock": {"immediate"}}
+	// No file is made (mode): where the file was moved away, a new connection would put an empty
+	// one there and remove the -wal, with what was written last.
+	pragmas := url.Values{"mode": {"rw"}, "_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)", "secure_delete(ON)"}, "_txlock": {"immediate"}}
 	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: pragmas.Encode()}).String())
 	if err != nil {
 		return nil, err

@@ -87,8 +87,12 @@ func (p *Policy) Dearest() string {
 	return slices.MaxFunc(p.Models, func(a, b Model) int { return cmp.Compare(stepPrice(&a), stepPrice(&b)) }).Name
 }
 
-// stepPrice orders models by what a step costs: a prompt is some five times as long as a call.
-func stepPrice(m *Model) float64 { return 5*m.Price.Input + m.Price.Output }
+// stepPrice orders models by what a step costs: a prompt is some five times as long as a call,
+// which is as long as the policy expects beside the default.
+func stepPrice(m *Model) float64 {
+	const usual = 500.0 // the default of expected_output_tokens
+	return 5*m.Price.Input + m.Price.Output*cmp.Or(float64(m.ExpectedOutputTokens), usual)/usual
+}
 
 // maker returns who made a model: who serves it and where or, where the program hands it
 // over, who serves it by the catalogue.

@@ -156,7 +156,10 @@ type Belief struct {
 	CostUSD float64  `json:"cost_usd"`
 	// Price is the price of the model's tokens in this step; only the first decision has it.
 	Price *Price `json:"price,omitempty"`
-	Ran   bool   `json:"ran,omitempty"`
+	// OutputTokens is how long the model's answer was expected to be, before any is there; only the
+	// first decision has it.
+	OutputTokens float64 `json:"output_tokens,omitempty"`
+	Ran          bool    `json:"ran,omitempty"`
 	// Judged is set for a model that has not run if a verifier will judge its answer: then Quality.Mean is
 	// the probability that the answer is right.
 	Judged bool `json:"judged,omitempty"`
@@ -220,6 +223,18 @@ type Call struct {
 	Propensity float64 `json:"propensity,omitempty"`
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
+}
+
+// VerdictsUSD returns what of CostUSD verifiers and judges were paid: for verdicts and for signals.
+func (t *Trace) VerdictsUSD() float64 {
+	usd := t.CostUSD
+	for i := range t.Calls {
+		usd -= t.Calls[i].CostUSD
+	}
+	if usd < 1e-9*t.CostUSD {
+		return 0 // rounding
+	}
+	return usd
 }
 
 // PromptedTokens returns how many tokens of the answer later prompts hold.

@@ -37,7 +37,11 @@ func (p *printer) head(t *sdk.Trace) {
 	if spent := judgingTime(t); spent > 0 {
 		judged = short(spent) + " in verifiers and "
 	}
-	p.f("%s USD, %s, of which %s%s in stepfall\n", usd(t.CostUSD), short(t.Duration), judged, short(t.Overhead))
+	paid := ""
+	if spent := t.VerdictsUSD(); spent > 0 {
+		paid = " (" + usd(spent) + " of it for verdicts)"
+	}
+	p.f("%s USD%s, %s, of which %s%s in stepfall\n", usd(t.CostUSD), paid, short(t.Duration), judged, short(t.Overhead))
 }
 
 // explain prints each decision with the beliefs and alternatives it rests on.
@@ -48,6 +52,9 @@ func (p *printer) explain(t *sdk.Trace) {
 	}
 	for n, d := range t.Decisions {
 		p.decision(n+1, t, &d)
+		if d.Look != "" {
+			p.f("%s\n", decisionBasis(t, n))
+		}
 		p.beliefs(t, &d)
 		p.alternatives(d.Alternatives)
 	}

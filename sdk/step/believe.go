@@ -149,19 +149,25 @@ func (r *run) expectedUsage(i int) sdk.Usage {
 	return sdk.Usage{InputTokens: r.q.InputTokens, OutputTokens: tokens, Estimated: true}
 }
 
-// billedUsage is the usage of a call whose bill nobody saw: an answer as long as the cost
-// estimator expects, where there is one.
-func (r *run) billedUsage(i int) sdk.Usage {
+// expectedTokens returns how long candidate i's answer is expected to be: what a cost estimator
+// expects where there is one.
+func (r *run) expectedTokens(i int) float64 {
 	usage, price := r.expectedUsage(i), &r.e.models[i].Price
-	usd := r.state.Costs[i]
+	tokens, usd := float64(usage.OutputTokens), r.state.Costs[i]
 	if i < len(r.req.CostOffsets) {
 		usd -= r.req.CostOffsets[i]
 	}
-	whole := price.CostUSD(usage)
-	prompt := price.CostUSD(sdk.Usage{InputTokens: usage.InputTokens})
-	if share := (usd - prompt) / (whole - prompt); r.e.c.Cost != nil && share < 1 {
-		usage.OutputTokens = max(1, int(math.Round(share*float64(usage.OutputTokens))))
+	prompt, whole := price.CostUSD(sdk.Usage{InputTokens: usage.InputTokens}), price.CostUSD(usage)
+	if r.e.c.Cost != nil && whole > prompt {
+		return max(0, (usd-prompt)/(whole-prompt)) * tokens
 	}
+	return tokens
+}
+
+// billedUsage is the usage of a call whose bill nobody saw: an answer as long as expected.
+func (r *run) billedUsage(i int) sdk.Usage {
+	usage := r.expectedUsage(i)
+	usage.OutputTokens = min(usage.OutputTokens, max(1, int(math.Round(r.expectedTokens(i)))))
 	return usage
 }
 

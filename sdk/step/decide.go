@@ -119,7 +119,7 @@ func (r *run) record() []sdk.Belief {
 			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: sdk.RoundUSD(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge, Shared: b.Shared,
 		}
 		if len(r.t.Decisions) == 0 {
-			rec.Price = r.priceOf(i)
+			rec.Price, rec.OutputTokens = r.priceOf(i), r.expectedTokens(i)
 		}
 		if b.Look != (cascade.Look{}) {
 			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: sdk.RoundUSD(b.Look.CostUSD)}

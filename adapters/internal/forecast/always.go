@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -41,9 +40,7 @@ func (f *Forecast) always(ctx context.Context, p *policies.Policy, w World, o Op
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
 	own.Verifiers = nil // no verdict would change anything, so that none is paid for
 	if own.Baseline == "" {
-		own.Baseline = slices.MaxFunc(p.Models, func(a, b policies.Model) int {
-			return cmp.Or(cmp.Compare(a.Price.Output, b.Price.Output), cmp.Compare(a.Price.Input, b.Price.Input))
-		}).Name
+		own.Baseline = p.Dearest()
 	}
 	base, err := New(ctx, &own, w, Options{Estimator: o.Estimator, Seed: o.Seed})
 	if err != nil {

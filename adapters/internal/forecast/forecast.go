@@ -263,12 +263,10 @@ func (f *Forecast) add(s sample, res *step.Result, truth map[string]Outcome, err
 	f.Queries++
 	s.usd, s.ran = res.Trace.CostUSD, make([]bool, len(f.Models))
 	defer func() { f.samples = append(f.samples, s) }()
+	f.VerdictsUSD += res.Trace.VerdictsUSD()
 	for _, call := range res.Trace.Calls {
 		if call.Propensity > 0 && call.Propensity < 1 {
 			f.ExploreUSD += call.CostUSD
-		}
-		if call.Verdict != nil {
-			f.VerdictsUSD += call.Verdict.CostUSD
 		}
 		if call.Error != "" {
 			f.FailedCalls++

@@ -330,15 +330,13 @@ func (s *sums) judge(t *sdk.Trace) {
 
 // waste adds what of a step's cost bought no answer that was returned.
 func (s *sums) waste(t *sdk.Trace) {
-	chosen, rest := ChosenCall(t), t.CostUSD
+	chosen := ChosenCall(t)
 	for i := range t.Calls {
-		c := &t.Calls[i]
-		rest -= c.CostUSD
-		if c != chosen {
+		if c := &t.Calls[i]; c != chosen {
 			s.discarded += c.CostUSD
 		}
 	}
-	s.verdicts += max(0, rest)
+	s.verdicts += t.VerdictsUSD()
 }
 
 // ChosenCall returns the call whose answer was returned, nil where there is none.
@@ -384,6 +382,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 			e, r := estimateOf(b.Price, &c.Usage), m.reference(c.Model)
 			r.missing++
 			r.estimate.add(&e)
+			r.expect(t, b, c.Model)
 			return
 		}
 		m.unpriced++

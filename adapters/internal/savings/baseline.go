@@ -35,6 +35,8 @@ type reference struct {
 	// would have cost there with the other one's tokens.
 	missing  int
 	estimate estimate
+	// expected compares how many tokens the two were expected to answer there.
+	expected ratio
 }
 
 func (r *reference) merge(o *reference) {
@@ -44,6 +46,7 @@ func (r *reference) merge(o *reference) {
 	r.drawn.merge(&o.drawn)
 	r.missing += o.missing
 	r.estimate.add(&o.estimate)
+	r.expected.merge(&o.expected)
 }
 
 func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
@@ -91,6 +94,18 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD,
 		output: p.CostUSD(answer) - p.CostUSD(cold),
 		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens),
+	}
+}
+
+// expect adds how many tokens the two models were expected to answer in a step.
+func (r *reference) expect(t *sdk.Trace, own *sdk.Belief, other string) {
+	models := t.Decisions[0].Models
+	i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == other })
+	if i < 0 {
+		return
+	}
+	if a, b := own.OutputTokens, models[i].OutputTokens; a > 0 && b > 0 {
+		r.expected.add(groupOf(t), a, b)
 	}
 }
 
@@ -254,8 +269,8 @@ type factors struct{ input, output, visible factor }
 
 // factors returns by what the prompts and answers of another model are multiplied for those
 // of m, and whether that was measured: on the steps where both answered, those that said
-// the same where there are enough, or else by what each of them used on its own. The zero
-// ratio, 1, is as good as any where m was hardly ever asked.
+// the same where there are enough, or else by what each of them used on its own. Where m was
+// hardly ever asked, its answers are as much longer as was expected.
 func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	if r := m.references[other]; r != nil {
 		chosen := &r.chosen
@@ -268,8 +283,11 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	}
 	o := s.models[other]
 	if o == nil || o.answers.output.n == 0 || m.answers.output.n < enoughRuns {
-		none := factor{ratio: &ratio{}}
-		return factors{none, none, none}, false
+		same, expected := factor{ratio: &ratio{}}, factor{ratio: &ratio{}}
+		if r := m.references[other]; r != nil {
+			expected.ratio = &r.expected
+		}
+		return factors{same, expected, expected}, false
 	}
 	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &o.answers.visible, nil)}, true
 }

@@ -72,6 +72,11 @@ type Quality struct {
 	// Passed is the share of answers that passed, where some who judge them are known to err:
 	// Mean is then what is believed of the answers after their verdicts. 0 elsewhere.
 	Passed float64 `json:"passed,omitempty"`
+	// Unjudged is the number of further answers whose verdicts were not bought, or said nothing,
+	// and Overall the mean of all: measured where they were judged, as believed elsewhere.
+	// A strategy that buys verdicts leaves out the answers that it has nothing better for.
+	Unjudged int     `json:"unjudged,omitempty"`
+	Overall  float64 `json:"overall,omitempty"`
 }
 
 // IsMeasured reports whether quality was measured rather than guessed.
@@ -178,6 +183,11 @@ func (s *sums) quality() Quality {
 		q := passed.quality(by...)
 		if erring > 0 {
 			q.Passed = float64(passes) / float64(passed.n)
+		}
+		if s.guessed.n > 0 {
+			all := passed
+			all.merge(&s.guessed)
+			q.Unjudged, q.Overall = s.guessed.n, all.value()
 		}
 		return q
 	}
@@ -380,6 +390,9 @@ func (q *Quality) String() string {
 		100*q.Mean, say.Count(int64(q.N), "judged answer"), 100*q.Low, 100*q.High, strings.Join(q.By, ", "))
 	if q.Passed > 0 {
 		text += fmt.Sprintf(", which passed %.0f %% and errs at the rates of the policy or its profile", 100*q.Passed)
+	}
+	if q.Unjudged > 0 {
+		text += fmt.Sprintf("; with the %d that were not judged, as believed, %.0f %% of all", q.Unjudged, 100*q.Overall)
 	}
 	return text
 }

@@ -53,6 +53,12 @@ func in(mode string, t *sdk.Trace) *sdk.Trace {
 	return t
 }
 
+// expecting sets how long the answers of small and large were expected to be.
+func expecting(small, large float64, t *sdk.Trace) *sdk.Trace {
+	t.Decisions[0].Models[0].OutputTokens, t.Decisions[0].Models[1].OutputTokens = small, large
+	return t
+}
+
 func resultOf(traces ...*sdk.Trace) savings.Result {
 	var a savings.Account
 	for _, t := range traces {
@@ -93,6 +99,10 @@ func TestResult(t *testing.T) {
 		"large ran nowhere: as many tokens as small": {
 			traces: []*sdk.Trace{step("small", call("small", 2)), step("small", call("small", 2))},
 			spent:  4, baseline: 20, saved: 16, estimated: 2, judge: 2, quality: 0.75, says: "guessed at 0.75, nothing judged the answers; large is guessed at 0.90",
+		},
+		"large ran nowhere: its answers are as much longer as expected": {
+			traces: []*sdk.Trace{expecting(500, 1500, step("small", call("small", 2))), expecting(500, 500, step("small", call("small", 2)))},
+			spent:  4, baseline: 40, saved: 36, estimated: 2, judge: 2, quality: 0.75, says: "guessed at 0.75, nothing judged the answers; large is guessed at 0.90",
 		},
 		"its tokens beside small's, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("small", 2), call("large", 5)) }), step("small", call("small", 4))),

@@ -22,3 +22,21 @@ func TestVerdictsThatErrCountAsBelieved(t *testing.T) {
 		t.Errorf("%+v: %s", q, q.String())
 	}
 }
+
+// A strategy that buys verdicts has none on the answers that it would return whatever was said
+// of them: the judged ones alone are no picture of all.
+func TestAnswersThatWereNotJudgedCountAsBelieved(t *testing.T) {
+	account := &savings.Account{}
+	for _, call := range []sdk.Call{
+		{Quality: sdk.Estimate{Mean: 1}, Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed}},
+		{Quality: sdk.Estimate{Mean: 0.5}},
+		{Quality: sdk.Estimate{Mean: 0.3}},
+	} {
+		call.Model = "small"
+		account.Record(t.Context(), &sdk.Trace{Chosen: "small", Calls: []sdk.Call{call}})
+	}
+	q := account.Result().Quality
+	if q.Mean != 1 || q.N != 1 || q.Unjudged != 2 || math.Abs(q.Overall-0.6) > 1e-12 || !strings.HasSuffix(q.String(), "with the 2 that were not judged, as believed, 60 % of all") {
+		t.Errorf("%+v: %s", q, q.String())
+	}
+}

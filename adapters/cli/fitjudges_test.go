@@ -151,14 +151,19 @@ func TestOfHowManyVerdictsRatesWereLearned(t *testing.T) {
 	}
 }
 
-// Where verdicts have a price and all are had, a fit that is behind a ladder is told how to buy them; no
-// other strategy would mend it.
+// Where verdicts have a price and all are had, a fit tells how to buy them; no other strategy
+// would mend one that is behind a ladder.
 func TestFitBehindALadderOfPricedVerdicts(t *testing.T) {
 	for priced, want := range map[bool]string{true: `as = "bought"`, false: "--strategy threshold"} {
 		var out strings.Builder
 		reportLadder(&printer{w: &out}, &fit.Ladder{Gain: -0.03, GainStdError: 0.01, Priced: priced})
 		if strings.Count(out.String(), "BEHIND") != 1 || !strings.Contains(out.String(), want) {
 			t.Errorf("priced %v: %s", priced, &out)
+		}
+		out.Reset()
+		reportLadder(&printer{w: &out}, &fit.Ladder{Gain: 0.03, GainStdError: 0.01, Priced: priced})
+		if strings.Contains(out.String(), want) != priced {
+			t.Errorf("priced %v, not behind: %s", priced, &out)
 		}
 	}
 }

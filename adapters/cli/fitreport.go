@@ -239,9 +239,12 @@ func reportLadder(w *printer, l *fit.Ladder) {
 		dollars(l.CostUSD), 100*l.Quality, 100*l.Gain, 200*l.GainStdError)
 	switch {
 	case l.Behind() && l.Priced:
-		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: verdicts cost money, and a ladder does not pay for the last one; strategy index asks a single judge, and judges with as = \"bought\" in the policy, only if a verdict is worth its price\n")
+		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: verdicts cost money, and a ladder does not pay for the last one\n")
 	case l.Behind():
 		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: the judge's errors may be the same for all answers to a query; fit --strategy threshold, or route, and compare\n")
+	}
+	if l.Priced {
+		w.f("this fit pays for every verdict; strategy index buys those of a single judge, and of judges with as = \"bought\" in the policy, only where they are worth their price\n")
 	}
 }
 

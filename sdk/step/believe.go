@@ -120,6 +120,7 @@ func (r *run) believeQuality(ctx context.Context) {
 	if len(r.e.c.Estimators) > 0 {
 		r.askEstimators(ctx)
 	}
+	r.offerVerdicts()
 }
 
 func (r *run) believeCost(ctx context.Context) {

@@ -79,6 +79,26 @@ func (r *run) offer(i int, look *sdk.Look) {
 	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, judge)
 }
 
+// offerVerdicts offers the verdict of the only judge where no estimator does, at the most that one
+// has cost: the first is had, so that its price is known.
+func (r *run) offerVerdicts() {
+	if !cascade.Buys(r.strategy) {
+		return
+	}
+	for k := range r.e.c.Verifiers {
+		v := &r.e.c.Verifiers[k]
+		usd := r.e.verdictCosts[k].load()
+		if v.As != AsVerdict || usd == 0 {
+			continue
+		}
+		for i := range r.state.Beliefs {
+			if r.state.Beliefs[i].Look == (cascade.Look{}) {
+				r.offer(i, &sdk.Look{Signal: v.Name, CostUSD: usd})
+			}
+		}
+	}
+}
+
 // isOnSale reports whether v's verdict on the answer that candidate i gives is had where the
 // strategy buys it, or not at all: who could say nothing is not paid again.
 func (r *run) isOnSale(v *Verifier, i int) bool {

@@ -146,3 +146,33 @@ func TestTheLastVerdictIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Without an estimator, too, once the price of a verdict is known: by the first one.
+func TestVerdictsAreBoughtWithoutAnEstimator(t *testing.T) {
+	list := candidates()
+	for name, c := range map[string]struct {
+		candidates []step.Candidate
+		perStep    float64 // verdicts, from the second step on
+	}{
+		"one model":  {list[:1], 0},
+		"two models": {[]step.Candidate{list[0], list[2]}, 1},
+	} {
+		const steps = 4
+		var asked []string
+		judge := finds("judge", sdk.Verdict{Outcome: sdk.Failed, CostUSD: 0.001}, &asked)
+		judge.Rates, judge.MaxCostUSD = &cascade.Rates{FalsePass: 0.1, FalseReject: 0.1}, 0.01
+		e := engine(t, step.Config{Candidates: c.candidates, Strategy: index(t, 10), Verifiers: []step.Verifier{judge}})
+		first := 0
+		for n := range steps {
+			if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				first = len(asked)
+			}
+		}
+		if per := float64(len(asked)-first) / (steps - 1); first == 0 || per != c.perStep {
+			t.Errorf("%s: %d verdicts in the first step, then %v in each, want %v", name, first, per, c.perStep)
+		}
+	}
+}

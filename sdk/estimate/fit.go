@@ -99,7 +99,8 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 		return nil, err
 	}
 	e := &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}
-	if judges := t.Judges(); len(judges) == 1 && o.Quality == KindLatent {
+	// A verdict that is final is had of every answer, that of a judge that errs where it is worth it.
+	if judges := t.Judges(); len(judges) == 1 && o.Quality == KindLatent && e.Judges[judges[0]] != (cascade.Rates{}) {
 		usd := (&outcome.Table{Models: t.Models, CostUSD: t.VerdictCosts(judges...)}).MeanCosts()
 		if slices.ContainsFunc(usd, func(usd float64) bool { return usd > 0 }) {
 			e.VerdictsUSD = map[string][]float64{judges[0]: usd}

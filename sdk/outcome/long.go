@@ -235,7 +235,8 @@ func cellOf(fields map[string]any) (*cell, *fault) {
 			return nil, f
 		}
 	}
-	if _, has := fields[colQuality]; !has {
+	_, hasQuality := fields[colQuality]
+	if _, hasTruth := fields[colTruth]; !hasQuality && !hasTruth {
 		return nil, &fault{colQuality, errors.New("missing")}
 	}
 	if f := c.addVerdict(fields[colJudged]); f != nil {

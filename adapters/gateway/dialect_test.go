@@ -305,17 +305,22 @@ func TestAnswersInEachDialect(t *testing.T) {
 	}
 }
 
-// An answer that is streamed says the same, whether it came in pieces, in turns or whole.
+// An answer that is streamed says the same, whether it came in pieces, in turns or whole: a call
+// is not cut in two by what comes within it.
 func TestStreamsInEachDialect(t *testing.T) {
 	pieces := []middleware.Delta{
 		{Reasoning: "h"}, {Reasoning: "m"}, {Text: "I "}, {Text: "look."},
 		{Tool: &middleware.ToolDelta{ID: "c1", Name: "look"}}, {Tool: &middleware.ToolDelta{Index: 1, ID: "c2", Name: "hear", Arguments: "{"}},
 		{Tool: &middleware.ToolDelta{Arguments: `{"at":1}`}}, {Tool: &middleware.ToolDelta{Index: 1, Arguments: "}"}},
 	}
+	within := []middleware.Delta{
+		{Reasoning: "h"}, {Text: "I "}, {Tool: &middleware.ToolDelta{ID: "c1", Name: "look", Arguments: `{"a`}}, {Reasoning: "m"}, {Text: "loo"},
+		{Text: "k", Tool: &middleware.ToolDelta{Arguments: `t":1}`}}, {Tool: &middleware.ToolDelta{Index: 1, ID: "c2", Name: "hear", Arguments: "{"}}, {Text: ".", Tool: &middleware.ToolDelta{Index: 1}}, {Tool: &middleware.ToolDelta{Index: 1, Arguments: "}"}},
+	}
 	both := spoken()
 	both.ToolCalls = append(both.ToolCalls, llms.ToolCall{ID: "c2", Type: "function", FunctionCall: &llms.FunctionCall{Name: "hear", Arguments: "{}"}})
 	for path, said := range map[string]func(t *testing.T, events []event) map[string]string{chatPath: chatSays, responsesPath: responsesSay, messagesPath: messagesSay} {
-		for name, model := range map[string]*recorder{"pieces": streams(both, pieces...), "whole": says(both)} {
+		for name, model := range map[string]*recorder{"pieces": streams(both, pieces...), "other pieces within a call": streams(both, within...), "whole": says(both)} {
 			got := said(t, eventsOf(t, answered(t, model, path, true)))
 			wanted := map[string]string{"thought": "hm", "text": "I look.", "c1 look": `{"at":1}`, "c2 hear": "{}"}
 			if diff := cmp.Diff(wanted, got); diff != "" {
@@ -420,7 +425,12 @@ func responsesSay(t *testing.T, events []event) map[string]string {
 		}
 	}
 	last := events[len(events)-1]
-	if last.name != "response.completed" || text(at(last.data, "response", "output", 1, "content", 0, "text")) != "I look." || at(last.data, "response", "usage", "total_tokens") != 42.0 {
+	output, _ := at(last.data, "response", "output").([]any)
+	whole := ""
+	for _, item := range output {
+		whole += text(at(item, "content", 0, "text"))
+	}
+	if last.name != "response.completed" || whole != "I look." || at(last.data, "response", "usage", "total_tokens") != 42.0 {
 		t.Errorf("the end says %v", last.data)
 	}
 	return said

@@ -67,7 +67,8 @@ type sequence struct {
 	open    *block
 	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last, or for a call
 	held    strings.Builder
-	pending []*block // tool calls that came while another one was open
+	pending []*block           // tool calls that came while another one was open
+	waiting []middleware.Delta // what else came within a call, whose arguments must not be cut in two
 	wrote   map[blockKind]bool
 	members map[string][]byte // that calls have beside those known here, by id
 }
@@ -75,6 +76,16 @@ type sequence struct {
 func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
 		return // these dialects have one
+	}
+	if s.isWithinCall(d) {
+		rest := *d
+		if rest.Tool = nil; d.Tool == nil {
+			s.waiting = append(s.waiting, rest)
+			return
+		}
+		s.call(d.Tool, d)
+		s.Delta(&rest)
+		return
 	}
 	isOwn := d.Raw != nil && d.Raw.Dialect == s.dialect
 	switch {
@@ -103,6 +114,26 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	}
 	if d.Tool != nil {
 		s.call(d.Tool, d)
+	}
+}
+
+// isWithinCall reports whether d brings something else while the arguments of a call are not whole.
+func (s *sequence) isWithinCall(d *middleware.Delta) bool {
+	if s.open == nil || s.open.kind != blockTool || d.Text == "" && d.Reasoning == "" && d.Refusal == "" {
+		return false
+	}
+	return !gjson.Valid(s.open.text.String())
+}
+
+// resume writes what came within the call that is open, and ends that.
+func (s *sequence) resume() {
+	waiting := s.waiting
+	s.waiting = nil
+	if len(waiting) > 0 {
+		s.close()
+	}
+	for i := range waiting {
+		s.Delta(&waiting[i])
 	}
 }
 
@@ -260,10 +291,14 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 		b.text.WriteString(t.Arguments)
 		s.to.piece(b, t.Arguments, d)
 	}
+	if len(s.waiting) > 0 && gjson.Valid(b.text.String()) {
+		s.resume()
+	}
 }
 
 // whole writes what was not streamed of a choice, and stops the last block.
 func (s *sequence) whole(choice *llms.ContentChoice) {
+	s.resume()
 	x := middleware.ExtraOf(choice)
 	if x != nil && len(x.Parts) > 0 && len(s.wrote) == 0 && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {

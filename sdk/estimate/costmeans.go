@@ -2,9 +2,7 @@ package estimate
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -12,14 +10,12 @@ import (
 
 // costMeans are the means of the logarithms of the models' costs.
 type costMeans struct {
-	Groups []string `json:"groups"`
+	Groups groupNames `json:"groups"`
 	// Mean is by group (the last row for any other) and model, of the log cost.
 	Mean [][]float64 `json:"mean"`
 	// PerLength is what one unit of the prompt's log length adds, by model.
 	PerLength []float64 `json:"per_length"`
 	Center    float64   `json:"center"`
-
-	group map[string]int
 }
 
 // Effects of groups and of length are drawn to none as if by so many outcomes.
@@ -33,13 +29,9 @@ const (
 func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	n := len(t.Models)
 	e.PerLength = make([]float64, n)
-	index := map[string]bool{}
 	var center moments
 	logs, x := make([][]float64, len(t.Queries)), make([]float64, len(t.Queries))
 	for q, row := range t.CostUSD {
-		if g := t.Group(q); g != "" {
-			index[g] = true
-		}
 		x[q] = math.NaN()
 		if tokens := promptTokens(t, q); tokens > 0 {
 			x[q] = math.Log(tokens)
@@ -54,12 +46,11 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 		}
 	}
 	e.Center = center.mean
-	e.Groups = slices.Sorted(maps.Keys(index))
+	e.Groups = groupsOf(t)
 	e.Mean = square2(len(e.Groups)+1, n)
-	e.prepare()
 	group := make([]int, len(t.Queries))
 	for q := range x {
-		group[q] = e.groupOf(t.Group(q))
+		group[q] = e.Groups.groupOf(t.Group(q))
 		x[q] -= e.Center
 		if math.IsNaN(x[q]) {
 			x[q] = 0
@@ -180,7 +171,7 @@ func meanCosts(t *outcome.Table) []float64 {
 }
 
 func (e *costMeans) at(dst []float64, q *Query) {
-	g := e.groupOf(q.Group)
+	g := e.Groups.groupOf(q.Group)
 	x := 0.0
 	if q.InputTokens > 0 {
 		x = math.Log(q.InputTokens) - e.Center
@@ -188,20 +179,6 @@ func (e *costMeans) at(dst []float64, q *Query) {
 	for i := range dst {
 		dst[i] = e.Mean[g][i] + e.PerLength[i]*x
 	}
-}
-
-func (e *costMeans) prepare() {
-	e.group = map[string]int{}
-	for g, name := range e.Groups {
-		e.group[name] = g
-	}
-}
-
-func (e *costMeans) groupOf(name string) int {
-	if g, known := e.group[name]; known {
-		return g
-	}
-	return len(e.Groups)
 }
 
 func (e *costMeans) check(models int) error {
@@ -213,6 +190,5 @@ func (e *costMeans) check(models int) error {
 			return fmt.Errorf("parameters do not fit %d models", models)
 		}
 	}
-	e.prepare()
 	return nil
 }

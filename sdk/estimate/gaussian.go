@@ -18,7 +18,7 @@ import (
 // line in the quality of its model plus an error; the errors of different models may
 // go together.
 type gaussian struct {
-	Groups []string `json:"groups"`
+	Groups groupNames `json:"groups"`
 	// Means by group (the last row for any other) and model.
 	QualityMean [][]float64 `json:"quality_mean"`
 	AnteMean    [][]float64 `json:"ante_mean"`
@@ -37,7 +37,6 @@ type gaussian struct {
 	// Gain corrects the deviations; nil leaves them.
 	Gain *gainScale `json:"gain,omitempty"`
 
-	group  map[string]int
 	tables []gaussianTable // by group
 }
 
@@ -51,22 +50,7 @@ type gaussianTable struct {
 	gain, after [][]float64
 }
 
-func (e *gaussian) name() {
-	e.group = map[string]int{}
-	for g, name := range e.Groups {
-		e.group[name] = g
-	}
-}
-
-func (e *gaussian) groupOf(name string) int {
-	if g, known := e.group[name]; known {
-		return g
-	}
-	return len(e.Groups)
-}
-
 func (e *gaussian) prepare() {
-	e.name()
 	n := len(e.Correlation)
 	all := make([]int, n)
 	for i := range all {
@@ -177,7 +161,7 @@ type gaussianCursor struct {
 }
 
 func (c *gaussianCursor) Begin(q *Query) {
-	g := c.groupOf(q.Group)
+	g := c.Groups.groupOf(q.Group)
 	t := &c.tables[g]
 	copy(c.mean, t.mean)
 	c.surprise, c.known = c.surprise[:0], c.known[:0]

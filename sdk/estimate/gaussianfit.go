@@ -2,9 +2,7 @@ package estimate
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -12,17 +10,10 @@ import (
 // fitGaussian fits means by group, and the covariances of what is left.
 func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
-	index := map[string]bool{}
-	for q := range t.Queries {
-		if g := t.Group(q); g != "" {
-			index[g] = true
-		}
-	}
-	e.Groups = slices.Sorted(maps.Keys(index))
-	e.name()
+	e.Groups = groupsOf(t)
 	group := make([]int, len(t.Queries))
 	for q := range group {
-		group[q] = e.groupOf(t.Group(q))
+		group[q] = e.Groups.groupOf(t.Group(q))
 	}
 	groups := len(e.Groups) + 1
 	quality := centre(t.Quality, group, groups)

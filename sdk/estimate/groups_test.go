@@ -55,7 +55,7 @@ func TestCostsByGroupSolveTheNormalEquations(t *testing.T) {
 		// The gradient of the penalised squares is zero in each group and in the length.
 		byGroup, byLength, overall := make([]float64, 4), -costLengthPrecision*e.PerLength[i], e.Mean[4][i]
 		for q := range table.Queries {
-			g := e.groupOf(table.Group(q))
+			g := e.Groups.groupOf(table.Group(q))
 			x := math.Log(float64(10+q*q)) - e.Center
 			rest := math.Log(table.CostUSD[q][i]) - e.Mean[g][i] - e.PerLength[i]*x
 			byGroup[g] += rest

@@ -17,7 +17,7 @@ type latent struct {
 	Nodes []float64 `json:"nodes"`
 	// Groups are the known groups; the tables below have one more row, the last,
 	// for queries of any other.
-	Groups []string `json:"groups"`
+	Groups groupNames `json:"groups"`
 	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
 	Mean      []float64   `json:"mean"`
 	PerLength []perLength `json:"per_length"`
@@ -72,8 +72,7 @@ type perLength struct {
 
 // latentTables is what a cursor reads.
 type latentTables struct {
-	group map[string]int
-	p     [][][]float64 // group, model, node
+	p [][][]float64 // group, model, node
 	// unseen is the logarithm of how likely it is that nothing is seen of a model: 0, but
 	// for the rounding.
 	unseen [][][]float64 // group, model, node
@@ -138,10 +137,7 @@ func (e *latent) check(models int) error {
 
 // prepare works out the tables.
 func (e *latent) prepare() {
-	t := &latentTables{group: map[string]int{}}
-	for g, name := range e.Groups {
-		t.group[name] = g
-	}
+	t := &latentTables{}
 	for g := range e.Mean {
 		p, unseen := square2(len(e.Base), len(e.Nodes)), square2(len(e.Base), len(e.Nodes))
 		for i := range p {
@@ -163,14 +159,6 @@ func (e *latent) prepare() {
 	if e.Agree != nil && !e.Verified {
 		t.pair = e.pairDeviations()
 	}
-}
-
-// groupOf returns the place of a group, the last for one that is not known.
-func (e *latent) groupOf(name string) int {
-	if g, known := e.tables.group[name]; known {
-		return g
-	}
-	return len(e.Groups)
 }
 
 // ease returns the mean ease of a query of group g.

@@ -61,7 +61,7 @@ type latentCursor struct {
 }
 
 func (c *latentCursor) Begin(q *Query) {
-	c.group = c.groupOf(q.Group)
+	c.group = c.Groups.groupOf(q.Group)
 	ease := c.ease(c.group, q.InputTokens, q.Troubles)
 	if c.text != nil {
 		ease += c.PerText[c.group] * c.text.at(q)

@@ -1,7 +1,6 @@
 package estimate
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -43,19 +42,10 @@ func easeNodes() []float64 {
 func fitLatent(t *outcome.Table, o Options) *latent {
 	n := len(t.Models)
 	e := &latent{Nodes: easeNodes(), Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
-	index := map[string]int{}
-	for q := range t.Queries {
-		if g := t.Group(q); g != "" {
-			index[g] = 0
-		}
-	}
 	if e.Family = familiesOf(t.Models); e.Family != nil {
 		e.Shared = slices.Repeat([]float64{usualShared}, n)
 	}
-	e.Groups = slices.Sorted(maps.Keys(index))
-	for g, name := range e.Groups {
-		index[name] = g
-	}
+	e.Groups = groupsOf(t)
 	e.Mean = make([]float64, len(e.Groups)+1)
 	e.Shift = make([][]float64, len(e.Groups)+1)
 	for g := range e.Shift {
@@ -83,7 +73,7 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	}
 	f.logTokens, f.members = make([]float64, len(t.Queries)), make([][]int, len(e.Mean))
 	for q := range t.Queries {
-		f.group[q] = e.groupOf(t.Group(q))
+		f.group[q] = e.Groups.groupOf(t.Group(q))
 		f.members[f.group[q]] = append(f.members[f.group[q]], q)
 		f.logTokens[q] = math.NaN()
 		if tokens := promptTokens(t, q); tokens > 0 {

@@ -119,7 +119,6 @@ func (e *regression) check(models int) error {
 	if len(e.StdDev) != len(l.Groups)+1 || !l.fit(models) {
 		return fmt.Errorf("features do not fit %d models", models)
 	}
-	l.prepare()
 	if l.Text != nil {
 		if err := l.Text.decode(); err != nil {
 			return err

@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -50,8 +49,8 @@ func features() []string {
 // featureLayout turns what is known of a query and of the models that have run into
 // numbers of mean 0 and deviation 1, 0 where unknown.
 type featureLayout struct {
-	Groups []string `json:"groups,omitempty"`
-	Length scale    `json:"length"`
+	Groups groupNames `json:"groups,omitempty"`
+	Length scale      `json:"length"`
 	// Text predicts how much better the models are on a prompt than in its group;
 	// nil when the words tell nothing.
 	Text *textModel `json:"text,omitempty"`
@@ -70,7 +69,6 @@ type featureLayout struct {
 	// Trust is the mean quality by group (the last: all) and model.
 	Trust [][]float64 `json:"trust"`
 
-	group map[string]int
 	// unseen is, while fitting, what models of the text that have not seen a query
 	// predict for it.
 	unseen []float64
@@ -141,19 +139,12 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	uses := func(name string) bool { return wanted == nil || slices.Contains(wanted, name) }
 	l := &featureLayout{}
 	if uses(featureGroup) {
-		index := map[string]bool{}
-		for q := range t.Queries {
-			if g := t.Group(q); g != "" {
-				index[g] = true
-			}
-		}
-		l.Groups = slices.Sorted(maps.Keys(index))
+		l.Groups = groupsOf(t)
 	}
-	l.prepare()
 	group := make([]int, len(t.Queries))
 	var lengths moments
 	for q := range group {
-		group[q] = l.groupOf(t.Group(q))
+		group[q] = l.Groups.groupOf(t.Group(q))
 		lengths.add(logTokens(promptTokens(t, q)))
 	}
 	groups := len(l.Groups) + 1
@@ -308,18 +299,4 @@ func logTokens(n float64) float64 {
 		return math.Log(n)
 	}
 	return math.NaN()
-}
-
-func (l *featureLayout) prepare() {
-	l.group = map[string]int{}
-	for g, name := range l.Groups {
-		l.group[name] = g
-	}
-}
-
-func (l *featureLayout) groupOf(name string) int {
-	if g, known := l.group[name]; known {
-		return g
-	}
-	return len(l.Groups)
 }

@@ -50,7 +50,7 @@ func (l *featureLayout) newSeen(models int) *setFits {
 }
 
 func (s *setFits) begin(q *Query) {
-	s.group = s.groupOf(q.Group)
+	s.group = s.Groups.groupOf(q.Group)
 	s.length = s.Length.of(logTokens(q.InputTokens))
 	if s.reader != nil {
 		s.text = textScale * s.reader.at(q)

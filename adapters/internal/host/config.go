@@ -63,8 +63,6 @@ type PluginConfig struct {
 	CallTimeout time.Duration
 	// VerifyTimeout is the longest verification; 0 means 10 min.
 	VerifyTimeout time.Duration
-	// StopGrace is how long a process may take to end by itself; 0 means 1 s.
-	StopGrace time.Duration
 }
 
 func (c PluginConfig) withDefaults() PluginConfig {
@@ -76,7 +74,6 @@ func (c PluginConfig) withDefaults() PluginConfig {
 	set(&c.StartTimeout, 20*time.Second)
 	set(&c.CallTimeout, 10*time.Second)
 	set(&c.VerifyTimeout, 10*time.Minute)
-	set(&c.StopGrace, time.Second)
 	set(&c.Models.Timeout, time.Minute)
 	c.Models.Calls = cmp.Or(c.Models.Calls, 20)
 	return c

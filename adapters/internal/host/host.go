@@ -220,7 +220,6 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 		Log:          log,
 		Redact:       append(secrets(settings), redact...),
 		StartTimeout: settings.StartTimeout,
-		StopGrace:    settings.StopGrace,
 	}
 	if err := h.confine(&spec, settings, own); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", plugin, err)
@@ -251,7 +250,7 @@ func (h *Host) Start(ctx context.Context) error {
 }
 
 // Close ends every plugin and waits until nothing of them is left. It takes a
-// little more than the longest StopGrace at most.
+// little more than a second at most.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {

@@ -31,7 +31,7 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 	for _, kind := range estimate.Kinds() {
 		add("quality "+kind, noisy, estimate.Options{Quality: kind, Cost: estimate.KindCostMean})
 	}
-	for _, kind := range estimate.CostKinds() {
+	for _, kind := range []string{estimate.KindCostMean, estimate.KindCostLatent} {
 		add("cost "+kind, noisy, estimate.Options{Quality: estimate.KindMean, Cost: kind})
 	}
 	add("answers alone", plain, estimate.Options{Quality: estimate.KindLatent, Cost: estimate.KindCostLatent})

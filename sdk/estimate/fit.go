@@ -44,11 +44,6 @@ func Kinds() []string {
 	return []string{KindMean, KindSignal, KindLinear, KindLogistic, KindGaussian, KindLatent}
 }
 
-// CostKinds returns the kinds of cost estimators.
-func CostKinds() []string {
-	return []string{KindCostMean, KindCostLatent}
-}
-
 // Options say what to fit. The zero value chooses.
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by [Options.Resolve].

@@ -147,7 +147,7 @@ type Limits struct {
 	// SchemaInWords is set where an answer is in JSON and by no schema: the system tells it.
 	SchemaInWords bool
 	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
-	// properties, and takes no bounds of numbers, texts and lists.
+	// properties, takes no bounds of numbers, texts and lists, and continues no answer by one.
 	ClosedSchema bool
 }
 
@@ -170,15 +170,15 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	if l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != "") {
 		return "cannot be made to call a tool"
 	}
-	return l.excludeMessages(messages)
+	return l.excludeMessages(messages, l.EndsWithUser || l.ClosedSchema && p.Schema != nil)
 }
 
 // excludeMessages returns why the conversation cannot be sent, or "".
-func (l *Limits) excludeMessages(messages []llms.MessageContent) string {
+func (l *Limits) excludeMessages(messages []llms.MessageContent, endsWithUser bool) string {
 	if n := len(messages); n > 0 {
 		text, isPlain := textOf(messages[n-1].Parts, "")
 		switch role := messages[n-1].Role; {
-		case l.EndsWithUser && role == llms.ChatMessageTypeAI && openWork(messages) == nil:
+		case endsWithUser && role == llms.ChatMessageTypeAI && openWork(messages) == nil:
 			return "takes no conversation that ends with an answer"
 		case l.NoBlank && role == llms.ChatMessageTypeHuman && isPlain && strings.TrimSpace(text) == "":
 			return "takes no empty message"

@@ -89,6 +89,7 @@ func TestExclude(t *testing.T) {
 		{limits: &chat, messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, " ")}},
 		{limits: &opus, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}, want: "takes no conversation that ends with an answer"},
 		{limits: &claude, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}},
+		{limits: &claude, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":false}`)}}, want: "takes no conversation that ends with an answer"},
 		{limits: &dialect.Limits{}, messages: image("image/heic"), o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}},
 	} {
 		if got := tt.limits.Exclude(tt.messages, &tt.o, &tt.p); got != tt.want {

@@ -127,16 +127,11 @@ const paramsKey = "stepfall.params"
 
 // WithParams sets the parameters that p sets. Those of an earlier WithParams that p leaves unset stay.
 func WithParams(p Params) llms.CallOption {
+	own := any(p) // copied once, however often the option is applied
 	return func(o *llms.CallOptions) {
-		all := p
+		all := own
 		if earlier, ok := o.Metadata[paramsKey].(Params); ok {
-			all = earlier
-			from, to := reflect.ValueOf(p), reflect.ValueOf(&all).Elem()
-			for i := range from.NumField() {
-				if f := from.Field(i); !f.IsZero() {
-					to.Field(i).Set(f)
-				}
-			}
+			all = earlier.with(&p)
 		}
 		metadata := maps.Clone(o.Metadata)
 		if metadata == nil {
@@ -155,6 +150,17 @@ func WithParams(p Params) llms.CallOption {
 		set(&o.N, p.N)
 		o.JSONMode = o.JSONMode || p.Schema != nil
 	}
+}
+
+// with returns the parameters with those that other sets.
+func (p Params) with(other *Params) Params {
+	from, to := reflect.ValueOf(other).Elem(), reflect.ValueOf(&p).Elem()
+	for i := range from.NumField() {
+		if f := from.Field(i); !f.IsZero() {
+			to.Field(i).Set(f)
+		}
+	}
+	return p
 }
 
 func set[T any](to, from *T) {

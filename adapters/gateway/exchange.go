@@ -198,7 +198,11 @@ func (x *exchange) send(status int, data []byte) {
 }
 
 func (x *exchange) json(status int, v any) {
-	data, err := json.Marshal(v)
+	data, isWritten := v.(json.RawMessage)
+	var err error
+	if !isWritten {
+		data, err = json.Marshal(v)
+	}
 	if err != nil {
 		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be written as JSON","type":"server_error","code":"server_error","param":null}}`)
 	}

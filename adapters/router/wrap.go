@@ -251,6 +251,9 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			}
 		}
 		for i := range t.Decisions {
+			if t.Decisions[i].Note == "" {
+				continue
+			}
 			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
 					log.warn(who, who+" cannot be had, and steps are decided without it; that is said once", "reason", secrets.Text(note), "trace", t.ID)

@@ -12,35 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-type chatCompletion struct {
-	ID          string          `json:"id"`
-	Object      string          `json:"object"`
-	Created     int64           `json:"created"`
-	Model       string          `json:"model"`
-	Choices     []chatChoice    `json:"choices"`
-	Usage       json.RawMessage `json:"usage,omitempty"`
-	ServiceTier string          `json:"service_tier,omitempty"`
-	Fingerprint string          `json:"system_fingerprint,omitempty"`
-	Step        any             `json:"stepfall,omitempty"`
-}
-
-type chatChoice struct {
-	Index        int             `json:"index"`
-	Message      json.RawMessage `json:"message"`
-	LogProbs     *chatLogProbs   `json:"logprobs"`
-	FinishReason string          `json:"finish_reason"`
-}
-
-type chatMessage struct {
-	Role      string            `json:"role"`
-	Content   *string           `json:"content"`
-	Refusal   *string           `json:"refusal"`
-	Reasoning string            `json:"reasoning_content,omitempty"`
-	Thoughts  string            `json:"reasoning,omitempty"` // the same, of a model that has it under this name
-	Details   []json.RawMessage `json:"reasoning_details,omitempty"`
-	ToolCalls []any             `json:"tool_calls,omitempty"`
-}
-
 type chatToolCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -67,34 +38,57 @@ type chatTopLogProb struct {
 	Bytes   []int   `json:"bytes"`
 }
 
+// Answer writes by hand what encoding/json would, which takes several times as long.
 func (chat) Answer(a *Request, o *Answer) any {
-	c := chatCompletion{ID: "chatcmpl-" + o.ID, Object: "chat.completion", Created: o.Created, Model: o.Model, Usage: chatUsage.write(o.Usage), Step: o.Step,
-		Choices: make([]chatChoice, len(o.Choices))}
+	buf := append(make([]byte, 0, 1<<10), `{"id":`...)
+	buf = appendString(buf, "chatcmpl-"+o.ID)
+	buf = strconv.AppendInt(append(buf, `,"object":"chat.completion","created":`...), o.Created, 10)
+	buf = append(appendString(append(buf, `,"model":`...), o.Model), `,"choices":[`...)
 	for i, choice := range o.Choices {
-		x := middleware.ExtraOf(choice)
-		state := chatStateOf(x)
-		c.Choices[i] = chatChoice{Index: i, Message: chatMessageOf(choice, &state), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice, len(state.customs))}
-		if x != nil {
-			c.ServiceTier, c.Fingerprint = openAITier(x.ServiceTier), x.Fingerprint
-		}
+		state := chatStateOf(middleware.ExtraOf(choice))
+		buf = strconv.AppendInt(append(appendComma(buf), `{"index":`...), int64(i), 10)
+		buf = appendChatMessage(append(buf, `,"message":`...), choice, &state)
+		buf = appendLogProbs(append(buf, `,"logprobs":`...), a, choice)
+		buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}`...)
 	}
-	return withUnknown(c, middleware.DialectChat, middleware.ExtraOf(o.Choices[0]))
+	buf = append(append(buf, `],"usage":`...), chatUsage.write(o.Usage)...)
+	buf = append(buf, chatServer(middleware.ExtraOf(o.Choices[len(o.Choices)-1]))...)
+	if o.Step != nil {
+		buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
+	}
+	return withUnknown(json.RawMessage(append(buf, '}')), middleware.DialectChat, middleware.ExtraOf(o.Choices[0]))
 }
 
-func chatMessageOf(choice *llms.ContentChoice, state *chatState) json.RawMessage {
+func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState) []byte {
 	x := middleware.ExtraOf(choice)
-	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice, state)}
-	if state.isReasoning {
-		m.Reasoning, m.Thoughts = "", m.Reasoning
+	calls := chatCallsOf(choice, state)
+	isRefused := x != nil && x.Refusal != ""
+	buf = append(buf, `{"role":"assistant","content":`...)
+	if choice.Content != "" && (!isRefused || choice.Content != x.Refusal) || len(calls) == 0 && !isRefused {
+		buf = appendString(buf, choice.Content)
+	} else {
+		buf = append(buf, "null"...)
 	}
-	refused := x != nil && x.Refusal != ""
-	if refused {
-		m.Refusal = &x.Refusal
+	buf = append(buf, `,"refusal":`...)
+	if isRefused {
+		buf = appendString(buf, x.Refusal)
+	} else {
+		buf = append(buf, "null"...)
 	}
-	if choice.Content != "" && (!refused || choice.Content != x.Refusal) || len(m.ToolCalls) == 0 && !refused {
-		m.Content = &choice.Content
+	if choice.ReasoningContent != "" {
+		name := `,"reasoning_content":`
+		if state.isReasoning {
+			name = `,"reasoning":`
+		}
+		buf = appendString(append(buf, name...), choice.ReasoningContent)
 	}
-	return withMembers(rawJSON(m), state.members)
+	if len(state.details) > 0 {
+		buf = append(append(buf, `,"reasoning_details":`...), rawJSON(state.details)...)
+	}
+	if len(calls) > 0 {
+		buf = append(append(buf, `,"tool_calls":`...), rawJSON(calls)...)
+	}
+	return withMembers(append(buf, '}'), state.members)
 }
 
 // chatState is what a message carries for the model that gave it.
@@ -196,12 +190,12 @@ func callID(id string) string {
 	return id
 }
 
-func chatLogProbsOf(a *Request, choice *llms.ContentChoice) *chatLogProbs {
+func appendLogProbs(buf []byte, a *Request, choice *llms.ContentChoice) []byte {
 	x := middleware.ExtraOf(choice)
 	if x == nil || a.Params.LogProbs == nil || !*a.Params.LogProbs {
-		return nil
+		return append(buf, "null"...)
 	}
-	return &chatLogProbs{Content: chatLogProbList(x.LogProbs)}
+	return append(buf, rawJSON(chatLogProbs{Content: chatLogProbList(x.LogProbs)})...)
 }
 
 func chatLogProbList(list []sdk.TokenLogProb) []chatLogProb {

@@ -207,6 +207,11 @@ func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
 }
 
 func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Object, error) {
+	if len(parts) == 1 { // as most messages have
+		if p, ok := parts[0].(llms.TextContent); ok {
+			return append(list, Object{"role": role, "content": p.Text}), nil
+		}
+	}
 	message := Object{"role": role}
 	var content []any
 	var unknown memberWriter

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -59,7 +58,12 @@ func (o Object) appendJSON(buf []byte) (_ []byte, err error) {
 		return append(buf, "null"...), nil
 	}
 	buf = append(buf, '{')
-	for _, name := range slices.Sorted(maps.Keys(o)) {
+	names := make([]string, 0, 16) // which most objects do with, on the stack
+	for name := range o {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o[name]); err != nil {
 			return nil, err
 		}

@@ -192,7 +192,7 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	if u.HostedCalls == 0 {
 		n[countHosted] = isLeftOut
 	}
-	buf, object := []byte("{"), ""
+	buf, object := append(make([]byte, 0, 512), '{'), ""
 	for _, path := range f.paths {
 		if n[path.count] == isLeftOut {
 			continue

@@ -47,6 +47,7 @@ func newEvents(x *exchange) *events {
 
 // run writes until the stream ends, and a comment where nothing was said for a while.
 func (e *events) run() {
+	growStack(0)
 	defer close(e.done)
 	quiet := time.NewTicker(e.x.g.o.KeepAlive)
 	defer quiet.Stop()
@@ -69,6 +70,15 @@ func (e *events) run() {
 			return
 		}
 	}
+}
+
+// growStack makes the stack of a new goroutine as large as a write to a socket needs, while there is
+// little on it to be copied.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [4 << 10]byte
+	return room[i]
 }
 
 // write sends what there is, and reports whether that was the last of it.

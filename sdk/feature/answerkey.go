@@ -1,6 +1,7 @@
 package feature
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -142,9 +144,28 @@ func firstObject(text string) string {
 
 func canonicalText(text string) string {
 	if !isPlain(text) {
-		text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
+		text = lowerWords(text)
 	}
 	return strings.TrimSuffix(text, ".")
+}
+
+// lowerWords returns the words of a text in small letters with one space between them.
+func lowerWords(text string) string {
+	words := make([]byte, 0, len(text))
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case c >= utf8.RuneSelf:
+			return strings.Join(strings.Fields(strings.ToLower(text)), " ")
+		case c >= 'A' && c <= 'Z':
+			words = append(words, c+'a'-'A')
+		case c != ' ' && (c < '\t' || c > '\r'):
+			words = append(words, c)
+		case len(words) > 0 && words[len(words)-1] != ' ':
+			words = append(words, ' ')
+		}
+	}
+	return string(bytes.TrimSuffix(words, []byte(" ")))
 }
 
 // isPlain reports whether a text is ASCII in small letters whose words one space parts.

@@ -194,19 +194,21 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 		s.noteType("choices", "a list")
 	}
 	var isUsed [maxChoices]bool
-	isRepeated, place := false, 0
+	isRepeated, choices := false, make([]gjson.Result, 0, 2)
 	s.wantObjects("choices", list, func(choice gjson.Result) {
+		choices = append(choices, choice)
 		if at := choice.Get("index").Int(); at >= 0 && at < maxChoices {
 			isRepeated, isUsed[at] = isRepeated || isUsed[at], true
 		}
 	})
-	s.wantObjects("choices", list, func(choice gjson.Result) {
-		at := place
-		if place++; !isRepeated {
+	for at, choice := range choices {
+		if !isRepeated {
 			at = int(choice.Get("index").Int()) // also of a number in quotes
 		}
-		s.choice(choice, at)
-	})
+		if s.choice(choice, at); s.mistyped != nil {
+			return
+		}
+	}
 }
 
 func (s *chatReader) choice(in gjson.Result, at int) {

@@ -202,10 +202,10 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 				buf = append(buf, '}')
 			}
 			if object = path.object; object != "" {
-				buf = append(appendString(appendComma(buf), object), ":{"...)
+				buf = append(append(append(appendComma(buf), '"'), object...), `":{`...)
 			}
 		}
-		buf = append(appendString(appendComma(buf), path.name), ':')
+		buf = append(append(append(appendComma(buf), '"'), path.name...), `":`...) // which needs no escape
 		buf = strconv.AppendInt(buf, int64(n[path.count]), 10)
 	}
 	if object != "" {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Switches are the flags of builds without a value, Values those that have one.
+// switches are the flags of builds without a value, values those that have one.
 var (
-	Switches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
-	Values   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
+	switches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
+	values   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
 )
 
 // Builds returns those flags of a user's GOFLAGS without which what the user has compiled
@@ -19,7 +19,7 @@ func Builds(flags string) string {
 	builds := []string{"-buildvcs=false"}
 	for flag := range strings.FieldsSeq(flags) {
 		name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
-		if name != "overlay" && (slices.Contains(Switches, name) || slices.Contains(Values, name)) {
+		if name != "overlay" && (slices.Contains(switches, name) || slices.Contains(values, name)) {
 			builds = append(builds, flag)
 		}
 	}

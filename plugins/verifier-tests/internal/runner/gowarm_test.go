@@ -13,13 +13,13 @@ import (
 func TestCompileOnly(t *testing.T) {
 	for command, want := range map[string]string{
 		"go test ./...": "./...",
-		"go test -race -tags=x,y -run TestA -count=1 ./a ./b":  "-race -tags=x,y ./a ./b",
-		"go test -v -mod vendor -timeout 8s ./... -args -race": "-mod vendor ./...",
+		"go test -race -tags=x,y -run TestA -count=1 ./a ./b":  "-race -tags=x,y -run TestA -count=1 ./a ./b",
+		"go test -v -mod vendor -timeout 8s ./... -args -race": "-v -mod vendor -timeout 8s ./...",
 		"go test":                         "",
-		"go test -exec=sh -vet=off ./...": "-vet=off ./...",
+		"go test -exec=sh -vet=off ./...": "none",
 		"go test -toolexec=./evil ./...":  "none",
-		"go test -unheard ./...":          "none",
-		"go test -C=a -v ./...":           "-count=1 ./...",
+		"go test -vettool ./evil ./...":   "none",
+		"go test -C=a -v ./...":           "-count=1 -v ./...",
 		"go test -C a -tags x ./...":      "-exec=true -count=1 -tags x ./...",
 	} {
 		got := compileOnly(strings.Fields(command))

@@ -107,8 +107,6 @@ type Request struct {
 	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for
 	// others) and the value reduced to these as text, or ! where it has none.
 	Record string `json:"record,omitempty"`
-	// Named says that the command chooses tests by their names, which stay as they are.
-	Named bool `json:"named,omitempty"`
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }

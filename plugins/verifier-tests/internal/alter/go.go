@@ -57,7 +57,6 @@ type goTest struct {
 	function, scope *ast.FuncDecl
 	tester          string
 	edits           [kinds][]edit
-	said            []edit
 	// numbers are edits by which what is compared by < and > is watched.
 	numbers []edit
 	watched []Comparison
@@ -77,7 +76,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 		return altered
 	}
 	functions := g.functions()
-	var edits, said []edit
+	var edits []edit
 	for _, function := range functions {
 		best := g.alter(function)
 		altered.note(function.Name.Name, best)
@@ -85,11 +84,11 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 			edits = append(edits, g.edits[best]...)
 		}
 		if best == byLiteral {
-			edits, said = append(edits, g.numbers...), append(said, g.said...)
+			edits = append(edits, g.numbers...)
 		}
 	}
 	altered.Count, altered.Compared, altered.Watched = len(edits), g.compared, g.watched
-	altered.Text = g.withRecords(apply(g.source, append(edits, said...)))
+	altered.Text = g.withRecords(apply(g.source, edits))
 	return altered
 }
 
@@ -106,7 +105,7 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.scope, g.edits, g.said, g.numbers = function, function, [kinds][]edit{}, nil, nil
+	g.function, g.scope, g.edits, g.numbers = function, function, [kinds][]edit{}, nil
 	if isTest(function) {
 		for _, scope := range append([]*ast.FuncDecl{function}, g.helpers(function)...) {
 			g.scope, g.tester = scope, testerName(scope)
@@ -170,7 +169,6 @@ func (g *goTest) test() {
 			}
 		case *ast.ExprStmt:
 			if call, ok := n.X.(*ast.CallExpr); ok {
-				g.rename(call)
 				g.assertion(call)
 			}
 		}

@@ -168,11 +168,6 @@ func @saw[T any](site string, v T) T {
 	return v
 }
 
-func @number[T any](site string, v T) T {
-	if n := @reflect.ValueOf(v); n.CanFloat() && n.Float() != n.Float() { @saw(site, false) }
-	return v
-}
-
 func @plain(v @reflect.Value, isPlain *bool, depth int) string {
 	const deep = 50
 	var parts []string

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -82,129 +81,24 @@ func (g *goTest) arguments(name string, find func(ast.Expr) []ast.Expr) (found [
 	return nil, false
 }
 
-// named matches files in which something else goes by the names of tests.
-var named = regexp.MustCompile(`(?i)\.Name\(\)|golden|snap`)
+var opposite = map[token.Token]token.Token{token.LSS: token.GEQ, token.LEQ: token.GTR, token.GTR: token.LEQ, token.GEQ: token.LSS}
 
-// rename gives subtests other names, which may say what is expected, where that is all that
-// they are for.
-func (g *goTest) rename(call *ast.CallExpr) {
-	if calledName(call) != "Run" || len(call.Args) == 0 || g.request.Named || g.request.Way != Expectation && g.request.Way != Hold || named.MatchString(g.source) {
-		return
-	}
-	var names []ast.Expr
-	switch name := call.Args[0].(type) {
-	case *ast.BasicLit:
-		names = []ast.Expr{name}
-	case *ast.SelectorExpr:
-		if row, ok := name.X.(*ast.Ident); ok && g.mentions(name.Sel.Name) == 1 {
-			names = g.fields(row.Name, name.Sel.Name)
-		}
-	case *ast.Ident:
-		if g.uses(name.Name) == 1 {
-			names = g.keys(name.Name)
-		}
-	}
-	for i, name := range names {
-		if text, ok := name.(*ast.BasicLit); ok && text.Kind == token.STRING {
-			g.said = append(g.said, edit{g.offset(text.Pos()), g.offset(text.End()), strconv.Quote(fmt.Sprint(word(g.random), i))})
-		}
-	}
-}
+// plainCall matches the calls that may be made twice.
+var plainCall = regexp.MustCompile(`^(len|cap|Abs|float64|int)$`)
 
-// mentions counts where the file selects a field but in what tests report.
-func (g *goTest) mentions(field string) (count int) {
-	ast.Inspect(g.file, func(node ast.Node) bool {
-		if call, ok := node.(*ast.CallExpr); ok {
-			return !slices.Contains(failing, calledName(call)) && !strings.HasPrefix(calledName(call), "Log")
-		}
-		if selected, ok := node.(*ast.SelectorExpr); ok && selected.Sel.Name == field {
-			count++
-		}
-		return true
-	})
-	return count
-}
-
-// keys are those of the map over which a name ranges.
-func (g *goTest) keys(name string) (keys []ast.Expr) {
-	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
-		loop, ok := node.(*ast.RangeStmt)
-		if !ok || loop.Key == nil || g.text(loop.Key) != name {
-			return true
-		}
-		tables := []ast.Expr{loop.X}
-		if table, ok := loop.X.(*ast.Ident); ok {
-			tables = g.bound(table.Name)
-		}
-		for _, table := range tables {
-			if composite, ok := table.(*ast.CompositeLit); ok {
-				for _, element := range composite.Elts {
-					if pair, ok := element.(*ast.KeyValueExpr); ok {
-						keys = append(keys, pair.Key)
-					}
-				}
-			}
-		}
-		return true
-	})
-	return keys
-}
-
-// watchNumbers has it noted where what is compared by < or > is no number, which is neither
-// less nor more, and returns the comparison with that.
+// watchNumbers returns a comparison by < or > with a note of where its opposite does not hold
+// either: of what is no number.
 func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
-	isOrder := slices.Contains([]token.Token{token.LSS, token.LEQ, token.GTR, token.GEQ}, c.Op)
-	if !isOrder || g.request.Record == "" || strings.Contains(g.source, "NaN") {
-		return g.text(c)
+	text := g.text(c)
+	isOnce := holdsCall(c, func(name string) bool { return !plainCall.MatchString(name) })
+	if opposite[c.Op] == 0 || g.request.Record == "" || isOnce || strings.Contains(g.source, "NaN") {
+		return text
 	}
-	var sides []string
-	for _, side := range []ast.Expr{c.X, c.Y} {
-		text := g.text(side)
-		if g.isVariable(side) {
-			site := fmt.Sprintf("%s:n%d", g.path, g.offset(side.Pos()))
-			open := fmt.Sprintf("%snumber(%q, ", g.prefix, site)
-			g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
-			g.numbers = append(g.numbers, edit{g.offset(side.Pos()), g.offset(side.Pos()), open}, edit{g.offset(side.End()), g.offset(side.End()), ")"})
-			text = open + text + ")"
-		}
-		sides = append(sides, text)
-	}
-	return strings.Join(sides, " "+c.Op.String()+" ")
-}
-
-// isVariable reports whether an expression has a type of its own: a constant would take another.
-func (g *goTest) isVariable(e ast.Expr) bool {
-	switch v := e.(type) {
-	case *ast.ParenExpr:
-		return g.isVariable(v.X)
-	case *ast.BinaryExpr:
-		return v.Op != token.SHL && (g.isVariable(v.X) || g.isVariable(v.Y))
-	case *ast.SelectorExpr:
-		return g.isVariable(v.X)
-	case *ast.IndexExpr:
-		return g.isVariable(v.X)
-	case *ast.CallExpr:
-		return !slices.Contains([]string{"len", "cap", "min", "max"}, calledName(v))
-	case *ast.Ident:
-		return g.isLocal(v.Name)
-	}
-	return false
-}
-
-// isLocal reports whether a name is that of a variable of the function.
-func (g *goTest) isLocal(name string) (found bool) {
-	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
-		var targets []ast.Expr
-		switch n := node.(type) {
-		case *ast.AssignStmt:
-			targets = n.Lhs
-		case *ast.RangeStmt:
-			targets = []ast.Expr{n.Key, n.Value}
-		}
-		found = found || slices.ContainsFunc(targets, func(e ast.Expr) bool { return e != nil && g.text(e) == name })
-		return !found
-	})
-	return found
+	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
+	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
+	watched := fmt.Sprintf("(%s || !(%s %s %s) && %ssaw(%q, false))", text, g.text(c.X), opposite[c.Op], g.text(c.Y), g.prefix, site)
+	g.numbers = append(g.numbers, edit{g.offset(c.Pos()), g.offset(c.End()), watched})
+	return watched
 }
 
 // isPerResult reports whether an expression stands in a loop, to its end, over what the code

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"cmp"
-	"maps"
 	"os/exec"
 	"path"
 	"regexp"
@@ -24,7 +23,12 @@ func (exitCode) Confidence() float64 { return exited }
 // command needs of this machine. What is compiled first is the outermost module.
 func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv)}
-	folders := slices.Collect(maps.Keys(modules(tree)))
+	var folders []string
+	for _, file := range tree.Files {
+		if path.Base(file) == "go.mod" {
+			folders = append(folders, path.Dir(file))
+		}
+	}
 	if len(folders) == 0 || e.tools.foreign {
 		return plan, nil
 	}

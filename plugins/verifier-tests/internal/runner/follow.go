@@ -20,13 +20,13 @@ import (
 
 // Follow returns the files of the tree that a command runs, by itself or through shell
 // scripts, makefiles and the scripts of package.json, and what these read as parts of
-// themselves, also where there is none yet; and those that the settings of build tools
-// and test runners name. patterns are of files of the same kinds, built
+// themselves, also where there is none yet; and those that the build files of Maven and
+// Gradle name. patterns are of files of the same kinds, built
 // of what earlier runs have built and later ones may write.
 func Follow(argv []string, tree *Tree) (files, patterns, built []string) {
 	f := &follower{tree: tree, files: map[string]bool{}, tested: map[string]bool{}}
 	f.command(argv, 0)
-	f.settings()
+	f.buildFiles()
 	for file := range f.tested {
 		delete(f.files, file)
 	}
@@ -358,77 +358,33 @@ func (f *follower) cargoTargets(cargo string) {
 }
 
 var (
-	// loadedSetting is a setting of jest, vitest, mocha, ava, karma or nyc that names files to
-	// be loaded, in JSON, YAML or a script. What transforms code is none: it is often the
-	// very code under test.
-	loadedSetting = regexp.MustCompile(`(?m)\b(setupFiles|setupFilesAfterEnv|globalSetup|globalTeardown|testEnvironment|environment|reporters?|runner|testRunner|resolver|snapshotSerializers|require|import|file|loader|helpers)["']?\s*:\s*(\[[^\]]*\]|\{[^}]*\}|["'][^"']*["']|[^\s,"'\[{][^\s,]*|(?:\n\s*-[^\n]*)+)`)
-	nodeSettings  = regexp.MustCompile(`^(package\.json|(jest|vitest|vite|ava|karma|playwright|cypress)\.(config|conf|workspace)\..*|\.mocharc\..*|\.taprc|\.nycrc.*|jasmine\.json)$`)
-	nodeEndings   = []string{"", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx", ".json", "/index.js", "/index.ts"}
-	// jvmTests are folders of tests, and of builds that are a part of this one.
+	// jvmFolders are folders of tests, and of builds that are a part of this one.
 	jvmFolders = regexp.MustCompile(`<testSourceDirectory>\s*([^<]+?)\s*<|<testResource>\s*<directory>\s*([^<]+?)\s*<|\bincludeBuild\s*\(?\s*["']([^"']+)["']`)
-	pathWord   = regexp.MustCompile(`(?:<rootDir>/)?[\w@./{}$-]+`)
-	// ownFolder is how settings name the folder that they lie in.
-	ownFolder = regexp.MustCompile(`^(?:\$\{?[\w.]+}?|<rootDir>)/`)
+	pathWord   = regexp.MustCompile(`[\w@./{}$-]+`)
+	// ownFolder is how build files name the folder that they lie in.
+	ownFolder = regexp.MustCompile(`^\$\{?[\w.]+}?/`)
 )
 
-// settings adds the files and folders that the settings of test runners and build tools
-// have loaded.
-func (f *follower) settings() {
+// buildFiles adds the files and folders that the build files of Maven and Gradle name.
+func (f *follower) buildFiles() {
 	for _, file := range f.tree.Files {
 		folder, base := path.Dir(file), path.Base(file)
+		if base != "pom.xml" && !strings.HasSuffix(base, ".gradle") && !strings.HasSuffix(base, ".gradle.kts") {
+			continue
+		}
+		output, text := "build", f.text(file)
+		if base == "pom.xml" {
+			output = "target"
+		}
+		f.built = append(f.built, path.Join(folder, output)+"/**") // what is there is not always built anew
 		named := func(word string) string { return path.Join(folder, ownFolder.ReplaceAllString(word, "")) }
-		switch {
-		case strings.Contains("/"+file, "/node_modules/"):
-		case base == "pyvenv.cfg":
-			f.patterns = append(f.patterns, folder+"/**")
-		case nodeSettings.MatchString(base):
-			for _, setting := range loadedSetting.FindAllStringSubmatch(f.toolSettings(file), -1) {
-				for _, word := range pathWord.FindAllString(setting[2], -1) {
-					_ = slices.ContainsFunc(nodeEndings, func(ending string) bool { return f.add(named(word + ending)) }) // the first
-				}
-			}
-		case base == "pom.xml" || strings.HasSuffix(base, ".gradle") || strings.HasSuffix(base, ".gradle.kts"):
-			output := "build"
-			if base == "pom.xml" {
-				output = "target"
-			}
-			f.built = append(f.built, path.Join(folder, output)+"/**") // what is there is not always built anew
-			text := f.text(file)
-			for _, match := range jvmFolders.FindAllStringSubmatch(text, -1) {
-				f.patterns = append(f.patterns, named(match[1]+match[2]+match[3])+"/**")
-			}
-			for _, word := range pathWord.FindAllString(text, -1) {
-				if name := named(word); !isJVM(name) {
-					f.add(name)
-				}
+		for _, match := range jvmFolders.FindAllStringSubmatch(text, -1) {
+			f.patterns = append(f.patterns, named(match[1]+match[2]+match[3])+"/**")
+		}
+		for _, word := range pathWord.FindAllString(text, -1) {
+			if name := named(word); !isJVM(name) && slices.Contains(f.tree.Files, name) {
+				f.files[name] = true
 			}
 		}
 	}
-}
-
-// add adds a regular file of the tree.
-func (f *follower) add(file string) bool {
-	_, known := slices.BinarySearch(f.tree.Files, file)
-	if known {
-		f.files[file] = true
-	}
-	return known
-}
-
-// toolSettings returns what a file says to tools for tests. The rest of a package.json has
-// words of theirs with another meaning: exports name code by import and require.
-func (f *follower) toolSettings(file string) string {
-	text := f.text(file)
-	if path.Base(file) != "package.json" {
-		return text
-	}
-	var content map[string]json.RawMessage
-	if json.Unmarshal([]byte(text), &content) != nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, tool := range []string{"jest", "mocha", "ava", "nyc", "c8", "tap", "karma", "vitest"} {
-		b.Write(append(content[tool], '\n'))
-	}
-	return b.String()
 }

@@ -31,10 +31,9 @@ type goState struct {
 
 // Read reads the events. A test counts as passed when it was begun, ended once,
 // and its package's process ended well.
-func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
+func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
-	report.notRun(plan, packages)
 	failed := false
 	for _, name := range order {
 		p := packages[name]
@@ -52,7 +51,7 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 			report.Unreached = append(report.Unreached, name)
 		}
 		if p.status == Fail && !slices.ContainsFunc(p.order, func(t string) bool { return p.tests[t].status == Fail }) {
-			report.Tests = append(report.Tests, Test{Group: name, Name: "(package)", Status: Fail, Output: tail(p.output.String(), maxOutput)})
+			report.Tests = append(report.Tests, Test{Group: name, Name: PackageName, Status: Fail, Output: tail(p.output.String(), maxOutput)})
 		}
 	}
 	if result.ExitCode == 0 && (failed || report.Broken != "") {
@@ -66,25 +65,6 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 		report.Unfit = report.Broken
 	}
 	return report
-}
-
-// notRun adds the packages and tests that the sources have and the events do not mention.
-func (r *Report) notRun(plan *Plan, packages map[string]*goPackage) {
-	for _, c := range plan.tests {
-		p := packages[c.pkg]
-		if p == nil {
-			r.Absent = append(r.Absent, c.pkg)
-			continue
-		}
-		if p.status == Fail || plan.part {
-			continue
-		}
-		for _, test := range c.tests {
-			if p.tests[test] == nil {
-				r.Tests = append(r.Tests, Test{Group: c.pkg, Name: test, Status: Missing})
-			}
-		}
-	}
 }
 
 // noModule matches what the go command says outside a module.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,6 +38,9 @@ func (g *goTest) Confidence() float64 { return controlled }
 // goVariables keep the go command from the network.
 var goVariables = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}
 
+// flagsOfTest is where the flags of go test begin.
+const flagsOfTest = 2
+
 // flagsAt is where flags go in a go command: after its name, and after -C.
 func flagsAt(argv []string) int {
 	if len(argv) > 3 {
@@ -47,7 +51,7 @@ func flagsAt(argv []string) int {
 			return 4
 		}
 	}
-	return 2
+	return flagsOfTest
 }
 
 // Plan adds -json and -count=1.
@@ -66,33 +70,25 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 		insert = append(insert, "-count=1")
 	}
 	plan.Argv = slices.Insert(plan.Argv, flagsAt(argv), insert...)
-	if !hasFlag(argv, "c") {
-		plan.tests = testsOf(tree)
-		plan.part = hasFlag(argv, "run") || hasFlag(argv, "skip")
-	}
 	return plan, nil
 }
 
-// Narrow asks for the packages of the groups where the command asks for all, and leaves
+// Narrow asks for the packages of the files where the command asks for all, and leaves
 // out what go vet says of them, which the whole run has asked.
-func (g *goTest) Narrow(argv []string, tree *Tree, part *Part) []string {
+func (g *goTest) Narrow(argv []string, _ *Tree, files []string) []string {
 	if !hasFlag(argv, "vet") {
 		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-vet=off")
 	}
 	at := slices.Index(argv, "./...")
-	if at < 0 {
+	if at < 0 || len(files) == 0 || flagsAt(argv) > flagsOfTest {
 		return argv
 	}
-	module := modules(tree)["."]
 	var folders []string
-	for _, group := range slices.Compact(slices.Sorted(slices.Values(part.Groups))) {
-		folder, ok := strings.CutPrefix(group, module)
-		if module == "" || !ok {
-			return argv
-		}
-		folders = append(folders, "."+folder)
+	for _, file := range files {
+		folders = append(folders, "./"+path.Dir(file))
 	}
-	return slices.Concat(argv[:at], folders, argv[at+1:])
+	slices.Sort(folders)
+	return slices.Concat(argv[:at], slices.Compact(folders), argv[at+1:])
 }
 
 // own lets the command use this machine's toolchain and caches.

@@ -73,7 +73,7 @@ func FuzzReports(f *testing.F) {
 	f.Add([]byte("PASSED a.py::b\ntest a ... ok\n--- PASS: T (0.00s)\nt (m.C)\nDoc. ... ok\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result := &jail.Result{Stdout: data, Reports: map[string][]byte{"r": data, "r.seal": data, "r.more": data}}
-		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}, tests: []goTests{{pkg: "p", tests: []string{"T"}}}}
+		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}}
 		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), exitCode{}, &logFile{format: "pytest"}, &logFile{format: "django"}} {
 			report := r.Read(plan, result)
 			for _, test := range report.Tests {

@@ -92,8 +92,8 @@ type Report struct {
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
 	// Unreached are the groups whose tests did not run to the end, although nothing
-	// in them was reported to fail; Absent those that the run did not mention.
-	Unreached, Absent []string
+	// in them was reported to fail.
+	Unreached []string
 	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
 	// Replaced are names in the standard library in the place of which the tree has put
@@ -109,6 +109,9 @@ type Report struct {
 // CommandName is the name of a test that stands for a command which failed when none of its
 // tests did.
 const CommandName = "(command)"
+
+// PackageName is the name of a test that stands for a package in Go which failed as a whole.
+const PackageName = "(package)"
 
 // check holds the report against the exit code.
 func (r *Report) check(result *jail.Result) {
@@ -187,11 +190,8 @@ type Plan struct {
 	// and Warm where that cache is then kept for runs on all trees.
 	Compile []string
 	Warm    string
-	// tests are those of the sources in Go; key is that of a seal. part says that
-	// the command asks for a part of the tests only.
-	tests []goTests
-	part  bool
-	key   string
+	// key is that of a seal.
+	key string
 	// classes are the sources of languages of the JVM, by their names without endings.
 	classes map[string][]string
 }
@@ -238,12 +238,9 @@ type Runner interface {
 
 // Narrower is a runner whose command can be asked for a part of the tests.
 type Narrower interface {
-	// Narrow returns the command for a part of the tests, or the command itself.
-	Narrow(argv []string, tree *Tree, part *Part) []string
+	// Narrow returns the command for the tests in files, or the command itself.
+	Narrow(argv []string, tree *Tree, files []string) []string
 }
-
-// Part is a part of the tests: the groups of their names and the files that they lie in.
-type Part struct{ Groups, Files []string }
 
 // Config is what all runners share.
 type Config struct {

@@ -64,7 +64,7 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 
 // Narrow names the files where the command names nothing of the tree. unittest would be
 // told modules.
-func (s *sealedRun) Narrow(argv []string, tree *Tree, part *Part) []string {
+func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
 	named := slices.ContainsFunc(argv[1:], func(word string) bool {
 		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
 		return err == nil && !strings.HasPrefix(word, "-")
@@ -72,7 +72,7 @@ func (s *sealedRun) Narrow(argv []string, tree *Tree, part *Part) []string {
 	if s.name == "unittest" || named {
 		return argv
 	}
-	return slices.Concat(argv, part.Files)
+	return slices.Concat(argv, files)
 }
 
 // loadedFiles is what the module saw besides the tests.

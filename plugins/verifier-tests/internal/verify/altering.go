@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -25,7 +26,7 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	for _, file := range e.files {
 		language := alter.Language(file)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Record: e.recordIn(language), Named: slices.ContainsFunc(e.v.config.Command, choosing.MatchString), Names: e.functions(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Record: e.recordIn(language), Names: e.functions(language)}
 		}
 		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}
@@ -43,9 +44,6 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	}
 	return altered, nil
 }
-
-// choosing matches an option that chooses tests by their names.
-var choosing = regexp.MustCompile(`^--?(test[.-])?(run|skip|name-pattern|skip-pattern)\b`)
 
 // olderGo matches modules of a language without type parameters.
 var olderGo = regexp.MustCompile(`(?m)^go 1\.(\d|1[0-7])\b`)
@@ -101,14 +99,10 @@ func (e *expectations) runProgram(ctx context.Context, interpreter string, progr
 	}
 	dir := fmt.Sprintf(".stepfall-%x", rand.Uint64())
 	report := dir + "/answer"
-	spec := &jail.Spec{
-		Dir: e.a.tree.Dir, Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}),
+	result, err := e.a.tree.walls.Run(ctx, e.v.spec(e.a.tree, interpreter, &runner.Plan{
+		Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}), Env: program.Env, Reports: []string{report},
 		Changes: slices.Concat(changes, []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}}),
-		Env:     slices.Concat(jail.ToolEnv(), e.v.programs().env, program.Env, e.v.config.Env), Reports: []string{report}, Require: e.v.config.Require,
-		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.v.programs().paths, e.a.tree.installedFolders(), e.v.config.ReadOnly),
-		Limits:   jail.Limits{Wall: e.v.config.Timeout, Memory: e.v.config.MemoryBytes, Disk: e.v.config.DiskBytes, Processes: e.v.config.Processes, Output: e.v.config.OutputBytes},
-	}
-	result, err := e.a.tree.walls.Run(ctx, spec)
+	}))
 	if err == nil {
 		_ = json.Unmarshal(result.Reports[report], answer) // or it was stopped
 	}

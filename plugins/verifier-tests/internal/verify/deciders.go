@@ -120,27 +120,6 @@ func (d *deciders) isProduct(file string) bool {
 	return err == nil && !cannotLoad && !assertion.Match(content)
 }
 
-// modules are the endings of what a program loads by its name alone. A folder or
-// another file of that name could be loaded in its place.
-var modules = []string{".py", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".json"}
-
-// shadows reports whether a new file would be loaded in the place of one that decides.
-func (d *deciders) shadows(file string) bool {
-	names := []string{file}
-	if slices.Contains(modules, path.Ext(file)) {
-		names = append(names, strings.TrimSuffix(file, path.Ext(file)))
-	}
-	for above := path.Dir(file); above != "."; above = path.Dir(above) {
-		names = append(names, above)
-	}
-	return slices.ContainsFunc(names, func(name string) bool {
-		return slices.ContainsFunc(modules, func(ending string) bool {
-			other := name + ending
-			return other != file && d.t.has(other) && (d.has(other) || d.keeps(patch.File{Path: other}))
-		})
-	})
-}
-
 // existing are the files of the tree that must be the same when a run has ended.
 func (d *deciders) existing() []string {
 	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool {
@@ -196,16 +175,10 @@ func (d *deciders) testData(files []patch.File, before *preflight) []string {
 	return d.v.testData(d.t, d.v.testCode(d.t, before.report))
 }
 
-// keeps reports whether a file decides by what is in it, or by what it is loaded in the
-// place of.
+// keeps reports whether a file decides by what is in it.
 func (d *deciders) keeps(file patch.File) bool {
-	if d.v.config.AllowTestEdits {
-		return false
-	}
-	if before, err := d.t.read(file.Path); err == nil {
-		return runner.Decides(file.Path, before, file.Content)
-	}
-	return file.Content != nil && d.shadows(file.Path) // it is new
+	before, err := d.t.read(file.Path)
+	return err == nil && !d.v.config.AllowTestEdits && runner.Decides(file.Path, before, file.Content)
 }
 
 // restore returns what an answer makes of a file, with the tests that lie in it as

@@ -1,30 +1,65 @@
 package verify
 
 import (
+	"bytes"
+	"context"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// needsTests returns the verdict on code in Go that passes its tests by what they declare, and on
-// any that asks whether it is tested; nil where it needs nothing of them: what was built without
-// tests must still be.
-func (j *judgement) needsTests(a *attempt) *sdk.Verdict {
-	errors, links := runner.NeedsTests(&a.tree.Tree, a.changes)
-	switch {
-	case len(errors) > 0:
-		return j.verdict(sdk.Failed, "without its tests the code is not built: "+strings.Join(errors, "; "))
-	case len(links) > 0:
-		return j.verdict(sdk.Inconclusive, "the code links to what its tests alone declare: "+strings.Join(links, ", "))
-	}
+// needsTests returns the verdict on code that asks whether it is tested, and on code in Go that
+// is not built without its tests, from which it may take what they expect; nil on other code.
+func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	if asked := a.asksIfTested(); asked != "" {
-		return j.verdict(sdk.Inconclusive, "the code asks whether it is tested: "+asked)
+		return j.verdict(sdk.Inconclusive, "the code asks whether it is tested: "+asked), nil
 	}
-	return nil
+	removed := a.removeTests()
+	if len(removed) == 0 || v.runner.Name() != "go test" {
+		return nil, nil
+	}
+	alone, untouched := *a, *a
+	alone.changes, untouched.changes = slices.Concat(a.changes, removed), removed
+	for _, change := range removed {
+		alone.only = append(alone.only, change.Path)
+	}
+	untouched.only = alone.only
+	report, result, err := v.run(ctx, &alone, false)
+	if err != nil || result.ExitCode == 0 {
+		return nil, err
+	}
+	if _, result, err = v.run(ctx, &untouched, false); err != nil || result.ExitCode != 0 {
+		return nil, err
+	}
+	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
+}
+
+// outside matches tests in Go that lie beside the package, which cannot use them.
+var outside = regexp.MustCompile(`(?m)^package \w+_test\b`)
+
+// removeTests are the changes that remove the tests from the packages in Go that the answer
+// changes; none where all lie beside their packages.
+func (a *attempt) removeTests() (removed []jail.Change) {
+	folders, isWithin := map[string]bool{}, false
+	for _, change := range a.changes {
+		folders[path.Dir(change.Path)] = folders[path.Dir(change.Path)] || path.Ext(change.Path) == ".go"
+	}
+	for _, file := range a.tree.Files {
+		if !folders[path.Dir(file)] || !strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := a.tree.read(file)
+		isWithin = isWithin || err == nil && !outside.Match(text)
+		removed = append(removed, jail.Change{Path: file, Delete: true})
+	}
+	if !isWithin {
+		return nil
+	}
+	return removed
 }
 
 // askingIfTested matches how code asks whether tests run it.
@@ -33,16 +68,10 @@ var askingIfTested = regexp.MustCompile(`PYTEST_CURRENT_TEST|["'](?:pytest|unitt
 
 // asksIfTested returns how the changed code asks so where it did not before, or "".
 func (a *attempt) asksIfTested() string {
-	more := map[string]int{}
-	for _, change := range slices.DeleteFunc(slices.Clone(a.changes), func(c jail.Change) bool { return !isCode(c.Path) }) {
+	for _, change := range a.changes {
 		before, _ := a.tree.read(change.Path) // it may be new
-		for _, asked := range askingIfTested.FindAllString(string(before), -1) {
-			more[asked]--
-		}
-		for _, asked := range askingIfTested.FindAllString(string(change.Data), -1) {
-			if more[asked]++; more[asked] > 0 {
-				return asked
-			}
+		if asked := askingIfTested.Find(change.Data); isCode(change.Path) && asked != nil && !bytes.Contains(before, asked) {
+			return string(asked)
 		}
 	}
 	return ""

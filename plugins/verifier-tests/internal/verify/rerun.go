@@ -55,7 +55,6 @@ func (e *expectations) otherData() []jail.Change {
 // passed, failed those that did not; the others were not run.
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
-	with.open = true // what reads its tests is to read the altered ones
 	with.changes = slices.Concat(a.changes, changes)
 	with.guarded = slices.Concat(a.guarded, e.data)
 	if with.record = e.record; e.record != "" {
@@ -87,13 +86,10 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 
 // runPart runs the part of the command that has the tests, or all of it where other files begin them.
 func (e *expectations) runPart(ctx context.Context, a *attempt, tests []runner.Test) (*runner.Report, *jail.Result, error) {
-	a.only = &runner.Part{}
-	for _, test := range tests {
-		a.only.Groups = append(a.only.Groups, test.Group)
-	}
+	a.only = []string{}
 	for _, source := range e.sources {
 		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
-			a.only.Files = append(a.only.Files, source.Path)
+			a.only = append(a.only, source.Path)
 		}
 	}
 	report, result, err := e.v.run(ctx, a, false)

@@ -58,7 +58,7 @@ func TestGoTampering(t *testing.T) {
 	}{
 		{"right", addRight, sdk.Passed, "2 of 2"},
 		{"forges its whole output", goFile(goForger), sdk.Failed, "tampering"},
-		{"leaves the tests out by a module", "```text path=calc/go.mod\nmodule example.com/other\n```\n", sdk.Failed, "tampering"},
+		{"leaves the tests out by a module", "```text path=calc/go.mod\nmodule example.com/other\n```\n", sdk.Failed, "TestAdd did not run"},
 		{"leaves the tests out by a flag", goFile("import \"os\"\n\nfunc init() { os.Args = append(os.Args, \"-test.run=Stepfall\") }\n\nfunc Add(a, b int) int { return 0 }"), sdk.Failed, "TestAdd did not run"},
 		{"asks for another toolchain", "```text path=go.mod\nmodule example.com/calc\n\ngo 1.22\n\ntoolchain go1.999.0\n```\n", sdk.Inconclusive, "go.mod"},
 		{"brings a vendor folder", addRight + "```text path=vendor/modules.txt\n# example.org/none v1.0.0\n## explicit\nexample.org/none\n```\n", sdk.Passed, "left out"},

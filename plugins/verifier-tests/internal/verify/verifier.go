@@ -191,14 +191,12 @@ type attempt struct {
 	tests []jail.Change
 	// guarded are the files that must be the same when the run has ended.
 	guarded []string
-	// only, when not nil, is the part of the tests that is asked for.
-	only *runner.Part
+	// only, when not nil, are the files whose tests are asked for.
+	only []string
 	// compile says that the tree's packages are compiled first, where they were not yet.
 	compile bool
 	// record is a file that tests write to, see alter.Request.
 	record string
-	// open says that the code under test may see the sources of its tests.
-	open bool
 }
 
 // walls are those that a query's tests run behind, and the image when they are a
@@ -236,27 +234,14 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if hider, ok := v.hider(t); ok && !a.open {
-		hider.Hide(plan, &t.Tree)
-	}
-	spec := &jail.Spec{
-		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
-		Changes: overlay(v.leftOut(t), a.tests, a.changes, plan.Changes),
-		Env:     slices.Concat(jail.ToolEnv(), v.programs().env, plan.Env, v.config.Env, plan.Last),
-		Caches:  plan.Caches, Guarded: slices.Concat(a.guarded, plan.Guarded),
-		Limits: jail.Limits{
-			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
-			Processes: v.config.Processes, Output: v.config.OutputBytes,
-		},
-	}
-	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), v.programs().paths, t.installedFolders(), plan.ReadOnly, v.config.ReadOnly} {
-		spec.ReadOnly = append(spec.ReadOnly, paths...)
-	}
 	if !trusted {
-		for i := range spec.Caches {
-			spec.Caches[i].Keep = ""
+		for i := range plan.Caches {
+			plan.Caches[i].Keep = ""
 		}
 	}
+	spec := v.spec(t, v.config.Command[0], plan)
+	spec.Changes = overlay(v.leftOut(t), a.tests, a.changes, plan.Changes)
+	spec.Guarded = slices.Concat(a.guarded, plan.Guarded)
 	// A container has caches of its own.
 	if t.image == "" && (a.compile || !mounts(t.walls) || trusted && plan.Cold()) {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
@@ -283,10 +268,15 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	return v.runner.Read(plan, &own), result, nil
 }
 
-// hider returns what hides the sources of tests in runs on a tree, where that is done.
-func (v *Verifier) hider(t *tree) (runner.Hider, bool) {
-	hider, ok := v.runner.(runner.Hider)
-	return hider, ok && !v.config.AllowTestEdits && mounts(t.walls)
+// spec is the run of a plan on a tree, by a program of this machine.
+func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
+	c, programs := &v.config, v.programs()
+	return &jail.Spec{
+		Dir: t.Dir, Argv: plan.Argv, Changes: plan.Changes, Reports: plan.Reports, Guarded: plan.Guarded, Caches: plan.Caches, Require: c.Require,
+		Env:      slices.Concat(jail.ToolEnv(), programs.env, plan.Env, c.Env, plan.Last),
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(program), programs.paths, t.installedFolders(), plan.ReadOnly, c.ReadOnly),
+		Limits:   jail.Limits{Wall: c.Timeout, Memory: c.MemoryBytes, Disk: c.DiskBytes, Processes: c.Processes, Output: c.OutputBytes},
+	}
 }
 
 // overlay returns the changes in order, the last one to a file in the place of its first

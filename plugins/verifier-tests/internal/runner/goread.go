@@ -34,27 +34,12 @@ type goState struct {
 func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
-	failed := false
+	hasFailed := false
 	for _, name := range order {
-		p := packages[name]
-		failed = failed || p.status == Fail
-		unfinished := p.status == Missing
-		for _, test := range p.order {
-			state := p.tests[test]
-			if state.status == Pass && !state.ran {
-				report.Tampering = append(report.Tampering, fmt.Sprintf("%s.%s was reported as passed and never begun", name, test))
-			}
-			unfinished = unfinished || state.ran && state.status == Missing
-			report.Tests = append(report.Tests, Test{Group: name, Name: test, Status: state.status, Output: tail(state.output.String(), maxOutput)})
-		}
-		if p.status != Fail && len(p.order) > 0 && unfinished && !slices.Contains(report.Unreached, name) {
-			report.Unreached = append(report.Unreached, name)
-		}
-		if p.status == Fail && !slices.ContainsFunc(p.order, func(t string) bool { return p.tests[t].status == Fail }) {
-			report.Tests = append(report.Tests, Test{Group: name, Name: PackageName, Status: Fail, Output: tail(p.output.String(), maxOutput)})
-		}
+		report.addPackage(name, packages[name])
+		hasFailed = hasFailed || packages[name].status == Fail
 	}
-	if result.ExitCode == 0 && (failed || report.Broken != "") {
+	if result.ExitCode == 0 && (hasFailed || report.Broken != "") {
 		report.Tampering = append(report.Tampering, "the command reported failures and ended as if there were none")
 	}
 	if len(report.Tests) == 0 && report.Broken == "" {
@@ -65,6 +50,26 @@ func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 		report.Unfit = report.Broken
 	}
 	return report
+}
+
+// addPackage adds the tests of a package.
+func (r *Report) addPackage(name string, p *goPackage) {
+	isUnfinished, hasFailed := p.status == Missing, false
+	for _, test := range p.order {
+		state := p.tests[test]
+		if state.status == Pass && !state.ran {
+			r.Tampering = append(r.Tampering, fmt.Sprintf("%s.%s was reported as passed and never begun", name, test))
+		}
+		isUnfinished = isUnfinished || state.ran && state.status == Missing
+		hasFailed = hasFailed || state.status == Fail
+		r.Tests = append(r.Tests, Test{Group: name, Name: test, Status: state.status, Output: tail(state.output.String(), maxOutput)})
+	}
+	switch {
+	case p.status == Fail && !hasFailed:
+		r.Tests = append(r.Tests, Test{Group: name, Name: PackageName, Status: Fail, Output: tail(p.output.String(), maxOutput)})
+	case p.status != Fail && len(p.order) > 0 && isUnfinished:
+		r.Unreached = append(r.Unreached, name)
+	}
 }
 
 // noModule matches what the go command says outside a module.

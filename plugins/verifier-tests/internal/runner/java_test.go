@@ -24,18 +24,6 @@ func javaTreeOf(t *testing.T, files map[string]string) *Tree {
 	return tree
 }
 
-func TestJavaDecides(t *testing.T) {
-	for before, want := range map[string]bool{
-		"package calc;\nimport static org.junit.Assert.*;\nclass Same {}": true,
-		"package calc;\nimport java.util.List;\nclass Calc {}":            false,
-		"package calc;\n// import org.junit.Assert;\nclass Calc {}":       false,
-	} {
-		if got := Decides("a/Same.java", []byte(before), nil); got != want {
-			t.Errorf("%s: %v", before, got)
-		}
-	}
-}
-
 func TestJavaBuildFiles(t *testing.T) {
 	tree := javaTreeOf(t, map[string]string{
 		"pom.xml":               "<project><testSourceDirectory>${project.basedir}/check</testSourceDirectory><suiteXmlFile>conf/suite.xml</suiteXmlFile><exclude>src/Calc.java</exclude><testResource><directory>data</directory></testResource></project>",

@@ -81,7 +81,7 @@ func (d *deciders) follow(link, target string) {
 // none.
 func (d *deciders) has(file string) bool {
 	report := d.v.config.Report
-	return isExpectedData(file) && !d.v.config.AllowTestEdits || slices.ContainsFunc([]string{file, d.t.resolve(file)}, func(name string) bool {
+	return slices.ContainsFunc([]string{file, d.t.resolve(file)}, func(name string) bool {
 		return report != "" && jail.Match(report, name) || d.files[name] || d.v.guard.has(name) && !d.isProduct(name) || d.followed.has(name) || d.built.has(name)
 	})
 }
@@ -136,7 +136,7 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	for _, file := range files {
 		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
-			isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path) || isExpectedData(file.Path)
+			isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path)
 			switch {
 			case !isTest || configure.has(file.Path) || d.isHelper(file.Path):
 				j.configured = append(j.configured, file.Path)

@@ -65,14 +65,6 @@ var codeEndings = strings.Fields(".py .go .js .cjs .mjs .ts .tsx .jsx .java .kt 
 // isCode reports whether a file is source code, by its ending.
 func isCode(file string) bool { return slices.Contains(codeEndings, path.Ext(file)) }
 
-// isExpectedData reports whether a file looks like what tests compare with: it lies in a
-// folder of that name and is not code.
-func isExpectedData(file string) bool {
-	return !isCode(file) && slices.ContainsFunc(strings.Split(path.Dir(file), "/"), func(part string) bool {
-		return slices.Contains([]string{"snapshots", "golden", "goldens", "fixtures"}, part)
-	})
-}
-
 // guard knows the files that an answer may not change.
 type guard struct {
 	names map[string]bool // base names

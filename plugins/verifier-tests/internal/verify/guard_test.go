@@ -28,11 +28,3 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
-
-func TestExpectedData(t *testing.T) {
-	for file, want := range map[string]bool{"x/golden/a.txt": true, "fixtures/a.json": true, "a/snapshots/b/c.html": true, "snapshots/take.js": false, "app/fixtures/load.py": false, "golden": false, "latest/a.txt": false} {
-		if got := isExpectedData(file); got != want {
-			t.Errorf("%s: %t", file, got)
-		}
-	}
-}

@@ -81,24 +81,43 @@ type check struct {
 	output string
 }
 
-// judge runs the tests, again when some fail, and decides.
+// judge runs the tests and decides.
 func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
-	var checks []*check
-	var last *runner.Report
+	checks, last, stopped, err := v.runChecks(ctx, a, j)
+	if stopped != nil || err != nil {
+		return stopped, err
+	}
+	verdict := j.decide(checks)
+	switch {
+	case verdict.Outcome == sdk.Failed:
+		return j.excuse(verdict, checks), nil
+	case verdict.Outcome != sdk.Passed:
+		return verdict, nil
+	case len(j.examples) > 0:
+		return j.verdict(sdk.Inconclusive, "it changes the examples by which it is tested: "+strings.Join(j.examples, ", ")), nil
+	}
+	if needy, err := v.needsTests(ctx, a, j); needy != nil || err != nil {
+		return needy, err
+	}
+	verdict, err = v.tryExpectations(ctx, a, j, last, verdict)
+	if replaced := j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }); err == nil && verdict.Outcome == sdk.Passed && len(replaced) > 0 {
+		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
+	}
+	return verdict, err
+}
+
+// runChecks runs the tests, again when some fail, and returns how each check went, and the last
+// report; or a verdict on a run that says nothing about them.
+func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (checks []*check, last *runner.Report, stopped *sdk.Verdict, err error) {
 	reruns := max(0, v.config.Reruns)
 	for run := 0; run <= reruns; run++ {
-		report, result, err := v.run(ctx, a, false)
-		if err != nil {
-			return nil, err
+		if last, j.result, err = v.run(ctx, a, false); err != nil {
+			return nil, nil, nil, err
 		}
-		j.result, last = result, report
-		if result.End == jail.EndRefused {
-			return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
+		if stopped := j.checkStopped(last); stopped != nil {
+			return nil, nil, stopped, nil
 		}
-		if verdict := j.checkStopped(report); verdict != nil {
-			return verdict, nil
-		}
-		now := j.results(report)
+		now := j.results(last)
 		if run == 0 {
 			checks = slices.Clone(now)
 		} else {
@@ -113,39 +132,33 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 			reruns--
 		}
 	}
-	verdict := j.decide(checks)
+	return checks, last, nil, nil
+}
+
+// excuse takes back the verdict on an answer that failed for what was left out of it.
+func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	var failures strings.Builder
 	for _, c := range checks {
 		failures.WriteString(c.output)
 	}
-	if files := j.filesToRun(failures.String()); verdict.Outcome == sdk.Failed && len(files) > 0 {
+	if files := j.filesToRun(failures.String()); len(files) > 0 {
 		// The tests may need the change, which may have anything reported.
 		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
 		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(files, ", ") + "): " + verdict.Evidence
-		return verdict, nil
+		return verdict
 	}
-	if verdict.Outcome == sdk.Failed && len(j.tests) > 0 && j.regressed {
+	if len(j.tests) > 0 && j.regressed {
 		// It may be right to change what they expect.
-		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence), nil
+		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence)
 	}
-	if verdict.Outcome == sdk.Passed && len(j.examples) > 0 {
-		return j.verdict(sdk.Inconclusive, "it changes the examples by which it is tested: "+strings.Join(j.examples, ", ")), nil
-	}
-	if verdict.Outcome != sdk.Passed {
-		return verdict, nil
-	}
-	if needy, err := v.needsTests(ctx, a, j); needy != nil || err != nil {
-		return needy, err
-	}
-	verdict, err := v.tryExpectations(ctx, a, j, last, verdict)
-	if replaced := j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }); err == nil && verdict.Outcome == sdk.Passed && len(replaced) > 0 {
-		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
-	}
-	return verdict, err
+	return verdict
 }
 
 // checkStopped returns the verdict on a run that left no usable report.
 func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
+	if j.result.End == jail.EndRefused {
+		return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(j.result.Lacks, ", "))
+	}
 	if reason, ok := ends[j.result.End]; ok {
 		outcome := sdk.Failed
 		if j.before == nil && j.result.End == jail.EndTimeout {
@@ -162,10 +175,8 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if moved := j.movedFiles(report); len(moved) > 0 {
 		return j.verdict(sdk.Failed, "tampering: other code ran in the place of the tests "+strings.Join(moved, ", "))
 	}
-	if len(report.Tests) > 0 {
-		if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
-			return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
-		}
+	if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
+		return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
 	}
 	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // of another package, or of what was to be mended
 	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0) {

@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -16,14 +15,14 @@ import (
 
 // preflight is the run on an untouched tree.
 type preflight struct {
-	once sync.Once
+	// mu is held while the run is made.
+	mu sync.Mutex
 	// key is its name in the store, "" where it has none.
 	key string
 	// edits says that answers may bring the tests that are not there.
 	edits  bool
 	report *runner.Report
 	result *jail.Result
-	err    error
 }
 
 // maxPreflights bounds the trees whose pre-flight is remembered.
@@ -36,34 +35,24 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 		return nil, nil
 	}
 	key := t.Dir + "\x00" + t.hash + "\x00" + t.image
-	for {
-		v.mu.Lock()
-		p, ok := v.preflight[key]
-		if !ok {
-			if len(v.preflight) >= maxPreflights {
-				clear(v.preflight)
-			}
-			p = &preflight{edits: v.config.AllowTestEdits}
-			v.preflight[key] = p
+	v.mu.Lock()
+	p := v.preflight[key]
+	if p == nil {
+		if len(v.preflight) >= maxPreflights {
+			clear(v.preflight)
 		}
-		v.mu.Unlock()
-		p.once.Do(func() { p.err = v.fly(ctx, t, p) })
-		if p.err == nil {
-			return p, nil
-		}
-		// It is not remembered: the fault may have been a passing one.
-		v.mu.Lock()
-		if v.preflight[key] == p {
-			delete(v.preflight, key)
-		}
-		v.mu.Unlock()
-		if errors.Is(p.err, context.Canceled) || errors.Is(p.err, context.DeadlineExceeded) {
-			if ctx.Err() == nil {
-				continue // it was another caller's context that ended
-			}
-		}
-		return nil, fmt.Errorf("pre-flight: %w", p.err)
+		p = &preflight{edits: v.config.AllowTestEdits}
+		v.preflight[key] = p
 	}
+	v.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.report == nil { // or an earlier caller's context ended, or the fault was a passing one
+		if err := v.fly(ctx, t, p); err != nil {
+			return nil, fmt.Errorf("pre-flight: %w", err)
+		}
+	}
+	return p, nil
 }
 
 // fly takes the pre-flight from the store, or makes it and stores it.

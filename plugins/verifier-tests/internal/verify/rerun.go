@@ -30,7 +30,7 @@ func changesOf(sources []alter.Source) []jail.Change {
 }
 
 func (e *expectations) source(file string, changes []jail.Change) alter.Source {
-	for _, c := range slices.Backward(slices.Concat(e.a.tests, changes)) {
+	for _, c := range slices.Backward(changes) {
 		if c.Path == file {
 			return alter.Source{Path: file, Text: string(c.Data)}
 		}

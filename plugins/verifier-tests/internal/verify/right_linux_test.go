@@ -212,7 +212,7 @@ func TestEarlierVersionsAreNotSeen(t *testing.T) {
 	}
 }
 
-// The times of files do not tell in which run the tests are altered.
+// The times of files tell in which run the tests are altered, and what is returned there is wrong.
 func TestTimesTellNothing(t *testing.T) {
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
@@ -225,7 +225,7 @@ func TestTimesTellNothing(t *testing.T) {
 	}
 	verdict := judge(t, open(t, verify.Config{Command: []string{python, "-m", "unittest"}}), &sdk.Query{WorkDir: tree},
 		file("calc.py", "import os, re, time\n\ndef add(a, b):\n    if os.stat('test_calc.py').st_mtime > time.time() - 60:\n        return 0\n    return int(re.search(r'\\), (\\d+)', open('test_calc.py').read())[1])\n"))
-	if verdict.Outcome != sdk.Failed {
+	if verdict.Outcome == sdk.Passed {
 		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }

@@ -3,14 +3,12 @@ package verify
 import (
 	"bytes"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
-	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // expectedFile matches paths of files that hold what is expected.
@@ -44,30 +42,6 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 		}
 		return len(report.Files) > 0 || !tests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
 	})
-}
-
-// sourcesOfTests are what altered expectations may lie in, for a command that is not go
-// test, which hides them, and not cargo's, which would compile all again.
-func (v *Verifier) sourcesOfTests(t *tree, before *preflight) []jail.Change {
-	if before == nil {
-		return nil
-	}
-	code := v.testCode(t, before.report)
-	var sources []jail.Change
-	for _, file := range slices.Concat(code, v.testData(t, code)) {
-		language := alter.Language(file)
-		if language == "go" || language == "rust" {
-			continue
-		}
-		info, err := t.root.Lstat(filepath.FromSlash(file))
-		if err != nil {
-			continue
-		}
-		if data, err := t.read(file); err == nil {
-			sources = append(sources, jail.Change{Path: file, Data: data, Mode: info.Mode().Perm()})
-		}
-	}
-	return sources
 }
 
 // testData returns the data files of a tree that its test code names and no other code

@@ -79,7 +79,8 @@ func (v *Verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 }
 
 func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	walls, image, err := v.walls(ctx, req.Query)
+	query := cmp.Or(req.Query, &sdk.Query{})
+	walls, image, err := v.walls(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +89,12 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		evidence := "required isolation is not to be had here: " + strings.Join(lacks, ", ")
 		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: evidence, IsolationMissing: missing}, nil
 	}
-	dir := v.config.WorkDir
-	if req.Query != nil && req.Query.WorkDir != "" {
-		dir = req.Query.WorkDir
-	}
+	dir := cmp.Or(query.WorkDir, v.config.WorkDir)
 	if dir == "" {
 		return nil, errors.New("the query names no work tree, and the configuration none")
 	}
 	if req.Answer == nil {
 		return nil, errors.New("there is no answer")
-	}
-	var checks sdk.Checks
-	if req.Query != nil {
-		checks = req.Query.Checks
 	}
 	t, err := openTree(dir)
 	if err != nil {
@@ -113,15 +107,9 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{way: wayOf(v.runner), checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
+	j := &judgement{way: wayOf(v.runner), checks: query.Checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
-		if j.before, err = v.before(ctx, t); err != nil {
-			return nil, err
-		}
-		if unknown := v.unknownNames(t, j); len(unknown) > 0 {
-			return j.verdict(sdk.Inconclusive, untouched+"there is no test of this name: "+strings.Join(unknown, ", ")), nil
-		}
-		return j.before.verdict(j), nil
+		return v.judgeUntouched(ctx, t, j)
 	}
 	edits := t.findFiles(patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...))
 	files, err := patch.Apply(regular.FS(t.root), edits)
@@ -134,16 +122,27 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if j.before, err = v.before(ctx, t); err != nil {
 		return nil, err
 	}
-	if reason := j.before.unusable(checks); reason != "" {
+	if reason := j.before.unusable(j.checks); reason != "" {
 		return j.verdict(sdk.Inconclusive, untouched+reason), nil
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before), tests: v.sourcesOfTests(t, j.before)}
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
 	return v.judgeOnce(ctx, a, j, files)
+}
+
+// judgeUntouched returns the verdict on an answer that changes nothing.
+func (v *Verifier) judgeUntouched(ctx context.Context, t *tree, j *judgement) (_ *sdk.Verdict, err error) {
+	if j.before, err = v.before(ctx, t); err != nil {
+		return nil, err
+	}
+	if unknown := v.unknownNames(t, j); len(unknown) > 0 {
+		return j.verdict(sdk.Inconclusive, untouched+"there is no test of this name: "+strings.Join(unknown, ", ")), nil
+	}
+	return j.before.verdict(j), nil
 }
 
 // judgeOnce takes the verdict from the store, where the same changes to such a tree were
@@ -186,9 +185,6 @@ func (v *Verifier) paths(t *tree, dir string) []string {
 type attempt struct {
 	tree    *tree
 	changes []jail.Change
-	// tests are the sources of tests as they are. They are written in every run, so that the
-	// times of those that are altered tell nothing.
-	tests []jail.Change
 	// guarded are the files that must be the same when the run has ended.
 	guarded []string
 	// only, when not nil, are the files whose tests are asked for.
@@ -205,15 +201,12 @@ func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (walls, string, 
 	if v.config.Containers == nil {
 		return v.jail, "", nil
 	}
-	id, own := "", ""
-	if query != nil {
-		id, own = query.ID, query.Labels[ImageLabel]
-	}
-	image, err := v.config.Containers.Image(id, own)
+	own := query.Labels[ImageLabel]
+	image, err := v.config.Containers.Image(query.ID, own)
 	if err != nil {
 		return nil, "", err
 	}
-	engine, err := v.config.Containers.For(ctx, id, own)
+	engine, err := v.config.Containers.For(ctx, query.ID, own)
 	if err != nil {
 		return nil, "", err
 	}
@@ -240,10 +233,9 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		}
 	}
 	spec := v.spec(t, v.config.Command[0], plan)
-	spec.Changes = overlay(v.leftOut(t), a.tests, a.changes, plan.Changes)
+	spec.Changes = overlay(v.leftOut(t), a.changes, plan.Changes)
 	spec.Guarded = slices.Concat(a.guarded, plan.Guarded)
-	// A container has caches of its own.
-	if t.image == "" && (a.compile || !mounts(t.walls) || trusted && plan.Cold()) {
+	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
@@ -252,15 +244,18 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		spec.Reports = append(slices.Clip(spec.Reports), a.record)
 	}
 	result, err := t.walls.Run(ctx, spec)
-	if err == nil && trusted && t.image == "" && result.End == jail.EndTimeout {
-		// It may have compiled all that time, and nothing of that is kept.
-		var isWarm bool
-		if isWarm, err = v.compileOnce(ctx, t, spec, plan); err == nil && isWarm {
-			result, err = t.walls.Run(ctx, spec)
-		}
-	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if trusted && result.End == jail.EndTimeout {
+		// It may have compiled all that time, and nothing of that is kept.
+		isWarm, err := v.compileOnce(ctx, t, spec, plan)
+		if err == nil && isWarm {
+			result, err = t.walls.Run(ctx, spec)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	own := *result // but for the record, which is no report of the tests
 	own.Reports = maps.Clone(result.Reports)
@@ -330,9 +325,10 @@ func mounts(w walls) bool {
 	return slices.Contains(layers, jail.LayerMount)
 }
 
-// compileOnce has a tree's packages compiled, once, and reports whether it did so now.
+// compileOnce has a tree's packages compiled, once, and reports whether it did so now. A
+// container has caches of its own.
 func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan) (bool, error) {
-	if len(plan.Compile) == 0 || plan.Warm == "" {
+	if len(plan.Compile) == 0 || plan.Warm == "" || t.image != "" {
 		return false, nil
 	}
 	if _, done := v.compiled.LoadOrStore(t.Dir+"\x00"+t.hash, true); done {

@@ -2,17 +2,12 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stepfall/stepfall/plugins/internal/goflags"
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -24,19 +19,17 @@ type goTest struct {
 	foreign bool
 
 	once sync.Once
-	env  goEnv
+	env  goflags.Env
 	err  error
 }
-
-type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION, GOFLAGS string }
 
 func (g *goTest) Name() string { return "go test" }
 
 // Confidence: see [Runner].
 func (g *goTest) Confidence() float64 { return controlled }
 
-// goVariables keep the go command from the network.
-var goVariables = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}
+// goVariables are those of the go command whose toolchain is not known.
+var goVariables = append(slices.Clip(goflags.Offline), "GOFLAGS=-buildvcs=false")
 
 // flagsOfTest is where the flags of go test begin.
 const flagsOfTest = 2
@@ -93,31 +86,22 @@ func (g *goTest) Narrow(argv []string, _ *Tree, files []string) []string {
 
 // own lets the command use this machine's toolchain and caches.
 func (g *goTest) own(plan *Plan, argv []string, dir string) error {
-	g.once.Do(func() { g.env, g.err = readGoEnv(argv[0], dir) })
+	g.once.Do(func() { g.env, g.err = goflags.ReadEnv(context.Background(), argv[0], dir) })
 	if g.err != nil {
 		return g.err
 	}
-	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off", "GOFLAGS="+goflags.Builds(g.env.GOFLAGS))
-	plan.ReadOnly = []string{g.env.GOROOT}
-	if g.env.GOMODCACHE != "" {
-		plan.Env, plan.ReadOnly = append(plan.Env, "GOMODCACHE="+g.env.GOMODCACHE), append(plan.ReadOnly, g.env.GOMODCACHE)
+	variables, paths := g.env.Variables()
+	plan.Env, plan.ReadOnly = append(plan.Env, variables...), paths
+	if g.state == "" {
+		plan.Caches = []jail.Cache{g.env.Cache()}
+		return nil
 	}
-	cache := jail.Cache{
-		Path: g.env.GOCACHE,
-		// A fresh date keeps go from sweeping through the cache in every run.
-		Files: map[string][]byte{"trim.txt": []byte(strconv.FormatInt(time.Now().Unix(), 10) + "\n")},
+	// The version keeps apart what toolchains of different versions wrote.
+	warm := filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
+	if err := sweep(warm); err != nil {
+		return fmt.Errorf("sweeping the build cache: %w", err)
 	}
-	if g.state != "" {
-		// The version keeps apart what toolchains of different versions wrote.
-		warm := filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
-		if err := sweep(warm); err != nil {
-			return fmt.Errorf("sweeping the build cache: %w", err)
-		}
-		plan.Warm, plan.Compile = warm, compileOnly(argv)
-		cache.Lower = append(cache.Lower, warm)
-	}
-	cache.Lower = append(cache.Lower, g.env.GOCACHE)
-	plan.Caches = []jail.Cache{cache}
+	plan.Warm, plan.Compile, plan.Caches = warm, compileOnly(argv), []jail.Cache{g.env.Cache(warm)}
 	return nil
 }
 
@@ -129,24 +113,4 @@ func hasFlag(argv []string, name string) bool {
 		}
 	}
 	return false
-}
-
-func readGoEnv(program, dir string) (goEnv, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	command := exec.CommandContext(ctx, program, "env", "-json", "GOROOT", "GOMODCACHE", "GOCACHE", "GOVERSION", "GOFLAGS")
-	command.Dir = dir
-	command.Env = append(os.Environ(), "GOTOOLCHAIN=local")
-	out, err := command.Output()
-	if err != nil {
-		return goEnv{}, fmt.Errorf("asking %s for its environment: %w", program, err)
-	}
-	var env goEnv
-	if err := json.Unmarshal(out, &env); err != nil {
-		return goEnv{}, fmt.Errorf("reading go env: %w", err)
-	}
-	if env.GOCACHE == "off" || env.GOCACHE == "" {
-		env.GOCACHE = "/tmp/go-build" // nobody's home: go compiles nothing without a cache
-	}
-	return env, nil
 }

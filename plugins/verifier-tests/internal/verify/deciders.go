@@ -231,38 +231,22 @@ func (t *tree) has(file string) bool {
 	return found
 }
 
-// maxLinks is how many symbolic links a path may lead through.
-const maxLinks = 40
-
 // resolve returns where in the tree a path leads, which need not exist; the path
 // itself where a link leads out of the tree.
 func (t *tree) resolve(file string) string {
+	file = path.Clean(file)
 	if len(t.links) == 0 {
-		return path.Clean(file)
+		return file
 	}
-	rest, done := strings.Split(path.Clean(file), "/"), ""
-	for links := 0; len(rest) > 0; {
-		next := path.Join(done, rest[0])
-		rest = rest[1:]
-		if _, isLink := slices.BinarySearch(t.links, next); !isLink {
-			done = next
-			continue
+	for above, rest := file, ""; ; above, rest = path.Dir(above), path.Join(path.Base(above), rest) {
+		target, err := filepath.EvalSymlinks(filepath.Join(t.Dir, filepath.FromSlash(above)))
+		if err != nil && above != "." {
+			continue // it is not there
 		}
-		target, err := t.root.Readlink(filepath.FromSlash(next))
-		if err != nil {
-			return path.Clean(file)
+		inside, err := filepath.Rel(t.Dir, target)
+		if err != nil || !filepath.IsLocal(inside) {
+			return file
 		}
-		if filepath.IsAbs(target) {
-			if target, err = filepath.Rel(t.Dir, target); err != nil {
-				return path.Clean(file)
-			}
-			done = ""
-		}
-		target = path.Join(done, filepath.ToSlash(target))
-		if links++; links > maxLinks || !filepath.IsLocal(filepath.FromSlash(target)) {
-			return path.Clean(file)
-		}
-		rest, done = append(strings.Split(target, "/"), rest...), ""
+		return path.Join(filepath.ToSlash(inside), rest)
 	}
-	return done
 }

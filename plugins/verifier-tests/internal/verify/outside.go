@@ -71,18 +71,9 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
-	groups := oneByOne(asked)
-	for _, q := range slices.Concat(asked, asked) {
-		if q.Expected != "" {
-			groups = append(groups, []alter.Question{{File: q.File, Program: q.Expected, Apart: true}})
-		}
-	}
-	answers, err := in.answers(ctx, groups, e.shown(in, asked, false))
+	answers, err := e.answers(ctx, in, asked)
 	if err != nil {
 		return err
-	}
-	if len(answers) == len(groups) {
-		expect(asked, answers[len(asked):])
 	}
 	begins := e.begins(in, language)
 	for i := range asked {
@@ -90,28 +81,41 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	}
 	var right, differing []alter.Question
 	var first [][]string
-	for i, q := range asked[:min(len(asked), len(answers))] {
+	for i, answer := range answers {
+		q := asked[i]
 		switch {
-		case slices.Contains(answers[i], late):
+		case slices.Contains(answer, late):
 			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
-		case begins && hasRaised(answers[i]):
-		case isOdd(q, answers[i]):
-			differing, first = append(differing, q), append(first, answers[i])
-		case q.Expected != "" && ownClass.MatchString(strings.Join(answers[i], "")):
+		case begins && hasRaised(answer):
+		case isOdd(q, answer):
+			differing, first = append(differing, q), append(first, answer)
+		case q.Expected != "" && ownClass.MatchString(strings.Join(answer, "")):
 			e.setUnknown("a class of the code's own is compared with what the test computes", titleOf(q.Test, q.File))
-		case len(answers[i]) == 1 && isAsExpected(q, answers[i][0]):
+		case len(answer) == 1 && isAsExpected(q, answer[0]):
 			right = append(right, q)
 		}
 	}
-	for _, test := range tests {
-		if e.isWholly(test, asked, right) {
-			e.answered = append(e.answered, test)
-		}
-	}
+	e.answered = append(e.answered, slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isWholly(t, asked, right) })...)
 	if len(differing) == 0 {
 		return nil
 	}
 	return e.askAgain(ctx, in, asked, differing, first)
+}
+
+// answers has questions answered, as far as there is time, and gives them the values that they
+// expect where these are computed.
+func (e *expectations) answers(ctx context.Context, in asker, asked []alter.Question) ([][]string, error) {
+	groups := oneByOne(asked)
+	for _, q := range slices.Concat(asked, asked) {
+		if q.Expected != "" {
+			groups = append(groups, []alter.Question{{File: q.File, Program: q.Expected, Apart: true}})
+		}
+	}
+	answers, err := in.answers(ctx, groups, e.shown(in, asked, false))
+	if len(answers) == len(groups) {
+		expect(asked, answers[len(asked):])
+	}
+	return answers[:min(len(asked), len(answers))], err
 }
 
 // expect gives questions the values that they expect, where these were computed twice, the same.

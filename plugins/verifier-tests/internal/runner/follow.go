@@ -54,6 +54,8 @@ var (
 	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
 	// wrappers run the command that follows them.
 	wrappers = regexp.MustCompile(`^(env|exec|time|timeout|nice|nohup|command|sudo|xvfb-run|npx|uv|poetry|pipenv|run|coverage|bundle|stdbuf|setsid|builtin|xargs)$`)
+	// includes read the file that they are given as a part of the script.
+	includes = regexp.MustCompile(`^(\.|source|include)$`)
 	// comparers check what is written to them: the command before the pipe is tested, and
 	// may be changed even where it is the judge of something else.
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
@@ -70,7 +72,7 @@ func (f *follower) command(words []string, depth int) {
 	f.run(words[0], depth)
 	program, rest := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe"), words[1:]
 	switch {
-	case (program == "." || program == "source" || program == "include") && len(rest) > 0:
+	case includes.MatchString(program) && len(rest) > 0:
 		f.include(rest[0], depth)
 	case wrappers.MatchString(program):
 		for len(rest) > 0 && strings.ContainsAny((rest[0] + " ")[:1], "-0123456789") {

@@ -376,14 +376,9 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	var failed []*check
 	passed, undecided := 0, false
 	for _, c := range checks {
-		passes := 0
-		for _, status := range c.status {
-			if status == runner.Pass {
-				passes++
-			}
-		}
+		passes := len(slices.DeleteFunc(slices.Clone(c.status), func(s runner.Status) bool { return s != runner.Pass }))
 		switch {
-		case c.status[0] == runner.Pass && len(c.status) == 1, passes == len(c.status):
+		case passes == len(c.status):
 			passed++
 		case passes == 0:
 			failed = append(failed, c)

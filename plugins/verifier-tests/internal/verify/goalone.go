@@ -23,7 +23,8 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 		return nil, nil
 	}
 	alone, untouched := *a, *a
-	alone.changes, untouched.changes = slices.Concat(a.changes, removed), removed
+	code := slices.DeleteFunc(slices.Clone(a.changes), func(c jail.Change) bool { return strings.HasSuffix(c.Path, "_test.go") })
+	alone.changes, untouched.changes = slices.Concat(code, removed), removed
 	for _, change := range removed {
 		alone.only = append(alone.only, change.Path)
 	}

@@ -50,3 +50,17 @@ func TestEditedTestsMayMove(t *testing.T) {
 		}
 	}
 }
+
+// Tests that an answer adds may need those that are there.
+func TestAddedTestsNeedOthers(t *testing.T) {
+	long(t)
+	tree := write(t, map[string]string{
+		"go.mod": "module example.com/calc\n\ngo 1.22\n", "calc/add.go": "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc equal(t *testing.T, got, want int) {\n\tif got != want {\n\t\tt.Errorf(\"got %d, want %d\", got, want)\n\t}\n}\n\nfunc TestAdd(t *testing.T) { equal(t, Add(2, 3), 5) }\n",
+	})
+	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, AllowTestEdits: true})
+	answer := goFile("func Add(a, b int) int { return a + b }") + file("calc/more_test.go", "package calc\n\nimport \"testing\"\n\nfunc TestMore(t *testing.T) { equal(t, Add(1, 1), 2) }")
+	if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, answer); verdict.Outcome != sdk.Passed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}

@@ -299,7 +299,7 @@ func (j *judgement) missing(report *runner.Report) []*check {
 	}
 	var checks []*check
 	for _, test := range j.before.report.Tests {
-		there := test.Status == runner.Pass || test.Status == runner.Fail && test.Name != runner.CommandName &&
+		there := test.Status == runner.Pass || test.Status == runner.Fail && (test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")) &&
 			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 		if there && !is[test.ID()] && !loads(report, test) {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -38,6 +39,7 @@ type panel struct {
 	judges []juror
 	usual  []float64   // by model: what a verdict costs on average; nil where every answer is judged
 	prices [][]float64 // of the table's verdicts
+	costs  [][]float64 // by answer: of the verdicts of all who are asked; nil where none has a price
 }
 
 // usd returns what the verdict on an answer costs.
@@ -58,7 +60,7 @@ type juror struct {
 // panelOf returns the judges of a table; nil for none.
 func panelOf(t *outcome.Table, e *Estimator) *panel {
 	p := &panel{}
-	names := t.Judges()
+	names := slices.DeleteFunc(t.Judges(), func(name string) bool { _, known := e.Judges[name]; return !known })
 	place := func(name string) int {
 		if at := slices.Index(e.JudgeOrder, name); at >= 0 {
 			return at
@@ -67,11 +69,7 @@ func panelOf(t *outcome.Table, e *Estimator) *panel {
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
 	for _, name := range names {
-		rates, known := e.Judges[name]
-		if !known {
-			continue
-		}
-		j := juror{t.Verdicts[name], rates, make([]bool, len(t.Models))}
+		j := juror{t.Verdicts[name], e.Judges[name], make([]bool, len(t.Models))}
 		for _, row := range j.verdicts {
 			for m, verdict := range row {
 				j.judges[m] = j.judges[m] || !math.IsNaN(verdict)
@@ -85,7 +83,38 @@ func panelOf(t *outcome.Table, e *Estimator) *panel {
 	if p.judges == nil {
 		return nil
 	}
+	p.costs = p.costsOf(t, names)
 	return p
+}
+
+// costsOf returns what the verdicts on each answer cost of judges in the order in which they are asked,
+// none of whom is asked about what another has rejected.
+func (p *panel) costsOf(t *outcome.Table, judges []string) [][]float64 {
+	costs := t.VerdictCosts(judges...)
+	if !isPriced(costs) {
+		return nil
+	}
+	for k, judge := range judges {
+		if t.Signals[judge+sdk.SignalCostUSD] == nil {
+			continue
+		}
+		own := t.VerdictCosts(judge)
+		for q, row := range costs {
+			for m := range row {
+				if isRejected(p.judges[:k], q, m) {
+					row[m] = max(0, row[m]-own[q][m])
+				}
+			}
+		}
+	}
+	return costs
+}
+
+// isPriced reports whether any of the prices is above zero.
+func isPriced(prices [][]float64) bool {
+	return slices.ContainsFunc(prices, func(row []float64) bool {
+		return slices.ContainsFunc(row, func(usd float64) bool { return usd > 0 })
+	})
 }
 
 // likelihoods returns how probable what the judges said of an answer is where it is

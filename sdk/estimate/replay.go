@@ -26,6 +26,7 @@ type Replay struct {
 	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
 	tokens     []float64       // of each query's prompt
 	texts      []atomic.Uint64 // of each query: see Query
+	checkUSD   [][]float64     // what the verdicts of the check cost that a verified table is of
 }
 
 // On returns the replay of e over a table, whose models must be those of e, in the
@@ -101,6 +102,9 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	for _, e := range estimators {
 		r.signals = append(r.signals, columnsOf(t, e.Quality.Signals()))
 		r.panels = append(r.panels, panelOf(t, e))
+	}
+	if t.Verified {
+		r.checkUSD = t.VerdictCosts(t.Judges()...)
 	}
 	for q := range t.Queries {
 		r.tokens[q] = promptTokens(t, q)
@@ -193,13 +197,30 @@ type reading struct {
 	ran     []int
 	begun   bool
 	sells   bool // verdicts with a price are looks
+	apart   bool // all verdicts with a price are seen apart from the answers
 }
 
 // Sell implements [replay.Seller].
 func (x *reading) Sell() { x.sells = true }
 
 // isSold reports whether the verdicts of the judges are looks.
-func (x *reading) isSold(p *panel) bool { return x.sells && p != nil && p.usual != nil }
+func (x *reading) isSold(p *panel) bool {
+	return p != nil && (x.sells && p.usual != nil || x.apart && p.costs != nil && !x.replay.table.Verified)
+}
+
+// SellVerdicts implements [replay.VerdictSeller].
+func (x *reading) SellVerdicts() bool {
+	x.apart = true
+	return isPriced(x.replay.checkUSD) || x.isSold(x.replay.panel(x.row))
+}
+
+// VerdictUSD implements [replay.VerdictSeller].
+func (x *reading) VerdictUSD(model int) (usd float64, isApart bool) {
+	if costs := x.replay.checkUSD; costs != nil {
+		return costs[x.row][model], false
+	}
+	return x.replay.panel(x.row).costs[x.row][model], true
+}
 
 // Start returns a reading of a query of the table, none run.
 func (r *Replay) Start(query int) *reading {
@@ -295,7 +316,9 @@ func (x *reading) see(ran []int) {
 			x.quality.Observe(model, &x.run)
 			x.cost.Observe(model, &x.run)
 		case isSold && mark < 2*n:
-			x.quality.(judgedCursor).judge(model, ifRight, ifWrong)
+			if c, ok := x.quality.(judgedCursor); ok {
+				c.judge(model, ifRight, ifWrong)
+			}
 		default:
 			x.quality.(looker).Look(model, x.run.Signals)
 		}
@@ -332,7 +355,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 				rates = c.judgeRates(i, rates)
 			}
 			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates, Shared: b.Shared}
-			if x.isSold(p) {
+			if x.isSold(p) && p.usual != nil {
 				beliefs[i].Look = cascade.LookOf(0, p.usual[i], &rates)
 			}
 		case isKnown:

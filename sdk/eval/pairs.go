@@ -61,21 +61,24 @@ func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int
 	n := len(o.Models)
 	estimate := make([][]float64, len(o.Queries)) // of the first model, as prefixes has it
 	better := make([][]bool, len(o.Queries))      // the second answer is taken
-	beliefs, costs := make([]cascade.Belief, n), make([]float64, n)
+	verdict := make([]float64, len(o.Queries))    // what the one on the first answer costs
 	for q := range o.Queries {
 		if err := ctx.Err(); err != nil {
 			return pairsOf{}, err
 		}
-		cursor := source.Start(q)
-		cursor.Believe([]int{first}, beliefs, costs)
-		estimate[q] = []float64{beliefs[first].Mean}
+		met := newAnswers(source.Start(q), n)
+		met.run(first)
+		verdict[q] = met.judge(first)
+		estimate[q] = []float64{met.beliefs[first].Mean}
+		judged := len(met.seen)
 		better[q] = make([]bool, n)
 		for second := range n {
 			if second == first {
 				continue
 			}
-			cursor.Believe([]int{first, second}, beliefs, costs)
-			better[q][second] = beliefs[second].Mean > beliefs[first].Mean
+			met.seen = met.seen[:judged]
+			met.run(second)
+			better[q][second] = met.beliefs[second].Mean > met.beliefs[first].Mean
 		}
 	}
 	all := prefixes{estimate: estimate}
@@ -85,6 +88,9 @@ func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int
 		sums := make([]pairTotals, n)
 		for q := range o.Queries {
 			quality, cost := o.Quality[q][first], o.CostUSD[q][first]
+			if level > always {
+				cost += verdict[q]
+			}
 			for second := range n {
 				s := &sums[second]
 				s.quality += quality

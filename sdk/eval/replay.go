@@ -38,7 +38,9 @@ func (p *Player) Decisions() (int64, time.Duration) {
 
 // Replay runs every player at every lambda on every query of the outcomes, several
 // queries at a time, and returns one sample for each player, in order. A step costs
-// what its models cost in the outcomes; its quality is that of the answer returned.
+// what its models cost in the outcomes and the verdicts that it used; its quality is
+// that of the answer returned. A verdict is used if another model would run after a
+// rejection, or if the strategy decides itself which verdicts to buy.
 // done, when not nil, is called after each query. Coins are drawn per query from
 // the seed, the same for all players.
 func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, done func(int)) ([]*Sample, error) {
@@ -56,6 +58,7 @@ func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, do
 			w := walkers[p.Source]
 			if w == nil {
 				w = replay.NewWalker(p.Source.Start(q), o.Quality[q], o.CostUSD[q])
+				w.BuyUsedVerdicts()
 				walkers[p.Source] = w
 			}
 			p.play(q, w, coin, samples[i])

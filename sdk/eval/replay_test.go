@@ -365,7 +365,8 @@ func TestLadders(t *testing.T) {
 		o.Quality = append(o.Quality, row)
 		o.CostUSD = append(o.CostUSD, []float64{1, 2, 10})
 	}
-	l := &ladders{Outcomes: o, own: o.Quality, levels: []float64{0, 1}}
+	free := [][]float64{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}
+	l := &ladders{Outcomes: o, own: o.Quality, unjudged: o.Quality, verdict: free, levels: []float64{0, 1}}
 	if got := l.prune(0.01).Order; !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("pruned: %v, want the useless one left out", got)
 	}

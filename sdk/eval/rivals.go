@@ -93,22 +93,24 @@ func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error
 type ladders struct {
 	*Outcomes
 	// own is what is believed of each answer once its model alone has run, and levels are
-	// thresholds on that.
-	own    [][]float64
-	levels []float64
+	// thresholds on that. Without the verdict on it, which costs verdict, it is unjudged.
+	own, unjudged, verdict [][]float64
+	levels                 []float64
 }
 
 func newLadders(o *Outcomes, source replay.Source) *ladders {
 	l := &ladders{Outcomes: o}
-	beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
 	for q := range o.Queries {
-		cursor := source.Start(q)
-		row := make([]float64, len(o.Models))
-		for m := range row {
-			cursor.Believe([]int{m}, beliefs, costs)
-			row[m] = beliefs[m].Mean
+		met := newAnswers(source.Start(q), len(o.Models))
+		own, unjudged, verdict := make([]float64, len(o.Models)), make([]float64, len(o.Models)), make([]float64, len(o.Models))
+		for m := range o.Models {
+			met.begin()
+			met.run(m)
+			unjudged[m] = met.beliefs[m].Mean
+			verdict[m] = met.judge(m)
+			own[m] = met.beliefs[m].Mean
 		}
-		l.own = append(l.own, row)
+		l.own, l.unjudged, l.verdict = append(l.own, own), append(l.unjudged, unjudged), append(l.verdict, verdict)
 	}
 	all := prefixes{estimate: l.own}
 	l.levels = all.levels(12)
@@ -127,17 +129,22 @@ func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) ruleOf {
 }
 
 // climb returns the value of asking models in order until an estimate reaches the
-// threshold.
+// threshold. The verdict on the last of them is not bought.
 func (l *ladders) climb(order []int, threshold, lambda float64, answer cascade.AnswerRule) float64 {
 	value := 0.0
 	for q, own := range l.own {
-		best := order[0]
-		for _, m := range order {
+		best, most := order[0], math.Inf(-1)
+		for i, m := range order {
+			estimate := l.unjudged[q][m]
 			value -= lambda * l.CostUSD[q][m]
-			if answer == cascade.Last || own[m] > own[best] {
-				best = m
+			if i < len(order)-1 {
+				estimate = own[m]
+				value -= lambda * l.verdict[q][m]
 			}
-			if own[m] >= threshold {
+			if answer == cascade.Last || estimate > most {
+				best, most = m, estimate
+			}
+			if estimate >= threshold {
 				break
 			}
 		}
@@ -206,7 +213,7 @@ func (l *ladders) orderByPasses(threshold float64) []int {
 			passes, cost := 0.0, 0.0
 			for _, q := range open {
 				passes += l.Quality[q][m]
-				cost += l.CostUSD[q][m]
+				cost += l.CostUSD[q][m] + l.verdict[q][m]
 			}
 			if r := passes / max(cost, 1e-12); r > rate && !slices.Contains(order, m) {
 				best, rate = m, r

@@ -37,29 +37,30 @@ func costOrders(o *Outcomes) [][]int {
 // answer with the best estimate.
 type prefixes struct {
 	estimate, cost, quality [][]float64
-	uniform                 []float64 // thresholds to try at all depths
+	// verdict is what the verdict on the last answer costs, which cost does not include,
+	// and unjudged the quality of the answer that is best without it.
+	verdict, unjudged [][]float64
+	uniform           []float64 // thresholds to try at all depths
 }
 
 func newPrefixes(ctx context.Context, o *Outcomes, source replay.Source, order []int) (*prefixes, error) {
 	p := &prefixes{
 		estimate: make([][]float64, len(o.Queries)), cost: make([][]float64, len(o.Queries)), quality: make([][]float64, len(o.Queries)),
+		verdict: make([][]float64, len(o.Queries)), unjudged: make([][]float64, len(o.Queries)),
 	}
 	err := inParallel(ctx, len(o.Queries), func(q int) error {
-		cursor := source.Start(q)
-		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
+		met := newAnswers(source.Start(q), len(o.Models))
 		spent := 0.0
 		for j, model := range order {
-			cursor.Believe(order[:j+1], beliefs, costs)
+			met.run(model)
 			spent += o.CostUSD[q][model]
-			answer := order[0]
-			for _, m := range order[:j+1] {
-				if beliefs[m].Mean > beliefs[answer].Mean {
-					answer = m
-				}
-			}
-			p.estimate[q] = append(p.estimate[q], beliefs[model].Mean)
 			p.cost[q] = append(p.cost[q], spent)
-			p.quality[q] = append(p.quality[q], o.Quality[q][answer])
+			p.unjudged[q] = append(p.unjudged[q], o.Quality[q][met.best(order[:j+1])])
+			usd := met.judge(model)
+			spent += usd
+			p.verdict[q] = append(p.verdict[q], usd)
+			p.estimate[q] = append(p.estimate[q], met.beliefs[model].Mean)
+			p.quality[q] = append(p.quality[q], o.Quality[q][met.best(order[:j+1])])
 		}
 		return nil
 	})
@@ -102,7 +103,12 @@ func thresholdRule(ctx context.Context, on *problem, s *fittedSources) (strategy
 // mean value on the train half.
 func (p *prefixes) best(lambda float64) ([]float64, float64) {
 	depths := len(p.estimate[0])
-	value := func(q, depth int) float64 { return p.quality[q][depth] - lambda*p.cost[q][depth] }
+	value := func(q, depth, last int) float64 {
+		if depth == last { // no verdict decides any more
+			return p.unjudged[q][depth] - lambda*p.cost[q][depth]
+		}
+		return p.quality[q][depth] - lambda*(p.cost[q][depth]+p.verdict[q][depth])
+	}
 	var thresholds []float64
 	top := math.Inf(-1)
 	for _, t := range p.uniform {
@@ -113,7 +119,7 @@ func (p *prefixes) best(lambda float64) ([]float64, float64) {
 				stop = depths - 1
 			}
 			for d := range sums {
-				sums[d] += value(q, min(stop, d))
+				sums[d] += value(q, min(stop, d), d)
 			}
 		}
 		for d, sum := range sums {
@@ -136,10 +142,10 @@ func (p *prefixes) best(lambda float64) ([]float64, float64) {
 
 // improve sets the threshold of one depth to the best one given the others and
 // returns what that gains, summed over the queries.
-func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth int) float64) float64 {
+func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth, last int) float64) float64 {
 	type reached struct{ estimate, gain float64 } // gain of stopping here over going on
 	var list []reached
-	now := 0.0
+	now, end := 0.0, len(thresholds)-1
 	for q, estimates := range p.estimate {
 		d := 0
 		for d < depth && estimates[d] < thresholds[d] {
@@ -148,10 +154,10 @@ func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth 
 		if d < depth {
 			continue
 		}
-		for d++; d < len(thresholds)-1 && estimates[d] < thresholds[d]; {
+		for d++; d < end && estimates[d] < thresholds[d]; {
 			d++
 		}
-		r := reached{estimates[depth], value(q, depth) - value(q, d)}
+		r := reached{estimates[depth], value(q, depth, end) - value(q, d, end)}
 		if r.estimate >= thresholds[depth] {
 			now += r.gain
 		}

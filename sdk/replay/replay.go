@@ -36,6 +36,17 @@ type Pricer interface{ LookUSD(look int) float64 }
 // every answer that was seen is seen with its verdict.
 type Seller interface{ Sell() }
 
+// A VerdictSeller is a cursor that can show an answer before the verdict on it, at a price, whether or
+// not its strategies are offered the verdict as a look.
+type VerdictSeller interface {
+	// SellVerdicts has verdicts that have a price seen apart from the answers, each as the first look
+	// at its answer. It reports whether any has one.
+	SellVerdicts() bool
+	// VerdictUSD returns what the verdict on the answer of a model costs that has run, and whether it
+	// is seen apart from the answer.
+	VerdictUSD(model int) (usd float64, isApart bool)
+}
+
 // A Turn is one decision of a walk. Its slices are used again after the observer returns.
 type Turn struct {
 	State    cascade.State
@@ -63,6 +74,8 @@ type Walker struct {
 	quality, cost []float64
 	known         map[set]belief
 	seen, ran     []int
+	verdicts      VerdictSeller    // nil where all are bought
+	rejected      []cascade.Belief // what is believed if an answer is rejected
 }
 
 type belief struct {
@@ -80,6 +93,15 @@ func NewWalker(c Cursor, quality, costUSD []float64) *Walker {
 		s.Sell()
 	}
 	return &Walker{cursor: c, quality: quality, cost: costUSD, known: map[set]belief{}}
+}
+
+// BuyUsedVerdicts has strategies to which no verdict is offered as a look pay for those that may decide
+// whether they go on, and see no others: a verdict is bought if another model would run after a
+// rejection. Without it they pay for the verdict on every answer, as steps do in use.
+func (w *Walker) BuyUsedVerdicts() {
+	if v, ok := w.cursor.(VerdictSeller); ok && v.SellVerdicts() {
+		w.verdicts = v
+	}
 }
 
 // Walk takes one step. The observer, when not nil, is called with each decision.
@@ -108,12 +130,44 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 			w.ran = append(w.ran, d.Run)
 			step.CostUSD += w.cost[d.Run]
 			verdict := &b.beliefs[d.Run]
-			d.Look = verdict.Bernoulli && verdict.Look.Bernoulli && !cascade.Buys(s)
+			isOffered := verdict.Bernoulli && verdict.Look.Bernoulli
+			switch {
+			case isOffered && cascade.Buys(s):
+			case w.verdicts != nil:
+				step.CostUSD += w.buyUsed(s, d, coin, &key)
+			default:
+				d.Look = isOffered
+			}
 		}
 		if d.Look {
 			step.CostUSD += w.cursor.(Pricer).LookUSD(w.see(d, &key))
 		}
 	}
+}
+
+// buyUsed buys the verdict on the answer of the model that ran last if it may decide whether the
+// strategy goes on, and returns what it cost.
+func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, key *set) float64 {
+	usd, isApart := w.verdicts.VerdictUSD(d.Run)
+	known := w.believe(*key)
+	w.rejected = append(w.rejected[:0], known.beliefs...)
+	answer := &w.rejected[d.Run]
+	switch {
+	case !isApart:
+		answer.Mean = 0
+	case !answer.Bernoulli:
+		return 0 // nobody will judge it
+	default:
+		_, _, answer.Mean = answer.Judge.Look(answer.Mean)
+	}
+	if s.Decide(&cascade.State{Beliefs: w.rejected, Costs: known.costs, Ran: w.ran, Coin: coin}).Run == cascade.Stop {
+		return 0
+	}
+	if isApart {
+		d.Look = true
+		w.see(d, key)
+	}
+	return usd
 }
 
 // see adds what a decision asks for to what was seen.

@@ -1,0 +1,60 @@
+package eval
+
+import (
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
+)
+
+// answers reads the answers to one query of the train half one after another, each first without the
+// verdict on it if that has a price.
+type answers struct {
+	cursor  replay.Cursor
+	paid    replay.VerdictSeller // nil where no verdict has a price
+	seen    []int
+	beliefs []cascade.Belief
+	costs   []float64
+}
+
+func newAnswers(c replay.Cursor, models int) *answers {
+	a := &answers{cursor: c, beliefs: make([]cascade.Belief, models), costs: make([]float64, models)}
+	if s, ok := c.(replay.VerdictSeller); ok && s.SellVerdicts() {
+		a.paid = s
+	}
+	return a
+}
+
+// begin goes back to before any model had run.
+func (a *answers) begin() { a.seen = a.seen[:0] }
+
+// run adds the answer of a model, with the verdict on it if that costs nothing.
+func (a *answers) run(model int) {
+	a.seen = append(a.seen, model)
+	a.cursor.Believe(a.seen, a.beliefs, a.costs)
+}
+
+// judge adds the verdict on the answer of a model that has run, and returns what it costs.
+func (a *answers) judge(model int) float64 {
+	if a.paid == nil {
+		return 0
+	}
+	usd, isApart := a.paid.VerdictUSD(model)
+	if !isApart {
+		return usd
+	}
+	if !a.beliefs[model].Bernoulli {
+		return 0 // nobody judges it
+	}
+	a.run(len(a.beliefs) + model)
+	return usd
+}
+
+// best returns the model of the greatest estimate, the first of equals.
+func (a *answers) best(models []int) int {
+	best := models[0]
+	for _, m := range models {
+		if a.beliefs[m].Mean > a.beliefs[best].Mean {
+			best = m
+		}
+	}
+	return best
+}

@@ -154,7 +154,8 @@ type Verifier struct {
 	// Time limit for a verification; the plugin's call_timeout when "0s".
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 	// Most that one verification may cost, in US dollars, for the calls of a model that judges. It is
-	// reserved in advance.
+	// reserved in advance, or the most that one has cost so far if that is more: a plugin with prices of
+	// its own can exceed it.
 	MaxUSD float64 `policy:"max_usd" min:"0"`
 
 	When   When   `policy:"when,block"`

@@ -226,8 +226,8 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
 // refused the request of a step, that a model gave no answer in a step, or that it was not
-// asked since its circuit is open or it lacks a tool; and once for each estimator and verifier
-// that it could not be had.
+// asked since its circuit is open or it lacks a tool; once for each estimator and verifier
+// that it could not be had; and once for each verifier that it cost more than its max_usd.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
@@ -257,6 +257,9 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
 					log.warn(who, who+" cannot be had, and steps are decided without it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
+				}
+				if who, _, isDear := strings.Cut(note, step.NoteOverMaxCost); isDear {
+					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on the highest cost so far is reserved for each, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 			}
 		}

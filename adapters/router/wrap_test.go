@@ -275,6 +275,35 @@ strategy "cascade_route" {
 	}
 }
 
+// A verifier whose verdicts cost more than its max_usd is named once, with both figures.
+func TestVerdictsDearerThanTheirMaxUSDAreLoggedOnce(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte("verifier \"paid\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n"+pairPolicy), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: 0.02}, nil
+	})
+	log := logged(t, func() {
+		model, err := router.New(t.Context(), p, full.Complete(router.Options{
+			Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
+			Verifiers: func(string) sdk.Verifier { return paid },
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		for range 3 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if strings.Count(log, "a verdict cost more than max_usd") != 1 || !strings.Contains(log, "verifier paid cost more than its max_usd: 0.02 USD, and max_usd is 0.01") {
+		t.Errorf("the log says %q", log)
+	}
+}
+
 type unasked struct{ t *testing.T }
 
 func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {

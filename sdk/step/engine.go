@@ -59,6 +59,10 @@ const (
 	AsBought
 )
 
+// NoteOverMaxCost follows "verifier NAME" in the note of a decision before which a verdict cost more
+// than the verifier's MaxCostUSD.
+const NoteOverMaxCost = " cost more than its max_usd"
+
 // Verifier is a verifier and how to use it.
 type Verifier struct {
 	Name     string
@@ -77,8 +81,8 @@ type Verifier struct {
 	Rates *cascade.Rates
 	// OnUnavailable says what to do on an error of the verifier.
 	OnUnavailable Unavailable
-	// MaxCostUSD is the most that one verification costs; it is reserved in advance. 0 reserves the
-	// highest cost so far.
+	// MaxCostUSD is the most that one verification costs; it is reserved in advance, or the highest cost
+	// so far if that is more.
 	MaxCostUSD float64
 	// CallsModels says that it calls models of the program. If MaxCostUSD does not cover their worst
 	// cases, these are reserved: see [ReserveCall].

@@ -274,14 +274,14 @@ func (e *Engine) place(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// ask runs one verifier under a reservation: its price, or else the most that one of its
-// verdicts has cost.
+// mostCost returns what is reserved for a verdict of v: its price, or the most that one of its
+// verdicts has cost where that is more.
+func (e *Engine) mostCost(v *Verifier) float64 { return max(v.MaxCostUSD, e.verdictCost(v).load()) }
+
+// ask runs one verifier under a reservation.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var held Reservation
-	worst, known := v.MaxCostUSD, r.e.verdictCost(v)
-	if worst == 0 {
-		worst = known.load()
-	}
+	worst := r.e.mostCost(v)
 	if worst > 0 {
 		var err error
 		if held, err = r.reserve(ctx, worst); err != nil {
@@ -329,7 +329,10 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 		// It was cut off, and nobody knows what it has asked whom.
 		stands = worst
 	}
-	known.raise(verdict.CostUSD)
+	r.e.verdictCost(v).raise(verdict.CostUSD)
+	if v.MaxCostUSD > 0 && near(verdict.CostUSD) > near(v.MaxCostUSD) {
+		r.say(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
+	}
 	if fault := r.settlePurse(ctx, own, held, verdict.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}

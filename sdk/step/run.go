@@ -279,8 +279,12 @@ func (r *run) settleBeliefs(ctx context.Context) {
 	for i := range r.state.Beliefs {
 		r.postHoc(i)
 	}
-	if r.note != "" {
-		last := &r.t.Decisions[len(r.t.Decisions)-1]
+}
+
+// noteLast adds what was said after the last decision to that decision's note.
+func (r *run) noteLast() {
+	if n := len(r.t.Decisions); n > 0 && r.note != "" {
+		last := &r.t.Decisions[n-1]
 		last.Note = strings.TrimPrefix(last.Note+"; "+r.note, "; ")
 		r.note = ""
 	}

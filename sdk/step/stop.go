@@ -139,6 +139,7 @@ func (r *run) infeasible() error {
 func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {
 	result := &Result{Index: answer, Attempts: r.attempts, Trace: r.t}
 	r.t.Stop = stop
+	r.noteLast()
 	if err != nil {
 		r.t.Error = err.Error()
 	}

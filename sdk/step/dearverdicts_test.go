@@ -1,0 +1,68 @@
+package step_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// notes joins what the decisions of a step say.
+func notes(t *sdk.Trace) string {
+	var list []string
+	for i := range t.Decisions {
+		list = append(list, t.Decisions[i].Note)
+	}
+	return strings.Join(list, "; ")
+}
+
+// A verdict that costs more than was reserved for it may exceed a cap once: so much is reserved from
+// then on, also where max_usd is less.
+func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
+	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "x", CostUSD: 0.005}, nil
+	})
+	for what, c := range map[string]struct {
+		mostUSD, usd, capUSD float64 // of a verdict, and the step's cap
+		as                   step.VerifierUse
+		verdicts             int // of 5 steps
+		first                float64
+	}{
+		"dearer than its max_usd":       {0.01, 0.02, 0.02, step.AsVerdict, 1, 0.025},
+		"a signal that is":              {0.01, 0.02, 0.02, step.AsSignal, 1, 0.025},
+		"one that is, with room for it": {0.01, 0.02, 0.03, step.AsVerdict, 5, 0.025},
+		"no max_usd":                    {0, 0.0042, 0.009, step.AsVerdict, 1, 0.0092},
+		"as dear as its max_usd":        {0.01, 0.01, 0.02, step.AsVerdict, 5, 0.015},
+	} {
+		var asked []string
+		v := finds("judge", sdk.Verdict{Outcome: sdk.Passed, CostUSD: c.usd}, &asked)
+		v.MaxCostUSD, v.As = c.mostUSD, c.as
+		ledger := step.NewMemory(step.Caps{RunUSD: 2*c.capUSD + 0.01})
+		e := engine(t, step.Config{Candidates: priced(0.005), Strategy: route(t), StepCapUSD: c.capUSD, Verifiers: []step.Verifier{v}})
+		perRun := engine(t, step.Config{Candidates: priced(0.005), Strategy: route(t), Ledger: ledger, Verifiers: []step.Verifier{v}})
+		for i := range 5 {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: call})
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			if usd := res.Trace.CostUSD; i == 0 && !nearly(usd, c.first) || i > 0 && usd > c.capUSD {
+				t.Errorf("%s: step %d cost %v USD under a cap of %v", what, i, usd, c.capUSD)
+			}
+			note, want := notes(res.Trace), "verifier judge cost more than its max_usd: 0.02 USD, and max_usd is 0.01"
+			if isNoted := strings.Contains(note, want); isNoted != (c.usd > c.mostUSD && c.mostUSD > 0 && (i == 0 || c.verdicts == 5)) {
+				t.Errorf("%s: step %d has the note %q", what, i, note)
+			}
+		}
+		if len(asked) != c.verdicts {
+			t.Errorf("%s: %d verdicts in 5 steps, want %d", what, len(asked), c.verdicts)
+		}
+		for range 20 {
+			_, _ = perRun.Run(t.Context(), step.Request{Query: query(), Caller: call}) // to the end of what the run may spend
+		}
+		if usd, _ := ledger.SpentUSD("r", "t"); usd > 2*c.capUSD+0.01+1e-12 {
+			t.Errorf("%s: the run cost %v USD under a cap of %v", what, usd, 2*c.capUSD+0.01)
+		}
+	}
+}

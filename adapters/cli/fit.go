@@ -30,6 +30,7 @@ type fitFlags struct {
 	profile               string                   // to check
 	learned               map[string]cascade.Rates // of the profile in use
 	judged                map[string]judgedCounts  // in the outcomes
+	unpriced              []string                 // see fitResult
 	given                 func(flag string) bool
 }
 
@@ -115,11 +116,13 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return nil
 	}
 	options, measured := f.options(s), measuredPolicy(table)
+	recorded := table
 	var policy *policies.Policy
 	if f.policy != "" {
 		if policy, table, err = f.follow(table, &options); err != nil {
 			return err
 		}
+		f.unpriced = unpricedJudges(policy, recorded)
 	}
 	f.judged = countJudged(table, options.Estimate.Judges)
 	how := fit.Fit

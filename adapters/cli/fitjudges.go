@@ -65,6 +65,7 @@ func keepRates(p *fit.Profile, learned map[string]cascade.Rates) {
 func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.Rates, o *fit.Options) *outcome.Table {
 	own := *t
 	own.Verdicts = nil
+	own.VerdictsUSD = unattributedPrices(p, t)
 	o.Estimate.Judges = map[string]cascade.Rates{}
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -107,6 +108,24 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 	o.VerdictsErr = !slices.ContainsFunc(judges, isTrusted)
 	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // what was met in use was judged
 	return &own
+}
+
+// unattributedPrices returns what all verdicts on the answers cost; nil where that is known verifier by verifier.
+func unattributedPrices(p *policies.Policy, t *outcome.Table) [][]float64 {
+	priced := 0
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		switch isPriced := t.Signals[v.Name+sdk.SignalCostUSD] != nil; {
+		case isPriced && (v.Judges() || v.As == "bought"):
+			priced++
+		case v.Judges() && !isPriced:
+			return t.VerdictsUSD
+		}
+	}
+	if priced > 0 {
+		return nil
+	}
+	return t.VerdictsUSD
 }
 
 // judgedCounts are how many wrong and right answers have a judge's verdict beside the truth.

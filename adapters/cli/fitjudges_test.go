@@ -27,6 +27,26 @@ func TestVerdictsThatWereRecordedCanBeBought(t *testing.T) {
 	}
 }
 
+// What all verdicts cost is left to those verifiers that have no prices of their own.
+func TestVerdictPricesCountOnce(t *testing.T) {
+	price := [][]float64{{0.01}}
+	table := &outcome.Table{VerdictsUSD: price, Signals: map[string][][]float64{"judge_cost_usd": price}}
+	for _, c := range []struct {
+		verifiers []policies.Verifier
+		isKept    bool
+	}{
+		{[]policies.Verifier{{Name: "judge", Plugin: "verifier-judge"}}, false},
+		{[]policies.Verifier{{Name: "judge", Plugin: "verifier-judge", As: "bought"}}, false},
+		{[]policies.Verifier{{Name: "tests", Plugin: "verifier-tests"}, {Name: "judge", Plugin: "verifier-judge", As: "bought"}}, true},
+		{[]policies.Verifier{{Name: "other", Plugin: "verifier-judge"}}, true},
+	} {
+		own := judgesOf(&policies.Policy{Verifiers: c.verifiers}, table, nil, &fit.Options{})
+		if isKept := own.VerdictsUSD != nil; isKept != c.isKept {
+			t.Errorf("%+v: prices of all verdicts are kept: %t", c.verifiers, isKept)
+		}
+	}
+}
+
 // The recorded truth is a verifier's verdict only where the policy has one that judges:
 // what is a signal, or bought, or finds faults alone, passes nothing.
 func TestWhoseVerdictTheTruthIs(t *testing.T) {
@@ -63,6 +83,21 @@ func TestRatesOfUseGoIntoTheFit(t *testing.T) {
 		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{c.verifier}}, &outcome.Table{Verified: true}, c.learned, &o)
 		if !maps.Equal(o.Estimate.Judges, c.rates) || o.VerdictsErr != c.err || !own.Verified {
 			t.Errorf("%s: rates %+v, verdicts err: %t; verified %t", c.verifier.Plugin, o.Estimate.Judges, o.VerdictsErr, own.Verified)
+		}
+	}
+}
+
+// A fit names judges whose verdicts have no price in the outcomes.
+func TestVerdictsWithoutAPriceAreNamed(t *testing.T) {
+	policy := &policies.Policy{Verifiers: []policies.Verifier{{Name: "gate", Plugin: "verifier-judge", MaxUSD: 0.01}, {Name: "form", Plugin: "verifier-schema"}}}
+	column := [][]float64{{1}}
+	for name, table := range map[string]*outcome.Table{
+		"":     {Signals: map[string][][]float64{"gate_cost_usd": column}},
+		"gate": {Signals: map[string][][]float64{"gate_cost": column}},
+		" ":    {VerdictsUSD: column},
+	} {
+		if got := strings.Join(unpricedJudges(policy, table), " "); got != strings.TrimSpace(name) {
+			t.Errorf("%q: without a price are %q", name, got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // report prints what a profile promises, before it and after it whether it saves nothing.
 func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use, saved *benefit) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, use: u}
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, use: u}
 	if policy != nil {
 		learned := p.Estimator.Judges
 		if p.Data.Inferred > 0 && p.Data.Truths == 0 && p.Data.Assumed == nil {
@@ -33,6 +33,10 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 			w.f("%s\n", fault)
 		}
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0, f.judged)
+		if len(f.unpriced) > 0 {
+			w.f("THESE COSTS DO NOT INCLUDE THE VERDICTS OF %s, whose costs are not recorded (column %s%s); max_usd limits each\n",
+				strings.Join(f.unpriced, ", "), f.unpriced[0], sdk.SignalCostUSD)
+		}
 		w.warnUnchecked(f.policy, result.Unchecked)
 		for _, judge := range result.Unbought {
 			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
@@ -80,6 +84,8 @@ type fitResult struct {
 	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Unbought names the verifiers that are bought and that nobody asks with this profile.
 	Unbought []string `json:"unbought_judges,omitempty"`
+	// Unpriced names the policy's judges whose verdicts have no price in these outcomes.
+	Unpriced []string `json:"unpriced_verifiers,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
 	// Benefit says what it saves; nil where no profile is written.

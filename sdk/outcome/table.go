@@ -22,8 +22,8 @@ type Table struct {
 
 	// Quality is in [0, 1], CostUSD the price of the call.
 	Quality, CostUSD [][]float64
-	// VerdictsUSD is what the verdicts on the answer cost, whoever judged it, where that is not
-	// told judge by judge (signals called JUDGE_cost_usd).
+	// VerdictsUSD is what all verdicts on the answer cost, whoever judged it. Signals called
+	// JUDGE_cost_usd, which tell it judge by judge, take its place.
 	VerdictsUSD [][]float64
 	// InputTokens and OutputTokens are what the call was billed for.
 	InputTokens, OutputTokens [][]float64
@@ -286,18 +286,21 @@ func columnMeans(matrix [][]float64, columns int) []float64 {
 // SignalNames returns the names of the signals, sorted.
 func (t *Table) SignalNames() []string { return slices.Sorted(maps.Keys(t.Signals)) }
 
-// VerdictCosts returns what the verdicts on each answer cost, of these judges and of those
-// without a name, an answer without a price at the mean of its model; nil where none has one.
+// VerdictCosts returns what the verdicts on each answer cost, an answer without a price at the mean of
+// its model; nil where none has one. VerdictsUSD counts only if none of these judges has prices of its
+// own: it is the sum over all of them.
 func (t *Table) VerdictCosts(judges ...string) [][]float64 {
-	prices := [][][]float64{t.VerdictsUSD}
+	var prices [][][]float64
 	for _, judge := range slices.Compact(slices.Sorted(slices.Values(judges))) {
-		prices = append(prices, t.Signals[judge+sdk.SignalCostUSD])
+		if own := t.Signals[judge+sdk.SignalCostUSD]; own != nil {
+			prices = append(prices, own)
+		}
+	}
+	if prices == nil && t.VerdictsUSD != nil {
+		prices = append(prices, t.VerdictsUSD)
 	}
 	var costs [][]float64
 	for _, matrix := range prices {
-		if matrix == nil {
-			continue
-		}
 		if costs == nil {
 			costs = make([][]float64, len(t.Queries))
 			for q := range costs {

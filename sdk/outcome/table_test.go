@@ -266,6 +266,21 @@ func TestVerdictsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// Prices of a judge's own are not counted a second time as part of those of all verdicts.
+func TestVerdictCostsCountOnce(t *testing.T) {
+	table := read(t, `query_id,model,quality,cost_usd,verdict_gate,gate_cost_usd,verdicts_cost_usd
+a,small,1,0.001,1,0.25,0.5
+a,large,1,0.01,1,,0.5
+b,small,0,0.001,0,0.25,0.5
+b,large,1,0.01,1,0.75,0.5
+`)
+	for judge, want := range map[string]string{"gate": "[[0.25 0.75] [0.25 0.75]]", "other": "[[0.5 0.5] [0.5 0.5]]"} {
+		if got := fmt.Sprint(table.VerdictCosts(judge)); got != want {
+			t.Errorf("verdicts of %s cost %s, want %s", judge, got, want)
+		}
+	}
+}
+
 // Spaces around a name make no other one, as they do not around the names of columns.
 func TestSpacesAroundNames(t *testing.T) {
 	table := read(t, "query_id, group,model ,quality\nq, g,small,1\n q ,g , large ,0\n")

@@ -52,8 +52,9 @@ func (t *Table) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}
 
 // VerdictUSD implements [VerdictCosts].
 func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
-	prices := t.Outcomes.Signals[verifier+sdk.SignalCostUSD]
-	if prices == nil {
+	own := func(judge string) [][]float64 { return t.Outcomes.Signals[judge+sdk.SignalCostUSD] }
+	prices := own(verifier)
+	if prices == nil && !slices.ContainsFunc(t.Outcomes.Judges(), func(judge string) bool { return own(judge) != nil }) {
 		prices = t.Outcomes.VerdictsUSD
 	}
 	if i := t.Outcomes.Index(model); i >= 0 && outcome.At(prices, n, i) >= 0 {

@@ -287,7 +287,7 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 		if r := m.references[other]; r != nil {
 			expected.ratio = &r.expected
 		}
-		return factors{same, expected, expected}, false
+		return factors{same, expected, same}, false
 	}
 	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &o.answers.visible, nil)}, true
 }

@@ -41,7 +41,7 @@ func main() {
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-command", Version: "1.0.0",
-		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. It runs isolated; the verdict names the layers.",
+		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\", \"cost_usd\"} on its standard output. It runs isolated; the verdict names the layers.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }

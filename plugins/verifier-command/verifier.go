@@ -28,7 +28,7 @@ type verifier struct {
 type question struct {
 	Query   *sdk.Query    `json:"query"`
 	Answer  *sdk.Answer   `json:"answer"`
-	Earlier []sdk.Attempt `json:"earlier,omitempty"`
+	Earlier []sdk.Attempt `json:"earlier"`
 }
 
 type reply struct {
@@ -70,7 +70,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 }
 
 func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	input, err := json.Marshal(question{req.Query, req.Answer, req.Earlier})
+	input, err := json.Marshal(question{req.Query, req.Answer, append([]sdk.Attempt{}, req.Earlier...)})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 		}
 	}
 	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
-	command.WaitDelay = 200 * time.Millisecond
+	command.WaitDelay = 10 * time.Second // on a busy machine it takes a while to read what a program wrote before it ended
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSlow) {
 		return nil, cause

@@ -196,7 +196,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		command.Stderr = stdout
 	}
 	command.ExtraFiles = p.theirs()
-	command.WaitDelay = time.Second
+	command.WaitDelay = 10 * time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	j.unshare(command.SysProcAttr, o)
 	if j.namespaces {

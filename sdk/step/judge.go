@@ -114,7 +114,7 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 		if v.As == AsVerdict && merged != nil && merged.Outcome == sdk.Passed && !r.isWorthAsking(v, i, merged) {
 			continue
 		}
-		verdict, err := r.ask(ctx, v, answer)
+		verdict, err := r.ask(ctx, v, answer, r.attempts)
 		if err != nil {
 			return merged, err
 		}
@@ -278,8 +278,8 @@ func (e *Engine) place(v *Verifier) int {
 // verdicts has cost where that is more.
 func (e *Engine) mostCost(v *Verifier) float64 { return max(v.MaxCostUSD, e.verdictCost(v).load()) }
 
-// ask runs one verifier under a reservation.
-func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Verdict, error) {
+// ask runs one verifier under a reservation. Earlier are the attempts before the answer.
+func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	var held Reservation
 	worst := r.e.mostCost(v)
 	if worst > 0 {
@@ -300,7 +300,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 	}
 	from := r.e.c.Now()
 	verdict, err := guard(func() (*sdk.Verdict, error) {
-		return v.Verifier.Verify(verifyCtx, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: r.attempts})
+		return v.Verifier.Verify(verifyCtx, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})
 	})
 	spent := r.e.c.Now().Sub(from)
 	r.waited += spent

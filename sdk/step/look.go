@@ -132,7 +132,7 @@ func (r *run) buy(ctx context.Context, i int) error {
 		return r.stopFailed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
 	}
 	v, attempt, call := r.sellers[i], &r.attempts[k], &r.t.Calls[r.callOf[k]]
-	verdict, err := r.ask(ctx, v, &attempt.Answer)
+	verdict, err := r.ask(ctx, v, &attempt.Answer, r.attempts[:k])
 	if v.As == AsVerdict {
 		attempt.Verdict, call.Verdict = verdict, verdict
 	}

@@ -55,6 +55,13 @@ func TestALookIsBoughtWhereItIsWorthItsPrice(t *testing.T) {
 		var asked []string
 		judge := finds("judge", c.verdict, &asked)
 		judge.As = c.as
+		verifier := judge.Verifier
+		judge.Verifier = sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			if slices.ContainsFunc(req.Earlier, func(a sdk.Attempt) bool { return a.Answer.Model == req.Answer.Model }) {
+				t.Errorf("%s: the answer of %s is among those before it", c.name, req.Answer.Model)
+			}
+			return verifier.Verify(ctx, req)
+		})
 		res, err := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 10), Estimators: []step.Estimator{offers(c.usd)}, Verifiers: []step.Verifier{judge}}).
 			Run(t.Context(), step.Request{Query: query(), Caller: says()})
 		if err != nil {

@@ -2,8 +2,11 @@ package alter
 
 import (
 	"go/ast"
+	"go/token"
 	"slices"
 	"strings"
+
+	"golang.org/x/tools/go/ast/inspector"
 )
 
 // madeOfLiterals are the expressions behind one that are made of literals.
@@ -84,7 +87,7 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 		}
 		return g.bound(v.Name)
 	case *ast.SelectorExpr:
-		if row, ok := v.X.(*ast.Ident); ok {
+		if row, ok := v.X.(*ast.Ident); ok && !g.isInput(v) {
 			return g.fields(row.Name, v.Sel.Name)
 		}
 	case *ast.IndexExpr:
@@ -126,6 +129,48 @@ func (g *goTest) uses(name string) int {
 		return true
 	})
 	return count
+}
+
+// isInput reports whether the test does more with a field than to compare it and to report it: code
+// may get it. One that is called an expected value is none.
+func (g *goTest) isInput(field *ast.SelectorExpr) bool {
+	if expectedName.MatchString(field.Sel.Name) {
+		return false
+	}
+	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	for use := range scope.Preorder((*ast.SelectorExpr)(nil)) {
+		if g.text(use.Node()) == g.text(field) && !isComparedOrReported(use) {
+			return true
+		}
+	}
+	return false
+}
+
+// isComparedOrReported reports whether what is around a value in a test compares it or, with other
+// values or not, is its message.
+func isComparedOrReported(use inspector.Cursor) bool {
+	for at := use; ; at = at.Parent() {
+		switch parent := at.Parent().Node().(type) {
+		case *ast.BinaryExpr:
+			switch parent.Op {
+			case token.EQL, token.NEQ, token.LSS, token.GTR, token.LEQ, token.GEQ, token.LAND, token.LOR:
+				return true
+			}
+		case *ast.CallExpr:
+			name := calledName(parent)
+			switch {
+			case name == "len" || name == "Is" || slices.Contains(failing, name) || strings.HasPrefix(name, "Log") || comparerName.MatchString(name) || helperName.MatchString(name):
+				return true
+			case !makerName.MatchString(name):
+				return false
+			}
+		case *ast.IfStmt:
+			return true
+		case *ast.SelectorExpr, *ast.IndexExpr, *ast.SliceExpr, *ast.ParenExpr, *ast.UnaryExpr, *ast.StarExpr:
+		default:
+			return false
+		}
+	}
 }
 
 // bound are the expressions that give a name its value, in the test or else in its file.

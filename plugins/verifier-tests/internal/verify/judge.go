@@ -166,20 +166,27 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 		}
 		return j.verdict(outcome, reason)
 	}
-	if touched := j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched }); len(touched) > 0 {
-		return j.verdict(sdk.Failed, "tampering: the run wrote to the test files "+strings.Join(touched, ", "))
+	for _, sign := range []struct {
+		found        []string
+		what, behind string
+	}{
+		{j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched }), "the run wrote to the test files ", ""},
+		{report.Tampering, "", ""},
+		{j.movedFiles(report), "other code ran in the place of the tests ", ""},
+		{j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }), "the test process of ", " ended before its last test and reported success"},
+	} {
+		if len(sign.found) > 0 {
+			return j.verdict(sdk.Failed, "tampering: "+sign.what+strings.Join(sign.found, ", ")+sign.behind)
+		}
 	}
-	if len(report.Tampering) > 0 {
-		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
-	}
-	if moved := j.movedFiles(report); len(moved) > 0 {
-		return j.verdict(sdk.Failed, "tampering: other code ran in the place of the tests "+strings.Join(moved, ", "))
-	}
-	if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
-		return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
-	}
+	return j.checkBroken(report)
+}
+
+// checkBroken returns the verdict on a run that did not come to the tests that decide.
+func (j *judgement) checkBroken(report *runner.Report) *sdk.Verdict {
+	isNamed := len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0
 	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // of another package, or of what was to be mended
-	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0) {
+	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || isNamed) {
 		return nil
 	}
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {

@@ -95,7 +95,7 @@ func (t *tree) caches() error {
 }
 
 func (t *tree) makeForCommand(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil || t.order.UID < 0 {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	return os.Chown(dir, t.order.UID, t.order.GID)
@@ -169,7 +169,7 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 			if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil { // -1 leaves it as it is
+			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil {
 				return err
 			}
 		}

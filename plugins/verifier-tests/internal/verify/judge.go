@@ -398,29 +398,33 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	failed = j.leaveOut(checks, failed)
 	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.must || c.mended })
 	total := passed + len(failed)
-	var verdict *sdk.Verdict
 	switch {
 	case len(failed) > 0:
-		verdict = j.verdict(sdk.Failed, describe(failed, total))
+		return j.scored(sdk.Failed, describe(failed, total), passed, total)
 	case undecided:
 		return j.verdict(sdk.Inconclusive, "a test that must pass is flaky")
 	case total == 0:
 		return j.verdict(sdk.Inconclusive, "no test ran")
-	default:
-		evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
-		if j.leftOut > 0 {
-			evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
-		}
-		verdict = j.verdict(sdk.Passed, evidence)
 	}
+	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
+	if j.leftOut > 0 {
+		evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
+	}
+	return j.scored(sdk.Passed, evidence, passed, total)
+}
+
+// scored is a verdict by how many of the tests passed. Flaky ones, and of a pass those that are
+// left out, bound what can be believed.
+func (j *judgement) scored(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
+	verdict := j.verdict(outcome, evidence)
 	verdict.Score = float64(passed) / float64(total)
-	if verdict.Outcome == sdk.Passed {
+	if outcome == sdk.Passed {
 		verdict.Confidence = j.confidence
 	}
 	if len(j.flaky) > 0 {
 		verdict.Confidence = flakyConfidence
 	}
-	if verdict.Outcome == sdk.Passed && j.leftOut > 0 {
+	if outcome == sdk.Passed && j.leftOut > 0 {
 		verdict.Confidence = min(verdict.Confidence, leftOutConfidence)
 	}
 	return verdict

@@ -111,16 +111,18 @@ func (n name) among(tokens []token, marks string) (name, bool) {
 	n.path = cleanPath(t.text)
 	n.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
 	n.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
-	if n.loose && capitals.MatchString(t.text) {
-		return name{}, false // a constant in a sentence
-	}
-	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); n.loose && isIllustration {
+	if n.loose && !t.isFile() {
 		return name{}, false
 	}
-	if t.isBare && t.before != "" && strings.TrimSpace(t.after) != "" && n.loose {
-		return name{}, false // Node.js in a sentence is no file
-	}
 	return n, true
+}
+
+// isFile reports whether a path among other words is meant as a file that changes: no constant,
+// nor Node.js in a sentence, nor what is told of an illustration.
+func (t *token) isFile() bool {
+	isInSentence := t.isBare && t.before != "" && strings.TrimSpace(t.after) != ""
+	isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before)
+	return !isInSentence && !isIllustration && !capitals.MatchString(t.text)
 }
 
 // splitDecoration returns the marks at the beginning of a line and what is left without those

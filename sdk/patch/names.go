@@ -223,17 +223,17 @@ func mayName(line string) bool {
 // looksLikePath tells file names from prose: no spaces, and an extension or a
 // folder, or a name that is known to stand alone.
 func looksLikePath(s string) bool {
-	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 || strings.Contains(s, "://") {
+	if len(s) > 400 || !pathWord.MatchString(s) || strings.Contains(s, "://") {
 		return false
 	}
-	if slices.Contains(bareFiles, s) || capitals.MatchString(s) && !illustrationLine.MatchString(s) {
-		return true
-	}
-	base := path.Base(s)
-	dot := strings.LastIndexByte(base, '.')
-	extension := dot >= 0 && dot < len(base)-1 && !strings.HasSuffix(s, ".")
-	return extension || strings.Contains(s, "/") && !strings.HasSuffix(s, "/")
+	return pathEnd.MatchString(s) || slices.Contains(bareFiles, s) || capitals.MatchString(s) && !illustrationLine.MatchString(s)
 }
+
+var (
+	pathWord = regexp.MustCompile("^[^ \t\"'`]+$")
+	// pathEnd is an extension, or what is in a folder.
+	pathEnd = regexp.MustCompile(`\.[^./]+/*$|/[^/]+$`)
+)
 
 // cleanPath brings a path into the form in which files are compared: without a
 // leading ./ and with . and .. resolved. Whether it stays inside the tree is

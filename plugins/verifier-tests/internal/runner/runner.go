@@ -92,9 +92,6 @@ type Report struct {
 	Unfit string `json:",omitempty"`
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
-	// Unreached are the groups whose tests did not run to the end, although nothing
-	// in them was reported to fail.
-	Unreached []string
 	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
 	// Replaced are names in the standard library in the place of which the tree has put

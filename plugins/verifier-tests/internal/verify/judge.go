@@ -167,16 +167,15 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 		return j.verdict(outcome, reason)
 	}
 	for _, sign := range []struct {
-		found        []string
-		what, behind string
+		what  string
+		found []string
 	}{
-		{j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched }), "the run wrote to the test files ", ""},
-		{report.Tampering, "", ""},
-		{j.movedFiles(report), "other code ran in the place of the tests ", ""},
-		{j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }), "the test process of ", " ended before its last test and reported success"},
+		{"the run wrote to the test files ", j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched })},
+		{"", report.Tampering},
+		{"other code ran in the place of the tests ", j.movedFiles(report)},
 	} {
 		if len(sign.found) > 0 {
-			return j.verdict(sdk.Failed, "tampering: "+sign.what+strings.Join(sign.found, ", ")+sign.behind)
+			return j.verdict(sdk.Failed, "tampering: "+sign.what+strings.Join(sign.found, ", "))
 		}
 	}
 	return j.checkBroken(report)

@@ -23,35 +23,47 @@ func fillCaches(o *order) error {
 	for i, cache := range o.Caches {
 		path := cache.Path
 		if !o.Namespaces {
-			path = filepath.Join(o.Temp, fmt.Sprintf("cache%d", i))
-			for j, entry := range o.Env {
-				if name, value, ok := strings.Cut(entry, "="); ok && value == cache.Path {
-					o.Env[j] = name + "=" + path
-				}
-			}
+			path = o.cacheFolder(i)
+			o.replaceValue(cache.Path, path)
 		}
-		if err := os.MkdirAll(path, 0o755); err != nil {
+		err := os.MkdirAll(path, 0o755)
+		if err == nil && !o.Namespaces {
+			err = fillCache(o, cache, path)
+		}
+		if err == nil {
+			err = o.writeFiles(path, cache.Files)
+		}
+		if err != nil {
 			return err
 		}
-		if !o.Namespaces {
-			if err := fillCache(o, cache, path); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// cacheFolder is where a cache is without a mount namespace.
+func (o *order) cacheFolder(i int) string { return filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)) }
+
+// replaceValue gives variables of a value another.
+func (o *order) replaceValue(old, value string) {
+	for i, entry := range o.Env {
+		if name, own, ok := strings.Cut(entry, "="); ok && own == old {
+			o.Env[i] = name + "=" + value
 		}
-		for name, data := range cache.Files {
-			file := filepath.Join(path, name)
-			// One that is there may be another's, and not to be written to.
-			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			if err := os.WriteFile(file, data, 0o644); err != nil {
-				return err
-			}
-			if o.UID >= 0 {
-				if err := os.Chown(file, o.UID, o.GID); err != nil {
-					return err
-				}
-			}
+	}
+}
+
+func (o *order) writeFiles(dir string, files map[string][]byte) error {
+	for name, data := range files {
+		file := filepath.Join(dir, name)
+		// One that is there may be another's, and not to be written to.
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			return err
+		}
+		if err := os.Chown(file, o.UID, o.GID); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -204,10 +216,8 @@ func applyChanges(dir string, o *order) error {
 		if err := root.WriteFile(name, change.Data, mode); err != nil {
 			return fmt.Errorf("writing %s: %w", change.Path, err)
 		}
-		if o.UID >= 0 {
-			if err := root.Lchown(name, o.UID, o.GID); err != nil {
-				return err
-			}
+		if err := root.Lchown(name, o.UID, o.GID); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -225,9 +235,6 @@ func makeParents(root *os.Root, dir string, o *order) error {
 	}
 	if err := root.Mkdir(dir, 0o755); err != nil {
 		return err
-	}
-	if o.UID < 0 {
-		return nil
 	}
 	return root.Lchown(dir, o.UID, o.GID)
 }

@@ -12,44 +12,65 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// copyTree copies the directories, regular files and symbolic links below from
-// to the existing directory to. Files share their blocks where the file system
-// can do that. With a uid of 0 or more, the copies belong to uid and gid.
-func copyTree(from, to string, uid, gid int) error {
-	root, err := os.OpenRoot(from)
+// walkTree visits what is below a directory, which root keeps the visitor within. What is removed
+// meanwhile is left out.
+func walkTree(dir string, visit func(root *os.Root, name string, info fs.FileInfo) error) error {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(relative string, entry fs.DirEntry, err error) error {
-		if err != nil {
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." {
 			return err
 		}
-		target := filepath.Join(to, relative)
 		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
+		return visit(root, name, info)
+	})
+}
+
+// copyTree copies the directories, regular files and symbolic links below from
+// to the existing directory to. Files share their blocks where the file system
+// can do that. The copies belong to uid and gid, of which -1 leaves them as they are.
+func copyTree(from, to string, uid, gid int) error {
+	top, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.Chmod(to, top.Mode().Perm()|0o700), os.Lchown(to, uid, gid)); err != nil {
+		return err
+	}
+	return walkTree(from, func(root *os.Root, name string, info fs.FileInfo) error {
+		target, mode := filepath.Join(to, name), info.Mode()
 		switch {
-		case relative == ".":
-			err = os.Chmod(to, info.Mode().Perm()|0o700)
-		case entry.IsDir():
-			err = os.Mkdir(target, info.Mode().Perm()|0o700)
-		case info.Mode()&fs.ModeSymlink != 0:
-			var link string
-			if link, err = root.Readlink(relative); err == nil {
-				err = os.Symlink(link, target)
-			}
-		case info.Mode().IsRegular():
-			err = copyFile(root, relative, target, info.Mode().Perm())
+		case mode.IsDir():
+			err = os.Mkdir(target, mode.Perm()|0o700)
+		case mode&fs.ModeSymlink != 0:
+			err = copyLink(root, name, target)
+		case mode.IsRegular():
+			err = copyFile(root, name, target, mode.Perm())
 		default:
 			return nil // sockets, pipes and devices stay behind
 		}
-		if err == nil && uid >= 0 {
-			err = os.Lchown(target, uid, gid)
+		if err != nil {
+			return err
 		}
-		return err
+		return os.Lchown(target, uid, gid)
 	})
+}
+
+func copyLink(root *os.Root, from, to string) error {
+	link, err := root.Readlink(from)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(link, to)
 }
 
 // copyFile copies a regular file of root, and not what may have come in its place and
@@ -80,39 +101,23 @@ var heavyFolders = map[string]bool{".git": true, "node_modules": true, "vendor":
 // belongs to another: it makes the directories in upper, and copies the files
 // that uid could not read.
 func ownTree(lower, upper string, uid, gid int) error {
-	root, err := os.OpenRoot(lower)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(relative string, entry fs.DirEntry, err error) error {
-		if err != nil || relative == "." {
-			return err
-		}
-		target := filepath.Join(upper, relative)
-		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed while walking
+	return walkTree(lower, func(root *os.Root, name string, info fs.FileInfo) error {
+		target, mode, err := filepath.Join(upper, name), info.Mode(), error(nil)
+		switch {
+		case mode.IsDir():
+			err = os.Mkdir(target, mode.Perm()|0o700)
+		case mode.IsRegular() && mode.Perm()&0o004 == 0:
+			err = copyFile(root, name, target, mode.Perm()|0o400)
+		default:
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		switch {
-		case entry.IsDir():
-			if err := os.Mkdir(target, info.Mode().Perm()|0o700); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular() && info.Mode().Perm()&0o004 == 0:
-			if err := copyFile(root, relative, target, info.Mode().Perm()|0o400); err != nil {
-				return err
-			}
-		default:
-			return nil
-		}
 		if err := os.Lchown(target, uid, gid); err != nil {
 			return err
 		}
-		if entry.IsDir() && heavyFolders[entry.Name()] && info.Mode().Perm()&0o005 == 0o005 {
+		if heavyFolders[info.Name()] && mode.IsDir() && mode.Perm()&0o005 == 0o005 {
 			return fs.SkipDir
 		}
 		return nil

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,20 +54,12 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		Guest:      &guest{Sandbox: c.Sandbox, Path: command.Path, Dir: command.Dir, Files: len(command.ExtraFiles)},
 		Namespaces: j.namespaces, UserNamespace: j.namespaces && j.userNamespace, UID: -1, GID: -1,
 	}
-	var program *os.File
-	if number, ok := strings.CutPrefix(command.Path, "/proc/self/fd/"); ok {
-		fd, err := strconv.Atoi(number)
-		if err == nil {
-			fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("program %s: %w", command.Path, err)
-		}
-		program = os.NewFile(uintptr(fd), command.Path)
+	program, err := openProgram(command.Path)
+	if err != nil {
+		return nil, fmt.Errorf("program %s: %w", command.Path, err)
+	}
+	if o.Guest.FromFile = program != nil; o.Guest.FromFile {
 		defer program.Close()
-		o.Guest.FromFile = true
-	} else if !filepath.IsAbs(command.Path) {
-		return nil, fmt.Errorf("program %s: the path is not absolute", command.Path)
 	} else {
 		o.ReadOnly = append(o.ReadOnly, command.Path)
 	}
@@ -98,18 +91,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	stop := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
 	defer stop()
 	r, err := p.exchange(o)
-	switch {
-	case err != nil:
-		err = fmt.Errorf("the jail said nothing: %w", err)
-	case r.Error != "":
-		err = errors.New(r.Error)
-	case len(r.Lacks) > 0:
-		err = fmt.Errorf("%w: %s", ErrLacks, strings.Join(r.Lacks, ", "))
-	}
-	if ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	if err != nil {
+	if err := cmp.Or(ctx.Err(), r.refusal(err)); err != nil {
 		confined.Kill(command.Process)
 		_ = command.Wait()
 		confined.Close()
@@ -118,6 +100,38 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	p.orders = nil // it is the lifeline now
 	confined.Layers, confined.Missing = j.layersOf(r, noGroup)
 	return confined, nil
+}
+
+// openProgram opens the program of a path that is an open file; nil where the path is that of a program.
+func openProgram(path string) (*os.File, error) {
+	number, isFile := strings.CutPrefix(path, "/proc/self/fd/")
+	if !isFile && !filepath.IsAbs(path) {
+		return nil, errors.New("the path is not absolute")
+	}
+	if !isFile {
+		return nil, nil
+	}
+	fd, err := strconv.Atoi(number)
+	if err == nil {
+		fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// refusal is why a guest does not run; said is why its report did not come.
+func (r *report) refusal(said error) error {
+	switch {
+	case said != nil:
+		return fmt.Errorf("the jail said nothing: %w", said)
+	case r.Error != "":
+		return errors.New(r.Error)
+	case len(r.Lacks) > 0:
+		return fmt.Errorf("%w: %s", ErrLacks, strings.Join(r.Lacks, ", "))
+	}
+	return nil
 }
 
 // killGrace is how long a first process may take to kill what it has adopted.

@@ -143,24 +143,11 @@ func runOrder(o *order, r *report) error {
 	if err != nil {
 		return err
 	}
-	dir := o.Dir
-	if o.Namespaces {
-		if err := os.Setenv("TMPDIR", "/tmp"); err != nil {
-			return err
-		}
-	} else if dir, err = ownCopy(o); err != nil {
+	dir, err := prepareTree(o)
+	if err != nil {
 		return err
 	}
-	if err := fillCaches(o); err != nil {
-		return err
-	}
-	guarded := []identity(nil)
-	if dir != "" {
-		if err := applyChanges(dir, o); err != nil {
-			return err
-		}
-		guarded = identify(dir, o.Guarded)
-	}
+	guarded := identify(dir, o.Guarded)
 	if o.Namespaces {
 		if err := restrict(o, r); err != nil || recordLacks(o, r) {
 			return err
@@ -186,6 +173,24 @@ func runOrder(o *order, r *report) error {
 	return nil
 }
 
+// prepareTree returns the directory of the command, with all in it and in its caches that the
+// order says.
+func prepareTree(o *order) (dir string, err error) {
+	dir = o.Dir
+	if o.Namespaces {
+		err = os.Setenv("TMPDIR", "/tmp")
+	} else {
+		dir, err = ownCopy(o)
+	}
+	if err == nil {
+		err = fillCaches(o)
+	}
+	if err == nil && dir != "" {
+		err = applyChanges(dir, o)
+	}
+	return dir, err
+}
+
 // keptCaches returns the caches whose new files stay; t is nil without a mount namespace.
 func keptCaches(o *order, t *tree) []keptCache {
 	if t != nil {
@@ -194,7 +199,7 @@ func keptCaches(o *order, t *tree) []keptCache {
 	var list []keptCache
 	for i, cache := range o.Caches {
 		if cache.Keep != "" {
-			list = append(list, keptCache{filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)), cache.Keep, cache.Deep})
+			list = append(list, keptCache{o.cacheFolder(i), cache.Keep, cache.Deep})
 		}
 	}
 	return list

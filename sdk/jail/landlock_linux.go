@@ -38,36 +38,8 @@ func restrictPaths(o *order) error {
 	}
 	defer unix.Close(rules.fd)
 
-	read, write := append([]string{"/proc"}, o.ReadOnly...), append([]string{o.Temp}, o.Writable...)
-	if o.Namespaces {
-		read, write = []string{"/"}, append([]string{"/tmp", "/dev/shm"}, o.Writable...)
-	}
-	if o.Dir != "" && (o.Namespaces || o.InPlace) {
-		write = append(write, o.Dir)
-	}
-	for _, cache := range o.Caches {
-		if !o.Namespaces && !cache.Deep {
-			read = append(read, cache.Lower...) // see link
-		}
-		if o.Namespaces {
-			write = append(write, cache.Path)
-			if cache.Keep != "" {
-				write = append(write, layersDir) // a trusted run, and this process copies
-			}
-		}
-	}
-	for _, path := range read {
-		if err := rules.allow(path, readDir); err != nil {
-			return err
-		}
-	}
-	for _, path := range write {
-		if err := rules.allow(path, rules.rights); err != nil {
-			return err
-		}
-	}
-	for _, name := range devices {
-		if err := rules.allow(filepath.Join("/dev", name), readFile|writeFile); err != nil {
+	for _, g := range o.grants(rules.rights) {
+		if err := rules.allow(g.path, g.rights); err != nil {
 			return err
 		}
 	}
@@ -80,6 +52,46 @@ func restrictPaths(o *order) error {
 		return fmt.Errorf("landlock_restrict_self: %w", err)
 	}
 	return nil
+}
+
+// grant is what a command may do with a path and all below it.
+type grant struct {
+	path   string
+	rights uint64
+}
+
+// grants are those of an order: reading, and of what is its own all rights.
+func (o *order) grants(all uint64) (grants []grant) {
+	add := func(rights uint64, paths ...string) {
+		for _, path := range paths {
+			grants = append(grants, grant{path, rights})
+		}
+	}
+	if o.Namespaces {
+		add(readDir, "/")
+		add(all, "/tmp", "/dev/shm")
+	} else {
+		add(readDir, append([]string{"/proc"}, o.ReadOnly...)...)
+		add(all, o.Temp)
+	}
+	add(all, o.Writable...)
+	if o.Dir != "" && (o.Namespaces || o.InPlace) {
+		add(all, o.Dir)
+	}
+	for _, cache := range o.Caches {
+		switch {
+		case o.Namespaces && cache.Keep != "": // a trusted run, and this process copies
+			add(all, cache.Path, layersDir)
+		case o.Namespaces:
+			add(all, cache.Path)
+		case !cache.Deep:
+			add(readDir, cache.Lower...) // see link
+		}
+	}
+	for _, name := range devices {
+		add(readFile|writeFile, filepath.Join("/dev", name))
+	}
+	return grants
 }
 
 // newRuleset handles all that the kernel's version knows; with noNetwork, TCP as

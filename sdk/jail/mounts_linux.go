@@ -163,25 +163,25 @@ func (t *tree) bind(path string, attributes uint64) error {
 		return err
 	}
 	target := filepath.Join(t.root, path)
-	if _, err := os.Lstat(target); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+	isLink := info.Mode()&fs.ModeSymlink != 0
+	if _, err := os.Lstat(target); err == nil && isLink {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil && !errors.Is(err, unix.EROFS) {
 		return err
 	}
+	place := touch
 	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
+	case isLink:
 		link, err := os.Readlink(path)
 		if err != nil {
 			return err
 		}
 		return os.Symlink(link, target)
 	case info.IsDir():
-		err = os.MkdirAll(target, 0o755)
-	default:
-		err = touch(target)
+		place = makeFolder
 	}
-	if err != nil {
+	if err := place(target); err != nil {
 		return err
 	}
 	if err := unix.Mount(path, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -193,6 +193,8 @@ func (t *tree) bind(path string, attributes uint64) error {
 	}
 	return nil
 }
+
+func makeFolder(path string) error { return os.MkdirAll(path, 0o755) }
 
 func touch(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)

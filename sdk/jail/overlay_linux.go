@@ -95,7 +95,7 @@ func (t *tree) caches() error {
 }
 
 func (t *tree) makeForCommand(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil || t.order.UID < 0 {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	return os.Chown(dir, t.order.UID, t.order.GID)
@@ -116,24 +116,9 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 			return "", err
 		}
 	}
-	var names []string
-	for i, dir := range lower {
-		// A short name without the characters that the options give a meaning to.
-		name := filepath.Join(base, strconv.Itoa(i))
-		if err := os.Mkdir(name, 0o755); err != nil {
-			return "", err
-		}
-		if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {
-			return "", fmt.Errorf("showing %s: %w", dir, err)
-		}
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		empty := filepath.Join(base, "empty")
-		if err := os.Mkdir(empty, 0o755); err != nil {
-			return "", err
-		}
-		names = append(names, empty)
+	names, err := showLower(base, lower)
+	if err != nil {
+		return "", err
 	}
 	if t.order.UID >= 0 || slices.ContainsFunc(lower, t.hasUnknownOwner) {
 		if err := errors.Join(t.makeForCommand(upper), own(upper)); err != nil {
@@ -153,6 +138,24 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 	return upper, nil
 }
 
+// showLower shows the lower directories of an overlay by short names, without the characters that the
+// options give a meaning to, and where there are none an empty one.
+func showLower(base string, lower []string) (names []string, err error) {
+	for i := range max(1, len(lower)) {
+		name := filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	for i, dir := range lower {
+		if err := unix.Mount(dir, names[i], "", unix.MS_BIND, ""); err != nil {
+			return nil, fmt.Errorf("showing %s: %w", dir, err)
+		}
+	}
+	return names, nil
+}
+
 // ownFirstLevel makes the directories of the first level of lower belong to the
 // command, so that it can add files to them: build caches have no deeper ones.
 func (t *tree) ownFirstLevel(lower []string, upper string) error {
@@ -169,7 +172,7 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 			if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return err
 			}
-			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil { // -1 leaves it as it is
+			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil {
 				return err
 			}
 		}

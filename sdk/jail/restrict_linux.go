@@ -165,37 +165,20 @@ func raiseLoopback() error {
 // cache are its book-keeping and stay behind. What is deep may be opened for
 // writing by the next command, which has another uid.
 func mergeNew(from, to string, deep bool) error {
-	root, err := os.OpenRoot(from)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(relative string, entry fs.DirEntry, err error) error {
-		if err != nil || relative == "." {
-			return err
+	return walkTree(from, func(root *os.Root, name string, info fs.FileInfo) error {
+		target := filepath.Join(to, name)
+		if info.IsDir() {
+			return os.MkdirAll(target, 0o755)
 		}
-		target := filepath.Join(to, relative)
-		if entry.IsDir() {
-			if err := os.Mkdir(target, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return err
-			}
+		_, missing := os.Lstat(target)
+		if missing == nil || !info.Mode().IsRegular() || filepath.Dir(name) == "." {
 			return nil
-		}
-		if !entry.Type().IsRegular() || filepath.Dir(relative) == "." {
-			return nil
-		}
-		if _, err := os.Lstat(target); err == nil {
-			return nil
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
 		}
 		temporary, mode := fmt.Sprintf("%s.%d.new", target, os.Getpid()), fs.FileMode(0o644)
 		if deep {
 			mode = info.Mode().Perm() | 0o666
 		}
-		if err := copyFile(root, relative, temporary, mode); err != nil {
+		if err := copyFile(root, name, temporary, mode); err != nil {
 			return err
 		}
 		if err := errors.Join(os.Chmod(temporary, mode), os.Chtimes(temporary, info.ModTime(), info.ModTime())); err != nil {

@@ -156,26 +156,11 @@ func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 
 func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	begin := time.Now()
-	o.Limits = o.Limits.WithDefaults()
-	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
-	if j.asNobody && !o.InPlace {
-		o.UID = unusedUID()
-		o.GID = o.UID
+	release, err := j.complete(o)
+	if err != nil {
+		return nil, err
 	}
-	if !j.namespaces {
-		temp, unlock, err := newTemp(j.temp)
-		if err != nil {
-			return nil, err
-		}
-		defer unlock()
-		defer os.RemoveAll(temp)
-		o.Temp = temp
-	}
-	if o.InPlace {
-		dirs := append([]string{o.Dir}, o.Writable...)
-		known, _ := j.before.LoadOrStore(strings.Join(dirs, "\x00"), sync.OnceValue(func() usage { return measureTrees(dirs, func(usage) bool { return false }) }))
-		o.Before = known.(func() usage)() //nolint:forcetypeassert // it holds nothing else
-	}
+	defer release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// What is done before and after the command has its bounds too.
@@ -235,6 +220,31 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		result.End = EndMemory
 	}
 	return result, nil
+}
+
+// complete adds to an order what its runs share with others: limits, a user, and a folder, which
+// is removed by release.
+func (j *Jail) complete(o *order) (release func(), err error) {
+	o.Limits = o.Limits.WithDefaults()
+	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
+	if j.asNobody && !o.InPlace {
+		o.UID = unusedUID()
+		o.GID = o.UID
+	}
+	if o.InPlace {
+		dirs := append([]string{o.Dir}, o.Writable...)
+		known, _ := j.before.LoadOrStore(strings.Join(dirs, "\x00"), sync.OnceValue(func() usage { return measureTrees(dirs, func(usage) bool { return false }) }))
+		o.Before = known.(func() usage)() //nolint:forcetypeassert // it holds nothing else
+	}
+	if j.namespaces {
+		return func() {}, nil
+	}
+	temp, unlock, err := newTemp(j.temp)
+	o.Temp = temp
+	return func() {
+		os.RemoveAll(temp)
+		unlock()
+	}, err
 }
 
 // launch starts the first process of an order in a group of its own, or says why there is no

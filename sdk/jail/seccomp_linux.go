@@ -64,61 +64,80 @@ func modes() []moder {
 	return all
 }
 
-// pairs refuses pairs of sockets that are not local, and, where no socket may be made,
-// those of datagrams: either of the two could be sent from to another's socket.
-func pairs(connected bool, refuse uint32) []unix.SockFilter {
-	const (
-		load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		and  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
-		eq   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		ret  = unix.BPF_RET | unix.BPF_K
+// The instructions of a filter, and what it answers.
+const (
+	load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+	and  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+	eq   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+	ge   = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
+	set  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
+	ret  = unix.BPF_RET | unix.BPF_K
 
-		kind = 0xf // of the type, without its flags
-	)
-	block := []unix.SockFilter{
-		{Code: load, K: dataArg0},
-		{Code: eq, K: unix.AF_UNIX, Jt: 1},
-		{Code: ret, K: refuse},
-	}
-	if connected {
-		block = append(block,
-			unix.SockFilter{Code: load, K: dataArg0 + argSize},
-			unix.SockFilter{Code: and, K: kind},
-			unix.SockFilter{Code: eq, K: unix.SOCK_STREAM, Jt: 2},
-			unix.SockFilter{Code: eq, K: unix.SOCK_SEQPACKET, Jt: 1},
-			unix.SockFilter{Code: ret, K: refuse},
-		)
-	}
-	block = append(block, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW})
-	return slices.Insert(block, 0, unix.SockFilter{Code: eq, K: unix.SYS_SOCKETPAIR, Jf: uint8(len(block))})
+	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	unknown = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	allow   = unix.SECCOMP_RET_ALLOW
+)
+
+func loadArgument(n uint32) unix.SockFilter {
+	return unix.SockFilter{Code: load, K: dataArg0 + argSize*n}
 }
 
-// restrictSyscalls installs the filter on the calling thread, and so on every
-// process that it starts. The thread must have no_new_privs.
-func restrictSyscalls(o *order) error {
-	families := families
+func answer(with uint32) unix.SockFilter { return unix.SockFilter{Code: ret, K: with} }
+
+// onCall is what is done about one system call. The number of the call at hand is loaded, and
+// still is behind it for other calls.
+func onCall(number uint32, then ...unix.SockFilter) []unix.SockFilter {
+	return slices.Insert(then, 0, unix.SockFilter{Code: eq, K: number, Jf: uint8(len(then))})
+}
+
+// onFlags answers a call with some of the flags in an argument, and allows others of that number.
+func onFlags(number, argument, flags, with uint32) []unix.SockFilter {
+	return onCall(number, loadArgument(argument), unix.SockFilter{Code: set, K: flags, Jf: 1}, answer(with), answer(allow))
+}
+
+// oneOf answers in one way where what is loaded is one of the values, and else in another.
+func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
+	for i, value := range values {
+		block = append(block, unix.SockFilter{Code: eq, K: value, Jt: uint8(len(values) - i)})
+	}
+	return append(block, answer(otherwise), answer(with))
+}
+
+// block refuses the call where it gives a file the mode of its owner's or group's program.
+func (m *moder) block() []unix.SockFilter {
+	block := onFlags(m.number, m.mode, unix.S_ISUID|unix.S_ISGID, refuse)
+	if m.asks == 0 {
+		return block
+	}
+	return onCall(m.number, append([]unix.SockFilter{loadArgument(m.flags), {Code: set, K: m.asks, Jf: 3}}, block[1:]...)...)
+}
+
+// pairs refuses pairs of sockets that are not local, and, where no socket may be made,
+// those of datagrams: either of the two could be sent from to another's socket.
+func pairs(isConnected bool) []unix.SockFilter {
+	const kind = 0xf // of the type, without its flags
+	local := []uint32{unix.AF_UNIX}
+	if !isConnected {
+		return onCall(unix.SYS_SOCKETPAIR, append([]unix.SockFilter{loadArgument(0)}, oneOf(local, allow, refuse)...)...)
+	}
+	return onCall(unix.SYS_SOCKETPAIR, append([]unix.SockFilter{
+		loadArgument(0), {Code: eq, K: unix.AF_UNIX, Jt: 1}, answer(refuse), loadArgument(1), {Code: and, K: kind},
+	}, oneOf([]uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}, allow, refuse)...)...)
+}
+
+// allowedFamilies are those of an order.
+func (o *order) allowedFamilies() []uint32 {
 	switch {
 	case o.Namespaces:
+		return families
 	case o.Guest != nil:
-		families = []uint32{unix.AF_UNIX} // it serves those who started it
-	default:
-		families = nil
+		return []uint32{unix.AF_UNIX} // it serves those who started it
 	}
-	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
-	if !ok {
-		return fmt.Errorf("no filter for %s", runtime.GOARCH)
-	}
-	const (
-		load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		eq   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		ge   = unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K
-		set  = unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K
-		ret  = unix.BPF_RET | unix.BPF_K
+	return nil
+}
 
-		refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-		unknown = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-		allow   = unix.SECCOMP_RET_ALLOW
-	)
+// absentCalls are those that the command is told the kernel does not have.
+func (o *order) absentCalls() []uint32 {
 	// What is in memory of a file that all runs share is for no run to see.
 	absent := []uint32{unix.SYS_MEMFD_SECRET, unix.SYS_MINCORE, unix.SYS_CACHESTAT}
 	if !o.Group {
@@ -130,92 +149,63 @@ func restrictSyscalls(o *order) error {
 		// They outlive every process that has them.
 		absent = append(absent, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET)
 	}
-	filter := []unix.SockFilter{
+	if o.InPlace {
+		absent = append(absent, unix.SYS_OPENAT2) // see modes
+	}
+	// The flags of clone3 are in memory, out of a filter's sight: without it,
+	// libraries use clone.
+	return append(absent, unix.SYS_CLONE3)
+}
+
+// filter is the program of an order for an architecture. The first block about a call decides.
+func (o *order) filter(arch uint32) []unix.SockFilter {
+	blocks := [][]unix.SockFilter{{
 		{Code: load, K: dataArch},
 		{Code: eq, K: arch, Jt: 1},
-		{Code: ret, K: unix.SECCOMP_RET_KILL_PROCESS},
+		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		{Code: load, K: dataNumber},
 		// The x32 calls of amd64 have numbers of their own from here on.
 		{Code: ge, K: 0x40000000, Jf: 1},
-		{Code: ret, K: refuse},
-		// The flags of clone3 are in memory, out of a filter's sight: without it,
-		// libraries use clone.
-		{Code: eq, K: unix.SYS_CLONE3, Jf: 1},
-		{Code: ret, K: unknown},
-		{Code: eq, K: unix.SYS_CLONE, Jf: 4},
-		{Code: load, K: dataArg0},
-		{Code: set, K: newNamespaces, Jf: 1},
-		{Code: ret, K: refuse},
-		{Code: ret, K: allow},
-		{Code: eq, K: unix.SYS_SOCKET, Jf: uint8(3 + len(families))},
-		{Code: load, K: dataArg0},
-	}
-	// Inserted before the call is told apart further: a jump stays within a few. What is
-	// inserted later is looked at first.
-	// Huge pages are in no count of memory, not even in that of a cgroup.
-	for _, call := range []struct{ number, flags, huge uint32 }{{unix.SYS_MMAP, 3, unix.MAP_HUGETLB}, {unix.SYS_MEMFD_CREATE, 1, unix.MFD_HUGETLB}} {
-		filter = slices.Insert(filter, 6,
-			unix.SockFilter{Code: eq, K: call.number, Jf: 4},
-			unix.SockFilter{Code: load, K: dataArg0 + argSize*call.flags},
-			unix.SockFilter{Code: set, K: call.huge, Jf: 1},
-			unix.SockFilter{Code: ret, K: refuse},
-			unix.SockFilter{Code: ret, K: allow},
-		)
-	}
-	// Nor is it for a run to say: the advice counts as taken.
-	filter = slices.Insert(filter, 6,
-		unix.SockFilter{Code: eq, K: unix.SYS_FADVISE64, Jf: 1},
-		unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO},
-		unix.SockFilter{Code: eq, K: unix.SYS_PREADV2, Jf: 4},
-		unix.SockFilter{Code: load, K: dataArg0 + argSize*5},
-		unix.SockFilter{Code: set, K: unix.RWF_NOWAIT, Jf: 1},
-		unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)},
-		unix.SockFilter{Code: ret, K: allow},
-	)
-	for _, number := range absent {
-		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: number, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
-	}
-	filter = slices.Insert(filter, 6, pairs(len(families) == 0, refuse)...)
-	if !o.Namespaces {
-		// Limits on processor time or files of another process end it as a signal does,
-		// and any process of the same user may set them.
-		filter = slices.Insert(filter, 6,
-			unix.SockFilter{Code: eq, K: unix.SYS_PRLIMIT64, Jf: 4},
-			unix.SockFilter{Code: load, K: dataArg0},
-			unix.SockFilter{Code: eq, K: 0, Jt: 1},
-			unix.SockFilter{Code: ret, K: refuse},
-			unix.SockFilter{Code: ret, K: allow},
-		)
+		answer(refuse),
+	}}
+	for _, number := range o.absentCalls() {
+		blocks = append(blocks, onCall(number, answer(unknown)))
 	}
 	if o.InPlace {
 		// A program of setuid on disk would be its owner's for everybody on the machine.
-		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: unix.SYS_OPENAT2, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
 		for _, call := range modes() {
-			block := []unix.SockFilter{
-				{Code: eq, K: call.number, Jf: 6},
-				{Code: load, K: dataArg0 + argSize*call.flags},
-				{Code: set, K: call.asks, Jf: 3},
-				{Code: load, K: dataArg0 + argSize*call.mode},
-				{Code: set, K: unix.S_ISUID | unix.S_ISGID, Jf: 1},
-				{Code: ret, K: refuse},
-				{Code: ret, K: allow},
-			}
-			if call.asks == 0 {
-				block = slices.Delete(block, 1, 3)
-				block[0].Jf = 4
-			}
-			filter = slices.Insert(filter, 6, block...)
+			blocks = append(blocks, call.block())
 		}
 	}
-	for i, family := range families {
-		filter = append(filter, unix.SockFilter{Code: eq, K: family, Jt: uint8(len(families) - i)})
+	if !o.Namespaces {
+		// Limits on processor time or files of another process end it as a signal does,
+		// and any process of the same user may set them.
+		own := oneOf([]uint32{0}, allow, refuse)
+		blocks = append(blocks, onCall(unix.SYS_PRLIMIT64, append([]unix.SockFilter{loadArgument(0)}, own...)...))
 	}
-	filter = append(filter, unix.SockFilter{Code: ret, K: refuse}, unix.SockFilter{Code: ret, K: allow})
-	for i, number := range deniedCalls {
-		filter = append(filter, unix.SockFilter{Code: eq, K: number, Jt: uint8(len(deniedCalls) - i)})
-	}
-	filter = append(filter, unix.SockFilter{Code: ret, K: allow}, unix.SockFilter{Code: ret, K: refuse})
+	allowed := o.allowedFamilies()
+	return slices.Concat(append(blocks,
+		pairs(len(allowed) == 0),
+		onCall(unix.SYS_SOCKET, append([]unix.SockFilter{loadArgument(0)}, oneOf(allowed, allow, refuse)...)...),
+		// What is in the memory of a file is not for a run to say, either: the advice counts as taken.
+		onCall(unix.SYS_FADVISE64, answer(unix.SECCOMP_RET_ERRNO)),
+		onFlags(unix.SYS_PREADV2, 5, unix.RWF_NOWAIT, unix.SECCOMP_RET_ERRNO|uint32(unix.EOPNOTSUPP)),
+		// Huge pages are in no count of memory, not even in that of a cgroup.
+		onFlags(unix.SYS_MEMFD_CREATE, 1, unix.MFD_HUGETLB, refuse),
+		onFlags(unix.SYS_MMAP, 3, unix.MAP_HUGETLB, refuse),
+		onFlags(unix.SYS_CLONE, 0, newNamespaces, refuse),
+		oneOf(deniedCalls, refuse, allow),
+	)...)
+}
 
+// restrictSyscalls installs the filter on the calling thread, and so on every
+// process that it starts. The thread must have no_new_privs.
+func restrictSyscalls(o *order) error {
+	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
+	if !ok {
+		return fmt.Errorf("no filter for %s", runtime.GOARCH)
+	}
+	filter := o.filter(arch)
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno

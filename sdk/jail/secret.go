@@ -2,6 +2,7 @@ package jail
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -12,64 +13,35 @@ import (
 // examples is taken to be made up, and what lies in packages of others to be public.
 func LooksSecret(name string) bool {
 	name = strings.ToLower(name)
-	folders := strings.Split(path.Dir(name), "/")
-	base := path.Base(name)
-	for _, folder := range folders {
-		if slices.Contains(secretFolders, folder) {
-			return true
-		}
+	folders, base := strings.Split(path.Dir(name), "/"), path.Base(name)
+	if slices.ContainsFunc(folders, func(folder string) bool { return slices.Contains(secretFolders, folder) }) {
+		return true
 	}
 	if slices.ContainsFunc(folders, isMadeUp) {
 		return false
 	}
-	// A copy is as secret as what it is a copy of.
-	for again := true; again; {
-		again = false
-		for _, ending := range copyEndings {
-			if stem, ok := strings.CutSuffix(base, ending); ok && stem != "" {
-				base, again = stem, true
-			}
-		}
+	base = copied.ReplaceAllString(base, "$1")
+	if environment := environmentFile.FindStringSubmatch(base); environment != nil {
+		return !slices.Contains(harmlessEnvironments, environment[1]+environment[2])
 	}
-	ending := path.Ext(base)
-	if slices.Contains(secretNames, base) || slices.Contains(secretEndings, ending) {
-		return true
-	}
-	for _, start := range []string{".env.", ".env-", ".env_"} {
-		if rest, ok := strings.CutPrefix(base, start); ok {
-			return !slices.Contains(harmlessEnvironments, rest)
-		}
-	}
-	if rest, ok := strings.CutSuffix(base, ".env"); ok {
-		return !slices.Contains(harmlessEnvironments, rest)
-	}
-	for _, start := range privateKeys {
-		if strings.HasPrefix(base, start) && ending == "" {
-			return true
-		}
-	}
-	for _, start := range accountFiles {
-		if strings.HasPrefix(base, start) && ending == ".json" {
-			return true
-		}
-	}
-	return false
+	return secretFile.MatchString(base)
 }
 
 var (
 	secretFolders = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud", ".oci"}
-	secretNames   = []string{
-		".env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".npmrc", ".pypirc", ".dockercfg", ".vault-token",
-		".htpasswd", ".s3cfg", ".boto", ".terraformrc", "terraform.tfvars", ".sentryclirc", "kubeconfig",
-		"credentials", "credentials.json", "credentials.toml", "credentials.yml", "credentials.yaml", "application_default_credentials.json",
-		"secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml",
-	}
-	privateKeys          = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
-	accountFiles         = []string{"client_secret", "service-account", "service_account", "serviceaccount"}
-	copyEndings          = []string{"~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".swp"}
-	secretEndings        = []string{".pem", ".key", ".p12", ".p8", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate"}
+	// secretFile matches names of files: whole ones, endings, private keys, and accounts of services.
+	secretFile = regexp.MustCompile(`(?s)^(?:` +
+		`\.envrc|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.npmrc|\.pypirc|\.dockercfg|\.vault-token|` +
+		`\.htpasswd|\.s3cfg|\.boto|\.terraformrc|terraform\.tfvars|\.sentryclirc|kubeconfig|` +
+		`credentials(?:\.json|\.toml|\.ya?ml)?|application_default_credentials\.json|secrets\.(?:json|toml|ya?ml)|` +
+		`.*\.(?:pem|key|p12|p8|pfx|jks|keystore|kdbx|ppk|tfstate)|` +
+		`id_(?:rsa|dsa|ecdsa|ed25519)[^.]*|(?:client_secret|service[-_]?account).*\.json)$`)
+	// environmentFile matches files of variables, with what these are for.
+	environmentFile      = regexp.MustCompile(`(?s)^(?:\.env[.\-_](.*)|(.*)\.env)$`)
 	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
+	// copied matches a copy, which is as secret as what it is a copy of.
+	copied = regexp.MustCompile(`(?s)^(.+?)(?:~|\.(?:bak|backup|old|orig|save|copy|swp))+$`)
 )
 
 // isMadeUp reports whether a folder is one of tests, fixtures or examples, or of

@@ -3,6 +3,7 @@ package jail
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -58,55 +59,56 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 // their own, and what they share, once for each as long as that is little, then as
 // the kernel divides it. Pages of files on disk do not count.
 func measure(o *order) (processes int, bytesHeld int64) {
-	pids := members(o.Namespaces)
-	page := int64(os.Getpagesize())
-	shared, tables := int64(0), int64(0)
-	var sharing []string
+	const (
+		little = 8 << 20 // less is the text of programs
+		entry  = 8       // bytes in a table for each page
+	)
+	pids, page, tables, limit := members(o.Namespaces), int64(os.Getpagesize()), int64(0), o.Limits.Memory
+	var sharing []int
 	for _, pid := range pids {
-		processes++
-		dir := filepath.Join("/proc", strconv.Itoa(pid))
-		statm, err := os.ReadFile(filepath.Join(dir, "statm"))
-		if err != nil {
-			continue
-		}
-		fields := bytes.Fields(statm)
-		if len(fields) < 3 {
-			continue
-		}
-		virtual, _ := strconv.ParseInt(string(fields[0]), 10, 64)
-		resident, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-		others, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+		virtual, resident, others := pagesOf(pid)
 		bytesHeld += (resident - others) * page
-		const (
-			little = 8 << 20 // less is the text of programs
-			entry  = 8       // bytes in a table for each page
-		)
 		tables += virtual * entry
 		if others*page > little {
-			shared += kilobytes(filepath.Join(dir, "status"), "RssShmem:")
-			sharing = append(sharing, dir)
+			sharing = append(sharing, pid)
 		}
 	}
+	shared := sumOf(sharing, "status", "RssShmem:")
+	// isClose reports whether more would be too much, where what is held is not.
+	isClose := func(more int64) bool { return limit > 0 && bytesHeld <= limit && bytesHeld+more > limit }
 	// The tables of pages count for as much as they can be only where that is too much.
-	if limit := o.Limits.Memory; limit > 0 && bytesHeld <= limit && bytesHeld+shared+tables > limit {
-		for _, pid := range pids {
-			bytesHeld += kilobytes(filepath.Join("/proc", strconv.Itoa(pid), "status"), "VmPTE:")
-		}
+	if isClose(shared + tables) {
+		bytesHeld += sumOf(pids, "status", "VmPTE:")
 	}
-	if limit := o.Limits.Memory; limit > 0 && bytesHeld <= limit && bytesHeld+shared > limit {
-		shared = 0
-		for _, dir := range sharing {
-			shared += kilobytes(filepath.Join(dir, "smaps_rollup"), "Pss_Shmem:")
-		}
+	if isClose(shared) {
+		shared = sumOf(sharing, "smaps_rollup", "Pss_Shmem:")
 	}
 	if o.Namespaces && !o.isHeld() {
 		// Those that a process has mapped and never looked at are in no process's count.
 		shared = max(shared, sysv("shm", 14)) + sysv("msg", 3)
 	}
-	if limit := o.Limits.Memory; limit > 0 && !o.Group && o.hidesMemory(pids, limit) {
-		return processes, limit + 1
+	if limit > 0 && !o.Group && o.hidesMemory(pids, limit) {
+		return len(pids), limit + 1
 	}
-	return processes, bytesHeld + shared
+	return len(pids), bytesHeld + shared
+}
+
+// pagesOf counts the pages that a process has mapped, has in memory, and has there of files and
+// shared memory; 0 where nothing is known.
+func pagesOf(pid int) (virtual, resident, others int64) {
+	statm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+	if err == nil {
+		_, _ = fmt.Sscan(string(statm), &virtual, &resident, &others)
+	}
+	return virtual, resident, others
+}
+
+// sumOf adds up a line of kilobytes of a file that the kernel has of each process.
+func sumOf(pids []int, file, name string) (sum int64) {
+	for _, pid := range pids {
+		sum += kilobytes(filepath.Join("/proc", strconv.Itoa(pid), file), name)
+	}
+	return sum
 }
 
 // hidesMemory reports whether processes of the run have filled shared memory and let go of

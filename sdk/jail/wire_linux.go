@@ -13,7 +13,8 @@ type order struct {
 	UserNamespace bool
 	// Group says that the process is in a cgroup of its own.
 	Group bool
-	// UID and GID are what the command runs as; -1 keeps those of the process.
+	// UID and GID are what the command runs as; -1 keeps those of the process, and leaves
+	// a file that is given to it as it is.
 	UID, GID int
 	// Before is what the folders of grown held at first.
 	Before usage

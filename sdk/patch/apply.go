@@ -85,12 +85,7 @@ type appliedHunk struct {
 }
 
 func (a *appliedHunk) edit(edit Edit) error {
-	if edit.Spaced != "" && a.isFile(edit.Spaced) {
-		edit.Path = edit.Spaced
-	}
-	if first, _, _ := strings.Cut(edit.Path, "/"); edit.Near != "" && (first == "" || !a.isThere(first)) && a.isFile(edit.Near) {
-		edit.Path = edit.Near
-	}
+	edit.Path = a.place(edit)
 	if isMeant, err := a.isMeant(edit); err != nil || !isMeant {
 		return err
 	}
@@ -105,29 +100,32 @@ func (a *appliedHunk) edit(edit Edit) error {
 	if err != nil {
 		return err
 	}
-	if edit.Delete {
-		if !exists {
-			return &Error{Path: from, Reason: "is to be deleted and does not exist"}
-		}
-		return a.set(from, "", true)
-	}
 	content, err := a.change(edit, old, exists)
 	if err != nil {
 		return err
 	}
-	content = likeBefore(old, content)
-	if edit.From != "" && edit.From != edit.Path && !edit.Copy {
-		if err := a.set(edit.From, "", true); err != nil {
+	if edit.Delete || from != edit.Path && !edit.Copy {
+		if err := a.set(from, "", true); err != nil || edit.Delete {
 			return err
 		}
 	}
-	if err := a.set(edit.Path, content, false); err != nil {
+	if err := a.set(edit.Path, likeBefore(old, content), false); err != nil {
 		return err
 	}
-	if edit.Mode != 0 {
-		a.files[edit.Path].Mode = edit.Mode
-	}
+	a.files[edit.Path].Mode = cmp.Or(edit.Mode, a.files[edit.Path].Mode)
 	return nil
+}
+
+// place is the path of the file that an edit means: see [Edit.Spaced] and [Edit.Near].
+func (a *appliedHunk) place(edit Edit) string {
+	if edit.Spaced != "" && a.isFile(edit.Spaced) {
+		edit.Path = edit.Spaced
+	}
+	first, _, _ := strings.Cut(edit.Path, "/")
+	if isElsewhere := first == "" || !a.isThere(first); edit.Near != "" && isElsewhere && a.isFile(edit.Near) {
+		return edit.Near
+	}
+	return edit.Path
 }
 
 // check refuses an edit that cannot be made in any tree.
@@ -237,23 +235,26 @@ func (a *appliedHunk) change(edit Edit, old string, exists bool) (string, error)
 	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
 		return "", err
 	}
+	isNew := edit.New || onlyAdds(edit.Hunks)
 	if edit.Kind == Replace {
-		if !exists && strings.TrimSpace(edit.Search) == "" {
-			return edit.Content, nil
-		}
-		if !exists {
-			return "", &Error{Path: edit.Path, Reason: "does not exist"}
-		}
+		isNew = strings.TrimSpace(edit.Search) == ""
+	}
+	switch {
+	case !exists && edit.Delete:
+		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "is to be deleted and does not exist"}
+	case edit.Delete:
+		return "", nil
+	case !exists && !isNew:
+		return "", &Error{Path: edit.Path, Reason: "does not exist"}
+	case !exists && edit.Kind == Replace:
+		return edit.Content, nil
+	case edit.Kind == Replace:
 		content, err := a.work.replaceOnce(old, edit.Search, edit.Content)
 		if misfit, ok := errors.AsType[*Error](err); ok {
 			err = &Error{Path: edit.Path, Reason: misfit.Reason}
 		}
 		return content, err
-	}
-	if !exists && !edit.New && !onlyAdds(edit.Hunks) {
-		return "", &Error{Path: edit.Path, Reason: "does not exist"}
-	}
-	if edit.New {
+	case edit.New:
 		old = "" // a diff that makes a file replaces what was there
 	}
 	return a.work.applyHunks(edit, old)

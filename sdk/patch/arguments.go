@@ -54,35 +54,37 @@ func editsOf(value any, file string) (edits []Edit) {
 }
 
 func editsOfObject(fields map[string]any, file string) (edits []Edit) {
-	text := func(names ...string) (text string, found bool) {
-		for _, name := range names {
-			if text, found = fields[name].(string); found {
-				return text, true
-			}
-		}
-		return "", false
-	}
-	if diff, ok := text("patch", "diff"); ok {
+	if diff, ok := textOfField(fields, "patch", "diff"); ok {
 		return parseText(diff)
 	}
-	if own, ok := text("path", "file_path", "filePath", "filepath", "target_file", "file", "filename"); ok {
+	if own, ok := textOfField(fields, "path", "file_path", "filePath", "filepath", "target_file", "file", "filename"); ok {
 		file = cleanPath(own)
 	}
-	if old, ok := text("old_string", "old_str", "search"); ok && file != "" {
-		content, _ := text("new_string", "new_str", "replace")
+	if old, ok := textOfField(fields, "old_string", "old_str", "search"); ok && file != "" {
+		content, _ := textOfField(fields, "new_string", "new_str", "replace")
 		return []Edit{{Kind: Replace, Path: file, Search: old, Content: content}}
 	}
-	if content, ok := text(contentFields...); ok && file != "" {
+	if content, ok := textOfField(fields, contentFields...); ok && file != "" {
 		return []Edit{{Kind: whole, Path: file, Content: content}}
 	}
-	names := slices.Sorted(maps.Keys(fields))
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		content, isText := fields[name].(string)
-		if isText && looksLikePath(name) && strings.Contains(content, "\n") && file == "" && !strings.HasPrefix(content, "*** Begin Patch") {
+		isFile := isText && looksLikePath(name) && strings.Contains(content, "\n") && !strings.HasPrefix(content, "*** Begin Patch")
+		if isFile && file == "" {
 			edits = append(edits, Edit{Kind: whole, Path: cleanPath(name), Content: content})
-			continue
+		} else {
+			edits = append(edits, editsOf(fields[name], file)...)
 		}
-		edits = append(edits, editsOf(fields[name], file)...)
 	}
 	return edits
+}
+
+// textOfField returns the text of the first of the fields that has one.
+func textOfField(fields map[string]any, names ...string) (text string, found bool) {
+	for _, name := range names {
+		if text, found = fields[name].(string); found {
+			return text, true
+		}
+	}
+	return "", false
 }

@@ -8,8 +8,70 @@ import (
 
 var hunkHeader = regexp.MustCompile(`^@@+(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+)?`)
 
-// otherHeader is a line of git's head of a diff that changes nothing.
-var otherHeader = regexp.MustCompile(`^(?:index|similarity|dissimilarity|old mode) `)
+// diffHead is what stands before the hunks of a diff.
+type diffHead struct {
+	*Edit
+	// old is the path of the first of the two files. isGit says that git wrote the diff.
+	old   string
+	isGit bool
+}
+
+// headerLines are the lines of a head, by how they begin, with what the rest of them says.
+var headerLines = []struct {
+	start string
+	read  func(h *diffHead, rest string)
+}{
+	{"rename from ", func(h *diffHead, rest string) { h.From = cleanPath(unquote(rest)) }},
+	{"copy from ", func(h *diffHead, rest string) { h.From, h.Copy = cleanPath(unquote(rest)), true }},
+	{"rename to ", func(h *diffHead, rest string) { h.Path = cleanPath(unquote(rest)) }},
+	{"copy to ", func(h *diffHead, rest string) { h.Path = cleanPath(unquote(rest)) }},
+	{"new file mode ", func(h *diffHead, rest string) { h.New = true; h.mode(rest) }},
+	{"new mode ", func(h *diffHead, rest string) { h.mode(rest) }},
+	{"deleted file mode", func(h *diffHead, _ string) { h.Delete = true }},
+	{"GIT binary patch", (*diffHead).refuseBinary},
+	{"Binary files ", (*diffHead).refuseBinary},
+	{"--- ", (*diffHead).oldFile},
+	{"+++ ", (*diffHead).newFile},
+	{"index ", ignoreRest},
+	{"similarity ", ignoreRest},
+	{"dissimilarity ", ignoreRest},
+	{"old mode ", ignoreRest},
+}
+
+func ignoreRest(*diffHead, string) {}
+
+// read takes a line of the head and reports whether it is one.
+func (h *diffHead) read(line string) bool {
+	for _, header := range headerLines {
+		if rest, ok := strings.CutPrefix(line, header.start); ok {
+			header.read(h, rest)
+			return true
+		}
+	}
+	return false
+}
+
+func (h *diffHead) refuseBinary(string) {
+	if !h.Delete {
+		h.Refused = "is changed by a binary patch, which is not applied: only text is"
+	}
+}
+
+func (h *diffHead) oldFile(rest string) {
+	if h.old = diffPath(rest); h.old == "" {
+		h.New = true
+	} else if h.Path == "" {
+		h.Path = h.old
+	}
+}
+
+func (h *diffHead) newFile(rest string) {
+	if to := diffPath(rest); to == "" {
+		h.Delete = true
+	} else if h.Path = to; !h.isGit {
+		h.Path, h.Folders = withoutFolders(h.old, to)
+	}
+}
 
 // isDiffStart reports whether a unified diff of a file begins at line i.
 func isDiffStart(lines []string, i int) bool {
@@ -24,62 +86,38 @@ func isHunk(line string) bool { return line == "@@" || strings.HasPrefix(line, "
 // parseDiff reads the diff of one file at line i and returns the line after it.
 func parseDiff(lines []string, i int) (Edit, int) {
 	edit := Edit{Kind: diff}
-	old := ""
-	rest, git := strings.CutPrefix(lines[i], "diff --git ")
-	if git {
-		if _, to, ok := strings.Cut(rest, ` "b/`); ok {
-			edit.Path = diffPath(`"b/` + to)
-		} else if _, to, ok := strings.Cut(rest, " b/"); ok {
-			edit.Path = cleanPath(to)
-		}
+	head := diffHead{Edit: &edit}
+	var rest string
+	if rest, head.isGit = strings.CutPrefix(lines[i], "diff --git "); head.isGit {
+		edit.Path = gitPath(rest)
 		i++
 	}
-	for ; i < len(lines); i++ {
-		line := lines[i]
-		switch {
-		case strings.HasPrefix(line, "rename from "):
-			edit.From = cleanPath(unquote(line[len("rename from "):]))
-		case strings.HasPrefix(line, "copy from "):
-			edit.From, edit.Copy = cleanPath(unquote(line[len("copy from "):])), true
-		case strings.HasPrefix(line, "rename to "), strings.HasPrefix(line, "copy to "):
-			_, to, _ := strings.Cut(line, " to ")
-			edit.Path = cleanPath(unquote(to))
-		case strings.HasPrefix(line, "new file mode "):
-			edit.New = true
-			edit.mode(line[len("new file mode "):])
-		case strings.HasPrefix(line, "new mode "):
-			edit.mode(line[len("new mode "):])
-		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
-			if !edit.Delete {
-				edit.Refused = "is changed by a binary patch, which is not applied: only text is"
-			}
-		case strings.HasPrefix(line, "deleted file mode"):
-			edit.Delete = true
-		case strings.HasPrefix(line, "--- "):
-			if old = diffPath(line[4:]); old == "" {
-				edit.New = true
-			} else if edit.Path == "" {
-				edit.Path = old
-			}
-		case strings.HasPrefix(line, "+++ "):
-			if to := diffPath(line[4:]); to == "" {
-				edit.Delete = true
-			} else if edit.Path = to; !git {
-				edit.Path, edit.Folders = withoutFolders(old, to)
-			}
-		case otherHeader.MatchString(line):
-		case strings.HasPrefix(line, "@@"):
-			hunk, next := parseHunk(lines, i)
+	for i < len(lines) {
+		if strings.HasPrefix(lines[i], "@@") {
+			var hunk hunk
+			hunk, i = parseHunk(lines, i)
 			edit.Hunks = append(edit.Hunks, hunk)
-			i = next - 1
-		default:
-			return edit, i
+		} else if head.read(lines[i]) {
+			i++
+		} else {
+			break
 		}
-		if i+1 < len(lines) && len(edit.Hunks) > 0 && isDiffStart(lines, i+1) {
-			return edit, i + 1
+		if i < len(lines) && len(edit.Hunks) > 0 && isDiffStart(lines, i) {
+			break
 		}
 	}
 	return edit, i
+}
+
+// gitPath returns the second path of git's first line, "" where that cannot be told.
+func gitPath(rest string) string {
+	if _, to, ok := strings.Cut(rest, ` "b/`); ok {
+		return diffPath(`"b/` + to)
+	}
+	if _, to, ok := strings.Cut(rest, " b/"); ok {
+		return cleanPath(to)
+	}
+	return ""
 }
 
 // diffPath returns the path of a --- or +++ line, "" for /dev/null.
@@ -121,7 +159,6 @@ func unquote(path string) string {
 // are not believed: models get them wrong.
 func parseHunk(lines []string, i int) (hunk, int) {
 	var hunk hunk
-	lastNew := false
 	if !strings.HasPrefix(lines[i], "@@") {
 		i++ // the first hunk of an envelope may have no header
 	}
@@ -134,30 +171,27 @@ func parseHunk(lines []string, i int) (hunk, int) {
 			hunk.Anchors = append(hunk.Anchors, anchor)
 		}
 	}
-	for ; i < len(lines); i++ {
-		line := lines[i]
-		if isDiffStart(lines, i) || signature(lines, i) {
-			break
-		}
-		if line == "" {
-			// An empty line of context that lost its space, or the end of the diff.
+	lastNew := false
+	for ; i < len(lines) && !isDiffStart(lines, i) && !signature(lines, i); i++ {
+		if lines[i] == "" {
+			// Empty lines of context that lost their space, or the end of the diff.
 			next, more := afterEmpty(lines, i)
 			if !more {
 				break
 			}
-			for ; i < next; i++ {
-				hunk.Old, hunk.New = append(hunk.Old, ""), append(hunk.New, "")
-			}
+			hunk.Old, hunk.New = append(hunk.Old, lines[i:next]...), append(hunk.New, lines[i:next]...)
 			i, lastNew = next-1, true
 			continue
 		}
-		switch line[0] {
-		case ' ':
-			hunk.Old, hunk.New, lastNew = append(hunk.Old, line[1:]), append(hunk.New, line[1:]), true
-		case '-':
-			hunk.Old, lastNew = append(hunk.Old, line[1:]), false
-		case '+':
-			hunk.New, lastNew = append(hunk.New, line[1:]), true
+		mark, text := lines[i][0], lines[i][1:]
+		switch mark {
+		case ' ', '-', '+':
+			if mark != '+' {
+				hunk.Old = append(hunk.Old, text)
+			}
+			if lastNew = mark != '-'; lastNew {
+				hunk.New = append(hunk.New, text)
+			}
 		case '\\':
 			hunk.NoNewline = hunk.NoNewline || lastNew
 		default:

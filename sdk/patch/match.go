@@ -103,7 +103,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 // otherwise at the only place after the last hunk, or else in the file, where they are,
 // or else the most of its context. It returns the hunk as far as it is there.
 func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, error) {
-	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && at <= len(lines)-len(hunk.Old) && slices.Equal(lines[at:at+len(hunk.Old)], hunk.Old) {
+	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && hunk.isAt(lines, at) {
 		return at, hunk, nil
 	}
 	if err := w.add(size(lines)); err != nil {
@@ -115,15 +115,24 @@ func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, er
 			return before, hunk, nil
 		}
 	}
-	if start := anchor(lines, hunk.Anchors, from); start >= 0 && errors.Is(err, errSeveral) {
-		if first, err := find(lines, hunk.Old, max(start, from)); err == nil || errors.Is(err, errSeveral) {
+	switch {
+	case err == nil:
+		return at, hunk, nil
+	case !errors.Is(err, errSeveral):
+		return w.locatePart(lines, hunk, from)
+	}
+	if start := anchor(lines, hunk.Anchors, from); start >= 0 {
+		first, behind := find(lines, hunk.Old, max(start, from))
+		if behind == nil || errors.Is(behind, errSeveral) {
 			return first, hunk, nil
 		}
 	}
-	if err == nil || errors.Is(err, errSeveral) {
-		return at, hunk, err
-	}
-	return w.locatePart(lines, hunk, from)
+	return at, hunk, err
+}
+
+// isAt reports whether the lines that the hunk expects are at a place.
+func (h *hunk) isAt(lines []string, at int) bool {
+	return at <= len(lines)-len(h.Old) && slices.Equal(lines[at:at+len(h.Old)], h.Old)
 }
 
 // anchor returns the line after the anchors, each looked for after the one before it and

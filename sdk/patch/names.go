@@ -111,16 +111,18 @@ func (n name) among(tokens []token, marks string) (name, bool) {
 	n.path = cleanPath(t.text)
 	n.isTitle = t.before == "" && titleRest.MatchString(t.after) && !bulletMarks.MatchString(marks)
 	n.loose = !remark.MatchString(t.after) || excerpt.MatchString(t.after) || t.before != "" && !fileWord.MatchString(t.before)
-	if n.loose && capitals.MatchString(t.text) {
-		return name{}, false // a constant in a sentence
-	}
-	if isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before); n.loose && isIllustration {
+	if n.loose && !t.isFile() {
 		return name{}, false
 	}
-	if t.isBare && t.before != "" && strings.TrimSpace(t.after) != "" && n.loose {
-		return name{}, false // Node.js in a sentence is no file
-	}
 	return n, true
+}
+
+// isFile reports whether a path among other words is meant as a file that changes: no constant,
+// nor Node.js in a sentence, nor what is told of an illustration.
+func (t *token) isFile() bool {
+	isInSentence := t.isBare && t.before != "" && strings.TrimSpace(t.after) != ""
+	isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before)
+	return !isInSentence && !isIllustration && !capitals.MatchString(t.text)
 }
 
 // splitDecoration returns the marks at the beginning of a line and what is left without those
@@ -221,17 +223,17 @@ func mayName(line string) bool {
 // looksLikePath tells file names from prose: no spaces, and an extension or a
 // folder, or a name that is known to stand alone.
 func looksLikePath(s string) bool {
-	if s == "" || strings.ContainsAny(s, " \t\"'`") || len(s) > 400 || strings.Contains(s, "://") {
+	if len(s) > 400 || !pathWord.MatchString(s) || strings.Contains(s, "://") {
 		return false
 	}
-	if slices.Contains(bareFiles, s) || capitals.MatchString(s) && !illustrationLine.MatchString(s) {
-		return true
-	}
-	base := path.Base(s)
-	dot := strings.LastIndexByte(base, '.')
-	extension := dot >= 0 && dot < len(base)-1 && !strings.HasSuffix(s, ".")
-	return extension || strings.Contains(s, "/") && !strings.HasSuffix(s, "/")
+	return pathEnd.MatchString(s) || slices.Contains(bareFiles, s) || capitals.MatchString(s) && !illustrationLine.MatchString(s)
 }
+
+var (
+	pathWord = regexp.MustCompile("^[^ \t\"'`]+$")
+	// pathEnd is an extension, or what is in a folder.
+	pathEnd = regexp.MustCompile(`\.[^./]+/*$|/[^/]+$`)
+)
 
 // cleanPath brings a path into the form in which files are compared: without a
 // leading ./ and with . and .. resolved. Whether it stays inside the tree is

@@ -308,39 +308,57 @@ func (r *reader) skip() {
 // that a sentence introduces illustrates the file where there is another edit of it, and
 // what a diff of two folders makes or removes is named within the folder.
 func settle(edits []Edit) []Edit {
-	var folders [2]string
+	isMove := func(e Edit) bool { return e.Mentioned && e.From != "" }
+	isNoMove := func(e Edit) bool { return !isMove(e) }
+	edits = withinFolders(withoutIllustrations(edits))
+	return append(slices.DeleteFunc(slices.Clone(edits), isNoMove), slices.DeleteFunc(edits, isMove)...)
+}
+
+// withoutIllustrations leaves out mentioned blocks of files that have another edit, which is
+// no mentioned one or a later one. A later state of such an edit is one itself.
+func withoutIllustrations(edits []Edit) (kept []Edit) {
 	firm, last, revisions := map[string]*Edit{}, map[string]int{}, map[int]bool{}
 	for i := range edits {
 		edit := &edits[i]
-		if edit.Folders != folders && edit.Folders[0] != "" {
+		revisions[i] = edit.isMentionedFile() && edit.isRevisionOf(firm[edit.Path])
+		if !edit.Mentioned || revisions[i] {
+			firm[edit.Path] = edit
+		} else if edit.isMentionedFile() {
+			last[edit.Path] = i
+		}
+	}
+	for i, edit := range edits {
+		isShown := edit.Mentioned && edit.Kind != diff && (firm[edit.Path] != nil || edit.Kind == whole && last[edit.Path] > i)
+		if revisions[i] || !isShown {
+			kept = append(kept, edit)
+		}
+	}
+	return kept
+}
+
+func (e *Edit) isMentionedFile() bool { return e.Mentioned && e.Kind == whole }
+
+// withinFolders names the files that a diff of two folders makes or removes within these, which
+// the names of those in both folders tell.
+func withinFolders(edits []Edit) []Edit {
+	var folders [2]string
+	for _, edit := range edits {
+		if edit.Folders[0] != "" {
 			folders = edit.Folders
 		}
-		switch {
-		case edit.Mentioned && edit.Kind == whole && edit.isRevisionOf(firm[edit.Path]):
-			revisions[i], firm[edit.Path] = true, edit
-		case edit.Mentioned && edit.Kind == whole:
-			last[edit.Path] = i
-		case !edit.Mentioned:
-			firm[edit.Path] = edit
+	}
+	for i := range edits {
+		folder := ""
+		if edits[i].New {
+			folder = folders[1]
+		} else if edits[i].Delete {
+			folder = folders[0]
+		}
+		if folder != "" {
+			edits[i].Path = strings.TrimPrefix(edits[i].Path, folder+"/")
 		}
 	}
-	var settled, moved []Edit
-	for i, edit := range edits {
-		switch {
-		case edit.Mentioned && edit.From != "":
-			moved = append(moved, edit)
-			continue
-		case revisions[i]:
-		case edit.Mentioned && edit.Kind == whole && (firm[edit.Path] != nil || last[edit.Path] > i), edit.Mentioned && edit.Kind == Replace && firm[edit.Path] != nil:
-			continue
-		case edit.New && folders[1] != "":
-			edit.Path = strings.TrimPrefix(edit.Path, folders[1]+"/")
-		case edit.Delete && folders[0] != "":
-			edit.Path = strings.TrimPrefix(edit.Path, folders[0]+"/")
-		}
-		settled = append(settled, edit)
-	}
-	return append(moved, settled...)
+	return edits
 }
 
 // isRevisionOf reports whether a block is a later state of the whole file in an earlier one:

@@ -56,22 +56,11 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if options.Image == "" {
 		return nil, errors.New("a container needs an image")
 	}
-	if len(options.Command) == 0 {
-		for _, name := range []string{"podman", "docker"} {
-			if path, err := exec.LookPath(name); err == nil {
-				options.Command = []string{path}
-				break
-			}
-		}
+	command, err := findEngine(options.Command)
+	if err != nil {
+		return nil, err
 	}
-	if len(options.Command) == 0 {
-		return nil, errNoEngine
-	}
-	if program := options.Command[0]; strings.ContainsRune(program, filepath.Separator) {
-		if program, err := filepath.Abs(program); err == nil { // it is not always run from here
-			options.Command = append([]string{program}, options.Command[1:]...)
-		}
-	}
+	options.Command = command
 	e := &Engine{options: options, missing: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -98,6 +87,25 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	e.pull = sync.OnceValue(func() error { return e.fetch(context.WithoutCancel(ctx)) })
 	e.sweep(ctx)
 	return e, nil
+}
+
+// findEngine returns the command of an engine, that of this machine where none is asked for, by
+// a path that holds elsewhere, too.
+func findEngine(asked []string) ([]string, error) {
+	if len(asked) == 0 {
+		for _, name := range []string{"podman", "docker"} {
+			if path, err := exec.LookPath(name); err == nil {
+				return []string{path}, nil
+			}
+		}
+		return nil, errNoEngine
+	}
+	if strings.ContainsRune(asked[0], filepath.Separator) {
+		if program, err := filepath.Abs(asked[0]); err == nil {
+			return append([]string{program}, asked[1:]...), nil
+		}
+	}
+	return asked, nil
 }
 
 // Layers returns what holds the commands, and what does not, with the reason.

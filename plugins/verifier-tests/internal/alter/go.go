@@ -304,40 +304,44 @@ func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
 	return g.isComparison(condition, sides(call)...)
 }
 
-// assertion alters what a call of an assertion expects.
+// assertion alters what a call of an assertion expects, or else its truth.
 func (g *goTest) assertion(c *ast.CallExpr) {
-	test := g.tester
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
-	if len(c.Args) < 2 || isMethod && g.text(selected.X) == test {
+	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester {
 		return
 	}
-	k, alter := kinds, func() {}
 	var found []ast.Expr
 	if helperName.MatchString(name) {
 		for _, argument := range c.Args {
 			found = append(found, g.madeOfLiterals(argument)...)
 		}
 	}
-	if len(found) > 0 {
-		k, alter = byLiteral, func() { g.expect(found...) }
-	} else if inverse[name] != "" && isMethod {
-		k, alter = byTruth, func() { g.put(byTruth, selected.Sel, inverse[name]) }
+	if len(found) == 0 {
+		if inverse[name] != "" && isMethod {
+			g.alterCall(byTruth, c, func() { g.put(byTruth, selected.Sel, inverse[name]) })
+		}
+		return
 	}
-	switch {
-	case k == kinds:
-	case g.request.Way == Reach:
-		g.insert(k, c.Pos(), test+".Fail();")
-	case g.request.Way == Expectation:
-		alter()
-	}
-	if len(found) == 0 || len(c.Args) < 3 || g.text(c.Args[0]) != test {
+	alter := func() { g.expect(found...) }
+	g.alterCall(byLiteral, c, alter)
+	if len(c.Args) < 3 || g.text(c.Args[0]) != g.tester {
 		return
 	}
 	if saw := g.recordSides(c); saw != "" && g.request.Way == Hold {
 		alter()
-		g.insert(k, c.Pos(), saw+"; if false {")
-		g.insert(k, c.End(), "}")
+		g.insert(byLiteral, c.Pos(), saw+"; if false {")
+		g.insert(byLiteral, c.End(), "}")
+	}
+}
+
+// alterCall makes an alteration of an assertion, or fails in its place.
+func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
+	switch g.request.Way {
+	case Reach:
+		g.insert(k, c.Pos(), g.tester+".Fail();")
+	case Expectation:
+		alter()
 	}
 }
 

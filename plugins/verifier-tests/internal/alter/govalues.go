@@ -103,24 +103,50 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
+// binding is a name that a statement gives a value, or the elements of one; a value of nil is not
+// known.
+type binding struct {
+	name, value ast.Expr
+	isElement   bool
+}
+
+func bindings(node ast.Node) (all []binding) {
+	switch n := node.(type) {
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			all = append(all, binding{left, n.Rhs[min(i, len(n.Rhs)-1)], false})
+		}
+	case *ast.ValueSpec:
+		for i, left := range n.Names {
+			all = append(all, binding{name: left})
+			if len(n.Values) > 0 {
+				all[i].value = n.Values[min(i, len(n.Values)-1)]
+			}
+		}
+	case *ast.RangeStmt:
+		if n.Key != nil {
+			all = append(all, binding{name: n.Key})
+		}
+		if n.Value != nil {
+			all = append(all, binding{n.Value, n.X, true})
+		}
+	}
+	return all
+}
+
 // uses counts where the test uses a name but in what it reports and in where the name is
 // given its value.
 func (g *goTest) uses(name string) int {
 	count := 0
 	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
+		for _, b := range bindings(node) {
+			if g.text(b.name) == name {
+				count--
+			}
+		}
 		switch n := node.(type) {
 		case *ast.CallExpr:
 			return !slices.Contains(failing, calledName(n)) && calledName(n) != "Logf"
-		case *ast.AssignStmt:
-			count -= len(slices.DeleteFunc(slices.Clone(n.Lhs), func(e ast.Expr) bool { return g.text(e) != name }))
-		case *ast.ValueSpec:
-			count -= len(slices.DeleteFunc(slices.Clone(n.Names), func(i *ast.Ident) bool { return i.Name != name }))
-		case *ast.RangeStmt:
-			for _, target := range []ast.Expr{n.Key, n.Value} {
-				if target != nil && g.text(target) == name {
-					count--
-				}
-			}
 		case *ast.Ident:
 			if n.Name == name {
 				count++
@@ -174,42 +200,28 @@ func isComparedOrReported(use inspector.Cursor) bool {
 }
 
 // bound are the expressions that give a name its value, in the test or else in its file.
-func (g *goTest) bound(name string) []ast.Expr {
-	for _, scope := range []ast.Node{g.scope.Body, g.file} {
-		var found []ast.Expr
-		isGiven := false
-		if scope == g.file {
-			found, isGiven = g.arguments(name, g.values)
-		}
-		ast.Inspect(scope, func(node ast.Node) bool {
-			switch n := node.(type) {
-			case *ast.FuncDecl:
-				return false // another's names
-			case *ast.AssignStmt:
-				for i, left := range n.Lhs {
-					if g.text(left) == name {
-						found = append(found, n.Rhs[min(i, len(n.Rhs)-1)])
-					}
-				}
-			case *ast.ValueSpec:
-				for i, left := range n.Names {
-					if left.Name == name && len(n.Values) > 0 {
-						found = append(found, n.Values[min(i, len(n.Values)-1)])
-					}
-				}
-			case *ast.RangeStmt:
-				if n.Value != nil && g.text(n.Value) == name {
-					rows, _ := g.rows(n.X)
-					found, isGiven = append(found, rows...), true
-				}
+func (g *goTest) bound(name string) (found []ast.Expr) {
+	isGiven := false
+	look := func(node ast.Node) bool {
+		for _, b := range bindings(node) {
+			switch {
+			case b.value == nil || g.text(b.name) != name:
+			case b.isElement:
+				rows, _ := g.rows(b.value)
+				found, isGiven = append(found, rows...), true
+			default:
+				found = append(found, b.value)
 			}
-			return true
-		})
-		if len(found) > 0 || isGiven {
-			return found
 		}
+		_, isFunction := node.(*ast.FuncDecl)
+		return !isFunction // another's names
 	}
-	return nil
+	if ast.Inspect(g.scope.Body, look); len(found) > 0 || isGiven {
+		return found
+	}
+	found, _ = g.arguments(name, g.values)
+	ast.Inspect(g.file, look)
+	return found
 }
 
 // rows are the elements of what is ranged over, and the names of their fields.
@@ -284,23 +296,29 @@ func (g *goTest) fields(row, field string) []ast.Expr {
 		rows, names := g.rows(loop.X)
 		at := slices.Index(names, field)
 		for _, one := range rows {
-			if pointer, ok := one.(*ast.UnaryExpr); ok {
-				one = pointer.X
-			}
-			values, ok := one.(*ast.CompositeLit)
-			if !ok {
-				continue
-			}
-			for i, element := range values.Elts {
-				if pair, keyed := element.(*ast.KeyValueExpr); keyed && g.text(pair.Key) == field {
-					found = append(found, pair.Value)
-				} else if !keyed && i == at {
-					found = append(found, element)
-				}
-			}
+			found = append(found, g.fieldOf(one, field, at)...)
 		}
 		return true
 	})
+	return found
+}
+
+// fieldOf is the value of a field in a row, by its name or else by its place.
+func (g *goTest) fieldOf(row ast.Expr, field string, at int) (found []ast.Expr) {
+	if pointer, ok := row.(*ast.UnaryExpr); ok {
+		row = pointer.X
+	}
+	values, ok := row.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	for i, element := range values.Elts {
+		if pair, keyed := element.(*ast.KeyValueExpr); keyed && g.text(pair.Key) == field {
+			found = append(found, pair.Value)
+		} else if !keyed && i == at {
+			found = append(found, element)
+		}
+	}
 	return found
 }
 

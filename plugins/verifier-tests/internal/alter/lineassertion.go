@@ -8,8 +8,7 @@ import (
 )
 
 // lineComparison is what an assertion compares: an expression, the expected one, and the
-// literals that this is made of; or a truth, which an operator has come out as it must, with a !
-// before it.
+// literals that this is made of; or a truth, which an operator has come out as it must.
 type lineComparison struct {
 	actual, expected [2]int
 	leaves           [][2]int
@@ -36,8 +35,6 @@ var (
 	// What compares returns nothing but whether it is so, and some look at a part.
 	compares  = regexp.MustCompile(`(?i)(?:\w*cmp|equals?|same)\w*\s*\(`)
 	equalCall = regexp.MustCompile(`(?s)^\s*(?:(.+)\.)?\w*(?i:equals?|same)\s*\((.*)\)\s*$`)
-	// A ! before it is about a simple call as a whole.
-	notCall = regexp.MustCompile(`^\s*!\s*[\w.:]+\([^()]*\)\s*$`)
 	// opposites are the assertions that hold where others do not.
 	opposites = map[string]string{"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull"}
 )
@@ -173,12 +170,7 @@ func (s *lineAssertion) sides(at [2]int) [][2]int {
 // truth is what must be so, or must not.
 func (s *lineAssertion) truth(at [2]int, wanted bool) lineComparison {
 	operator := map[bool]string{true: "==", false: "!="}[wanted]
-	not := [2]int{at[0], at[0]}
-	if notCall.MatchString(s.in(at)) {
-		at[0] += strings.IndexByte(s.text[at[0]:], '!') + 1
-		not[1], wanted = at[0], !wanted
-	}
-	return lineComparison{actual: at, expected: not, operator: operator, note: "=" + strconv.FormatBool(wanted)}
+	return lineComparison{actual: at, expected: [2]int{at[0], at[0]}, operator: operator, note: "=" + strconv.FormatBool(wanted)}
 }
 
 // isNoted reports whether it can be noted what the assertion compares.

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,23 +26,28 @@ func keepOf(dir, name string) (string, error) {
 	if err := os.Chtimes(keep, now, now); err != nil {
 		return "", err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) <= maxTargets {
-		return keep, err
+	used, err := Newest(dir)
+	if err != nil {
+		return "", err
 	}
-	used := map[string]time.Time{}
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil {
-			used[entry.Name()] = info.ModTime()
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(used), func(a, b string) int { return used[b].Compare(used[a]) })
-	for _, old := range names[min(maxTargets, len(names)):] {
-		if err := os.RemoveAll(filepath.Join(dir, old)); err != nil {
+	for _, old := range used[min(maxTargets, len(used)):] {
+		if err := os.RemoveAll(filepath.Join(dir, old.Name())); err != nil {
 			return "", err
 		}
 	}
 	return keep, nil
+}
+
+// Newest returns what is in a folder, what was changed last first.
+func Newest(dir string) (found []fs.FileInfo, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			found = append(found, info)
+		}
+	}
+	slices.SortFunc(found, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	return found, err
 }
 
 // maxUnused is how long a file of Go's build cache is kept after it was written;
@@ -69,20 +73,17 @@ func sweep(dir string) error {
 	if err := os.RemoveAll(dir + ".links"); err != nil { // to what is there no more
 		return err
 	}
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil && entry.Type().IsRegular() {
+			info, err = entry.Info()
 		}
-		if info, err := entry.Info(); err != nil || now.Sub(info.ModTime()) < maxUnused {
-			return nil // another process may have removed it
+		if info != nil && now.Sub(info.ModTime()) >= maxUnused {
+			err = os.Remove(path)
 		}
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // there is none yet, or another process has removed it
 		}
-		return nil
+		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

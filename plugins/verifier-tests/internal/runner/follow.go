@@ -61,42 +61,52 @@ var (
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
 )
 
+// ownFiles are what programs read that are given no file.
+var ownFiles = map[string][]string{
+	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"},
+	"npm": {"package.json"}, "yarn": {"package.json"}, "pnpm": {"package.json"}, "bun": {"package.json"},
+}
+
+// noProgram is what may stand before a command: NAME=value, and options of a wrapper with their values.
+var noProgram = regexp.MustCompile(`^[-\d]|=`)
+
 // command adds what one command runs. The words are those of an argument list.
 func (f *follower) command(words []string, depth int) {
-	for len(words) > 0 && strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") {
-		words = words[1:] // NAME=value before a command
+	for len(words) > 0 && noProgram.MatchString(words[0]) {
+		words = words[1:]
 	}
 	if len(words) == 0 || depth > maxFollowed {
 		return
 	}
 	f.run(words[0], depth)
-	program, rest := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe"), words[1:]
+	program := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe")
+	for _, name := range ownFiles[program] {
+		f.run(name, depth)
+	}
 	switch {
-	case includes.MatchString(program) && len(rest) > 0:
-		f.include(rest[0], depth)
+	case includes.MatchString(program) && len(words) > 1:
+		f.include(words[1], depth)
 	case wrappers.MatchString(program):
-		for len(rest) > 0 && strings.ContainsAny((rest[0] + " ")[:1], "-0123456789") {
-			rest = rest[1:]
-		}
-		f.command(rest, depth)
-	case program == "make" || program == "gmake":
-		for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-			f.run(name, depth)
-		}
-	case slices.Contains([]string{"npm", "yarn", "pnpm", "bun"}, program):
-		f.run("package.json", depth)
+		f.command(words[1:], depth)
 	case program == "cargo":
 		f.cargoTargets(words[0])
 	}
-	if name := module(rest); name != "" || testRunners.MatchString(program) {
+	f.arguments(program, words[1:], depth)
+}
+
+// arguments adds the files that an interpreter or a test runner is given.
+func (f *follower) arguments(program string, words []string, depth int) {
+	name := module(words)
+	switch {
+	case name != "" || testRunners.MatchString(program):
 		f.pythonModule(name, depth)
-		for _, word := range rest {
+		for _, word := range words {
 			if name != "doctest" || path.Ext(word) != ".py" { // which is what is tested
 				f.operand(word, depth)
 			}
 		}
-	} else if interpreters.MatchString(program) {
-		f.script(program, rest, depth)
+	case interpreters.MatchString(program):
+		f.script(program, words, depth)
 	}
 }
 
@@ -155,17 +165,14 @@ func (f *follower) operand(word string, depth int) bool {
 // run adds a file of the tree and follows it when it is a script.
 func (f *follower) run(word string, depth int) bool {
 	name, ok := f.place(word)
-	if !ok {
-		return false
-	}
-	if info, err := os.Lstat(filepath.Join(f.tree.Dir, filepath.FromSlash(name))); err != nil || info.IsDir() {
+	if !ok || !f.isFile(name) {
 		return false
 	}
 	if f.compared {
 		f.tested[name] = true
 		return true
 	}
-	if done := f.files[name]; done {
+	if f.files[name] {
 		return true
 	}
 	f.files[name] = true
@@ -173,14 +180,24 @@ func (f *follower) run(word string, depth int) bool {
 	case depth > maxFollowed:
 	case base == "package.json":
 		f.packageScripts(name, depth+1)
-	case strings.HasSuffix(base, ".mk") || strings.EqualFold(base, "makefile") || base == "GNUmakefile":
+	case makefile.MatchString(base):
 		f.makefile(name, depth+1)
-	default:
-		if text := f.text(name); strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".bash") || hashBang.MatchString(text) {
-			f.shell(text, depth+1)
-		}
+	case shellScript.MatchString(base + "\n" + f.text(name)):
+		f.shell(f.text(name), depth+1)
 	}
 	return true
+}
+
+var (
+	makefile = regexp.MustCompile(`\.mk$|^(?i:makefile)$|^GNUmakefile$`)
+	// shellScript matches the name of a script with its text behind it, one by its ending or by what runs it.
+	shellScript = regexp.MustCompile(`\A(?:.*\.(?:ba)?sh\n|.*\n#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b)`)
+)
+
+// isFile reports whether there is a file in the tree, or a link.
+func (f *follower) isFile(name string) bool {
+	info, err := os.Lstat(filepath.Join(f.tree.Dir, filepath.FromSlash(name)))
+	return err == nil && !info.IsDir()
 }
 
 // include adds a file, or those of a pattern, that is read as a part of what reads it.
@@ -220,8 +237,6 @@ func (f *follower) text(name string) string {
 	return string(data)
 }
 
-var hashBang = regexp.MustCompile(`^#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b`)
-
 // shell adds what a script runs. Where it looks at what is printed, it runs what is tested.
 func (f *follower) shell(text string, depth int) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
@@ -232,39 +247,46 @@ func (f *follower) shell(text string, depth int) {
 }
 
 func (f *follower) walk(root syntax.Node, depth int) {
-	compared := func(nodes ...*syntax.Stmt) bool {
-		before := f.compared
-		f.compared = true
-		for _, node := range nodes {
-			f.walk(node, depth)
-		}
-		f.compared = before
-		return false
-	}
 	syntax.Walk(root, func(node syntax.Node) bool {
-		switch n := node.(type) {
-		case *syntax.CmdSubst:
-			return compared(n.Stmts...)
-		case *syntax.BinaryCmd:
-			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && len(call.Args) > 0 && comparers.MatchString(literal(call.Args[0])) {
-				return compared(n.X)
-			}
-		case *syntax.Stmt:
-			kept := slices.DeleteFunc(slices.Clone(n.Redirs), func(r *syntax.Redirect) bool {
-				return r.Op != syntax.RdrOut || r.N != nil || strings.HasPrefix(literal(r.Word), "/dev/")
-			})
-			if len(kept) > 0 && n.Cmd != nil {
-				return compared(&syntax.Stmt{Cmd: n.Cmd})
-			}
-		case *syntax.CallExpr:
+		if call, ok := node.(*syntax.CallExpr); ok {
 			var words []string
-			for _, word := range n.Args {
+			for _, word := range call.Args {
 				words = append(words, literal(word))
 			}
 			f.command(words, depth)
 		}
-		return true
+		tested := outputOf(node)
+		before := f.compared
+		for _, statement := range tested {
+			f.compared = true
+			f.walk(statement, depth)
+		}
+		f.compared = before
+		return tested == nil
 	})
+}
+
+// outputOf are the statements within a node whose output is used, in a substitution or by what
+// compares it, or is written to a file.
+func outputOf(node syntax.Node) []*syntax.Stmt {
+	switch n := node.(type) {
+	case *syntax.CmdSubst:
+		return n.Stmts
+	case *syntax.BinaryCmd:
+		if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && len(call.Args) > 0 && comparers.MatchString(literal(call.Args[0])) {
+			return []*syntax.Stmt{n.X}
+		}
+	case *syntax.Stmt:
+		if n.Cmd != nil && slices.ContainsFunc(n.Redirs, isFile) {
+			return []*syntax.Stmt{{Cmd: n.Cmd}}
+		}
+	}
+	return nil
+}
+
+// isFile reports whether a redirection is that of the output to a file.
+func isFile(r *syntax.Redirect) bool {
+	return r.Op == syntax.RdrOut && r.N == nil && !strings.HasPrefix(literal(r.Word), "/dev/")
 }
 
 // literal is a word without its quotes; what is substituted is left out, so that

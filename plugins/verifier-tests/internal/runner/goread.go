@@ -54,21 +54,17 @@ func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 
 // addPackage adds the tests of a package.
 func (r *Report) addPackage(name string, p *goPackage) {
-	isUnfinished, hasFailed := p.status == Missing, false
+	hasFailed := false
 	for _, test := range p.order {
 		state := p.tests[test]
 		if state.status == Pass && !state.ran {
 			r.Tampering = append(r.Tampering, fmt.Sprintf("%s.%s was reported as passed and never begun", name, test))
 		}
-		isUnfinished = isUnfinished || state.ran && state.status == Missing
 		hasFailed = hasFailed || state.status == Fail
 		r.Tests = append(r.Tests, Test{Group: name, Name: test, Status: state.status, Output: tail(state.output.String(), maxOutput)})
 	}
-	switch {
-	case p.status == Fail && !hasFailed:
+	if p.status == Fail && !hasFailed {
 		r.Tests = append(r.Tests, Test{Group: name, Name: PackageName, Status: Fail, Output: tail(p.output.String(), maxOutput)})
-	case p.status != Fail && len(p.order) > 0 && isUnfinished:
-		r.Unreached = append(r.Unreached, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,7 +30,16 @@ func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 // test counts. What a format does not name has not been run.
 var logReaders = map[string]func(log string) []Test{
 	"pytest": summary(pytestName), "pytest-options": summary(optionName), "matplotlib": summary(buttonName), "pytest-v2": readPytestV2,
-	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest, "go": readGoLog, "cargo": readCargoLog,
+	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest,
+	"go": byLine(
+		logLine{regexp.MustCompile(`^--- PASS: (.+) \(.+\)$`), Pass},
+		logLine{regexp.MustCompile(`^--- FAIL: (.+) \(.+\)$`), Fail},
+		logLine{regexp.MustCompile(`^--- SKIP: (.+) \(.+\)$`), Skip},
+	),
+	"cargo": byLine(
+		logLine{regexp.MustCompile(`^test\s+(\S+)\s+\.\.\.\s+ok$`), Pass},
+		logLine{regexp.MustCompile(`^test\s+(\S+)\s+\.\.\.\s+FAILED$`), Fail},
+	),
 }
 
 // ReadLog reads the tests of a log in one of the formats of [logReaders].
@@ -50,7 +60,7 @@ type logTests struct {
 	at    map[string]int
 }
 
-func (l *logTests) note(name string, status Status) {
+func (l *logTests) set(name string, status Status) {
 	if i, known := l.at[name]; known {
 		l.tests[i].Status = status
 		return
@@ -89,7 +99,7 @@ func summary(name func(line string, fields []string) string) func(string) []Test
 			if !logWord(line, strings.HasPrefix) || len(fields) < 2 || fields[0] == "SKIPPED" && counted.MatchString(fields[1]) {
 				continue
 			}
-			found.note(name(line, fields), logWords[fields[0]])
+			found.set(name(line, fields), logWords[fields[0]])
 		}
 		return found.tests
 	}
@@ -138,13 +148,39 @@ func readPytestV2(log string) []Test {
 		case last < 1:
 		case logWord(line, strings.HasPrefix):
 			if fields[0] != "SKIPPED" || !counted.MatchString(fields[1]) {
-				found.note(strings.Join(fields[1:], " "), logWords[fields[0]])
+				found.set(strings.Join(fields[1:], " "), logWords[fields[0]])
 			}
 		case logWord(line, strings.HasSuffix):
-			found.note(strings.Join(fields[:last], " "), logWords[fields[last]])
+			found.set(strings.Join(fields[:last], " "), logWords[fields[last]])
 		}
 	}
 	return found.tests
+}
+
+// logLine matches a line that says how the test it names has ended.
+type logLine struct {
+	line   *regexp.Regexp
+	status Status
+}
+
+// note notes the tests that a line names.
+func (l *logTests) note(line string, patterns []logLine) {
+	for _, pattern := range patterns {
+		if m := pattern.line.FindStringSubmatch(line); m != nil {
+			l.set(cmp.Or(m[1:]...), pattern.status)
+		}
+	}
+}
+
+// byLine reads logs of which each line is about one test.
+func byLine(patterns ...logLine) func(string) []Test {
+	return func(log string) []Test {
+		var found logTests
+		for line := range strings.SplitSeq(log, "\n") {
+			found.note(strings.TrimSpace(line), patterns)
+		}
+		return found.tests
+	}
 }
 
 // readSeaborn reads what passed and what failed; nothing else is known of it.
@@ -155,13 +191,13 @@ func readSeaborn(log string) []Test {
 		switch {
 		case len(fields) < 2:
 		case strings.HasPrefix(line, "FAILED"):
-			found.note(fields[1], Fail)
+			found.set(fields[1], Fail)
 		case strings.Contains(line, " PASSED "):
 			if fields[1] == "PASSED" {
-				found.note(fields[0], Pass)
+				found.set(fields[0], Pass)
 			}
 		case strings.HasPrefix(line, "PASSED"):
-			found.note(fields[1], Pass)
+			found.set(fields[1], Pass)
 		}
 	}
 	return found.tests
@@ -174,7 +210,7 @@ var sympyFailure = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
 func readSympy(log string) []Test {
 	var found logTests
 	for _, m := range sympyFailure.FindAllStringSubmatch(log, -1) {
-		found.note(m[2]+".py:"+m[3], Fail)
+		found.set(m[2]+".py:"+m[3], Fail)
 	}
 	for line := range strings.SplitSeq(log, "\n") {
 		line = strings.TrimSpace(line)
@@ -183,7 +219,7 @@ func readSympy(log string) []Test {
 		}
 		for end, status := range map[string]Status{" E": Fail, " F": Fail, " ok": Pass} {
 			if strings.HasSuffix(line, end) {
-				found.note(strings.Fields(line)[0], status)
+				found.set(strings.Fields(line)[0], status)
 			}
 		}
 	}
@@ -200,48 +236,36 @@ var djangoOK = []*regexp.Regexp{
 // djangoVersion is a test whose name is what it prints.
 const djangoVersion = "--version is equivalent to version"
 
+// djangoLines are those of Django's runner. Of those that begin with a word the harness takes
+// the method for the name.
+var djangoLines = []logLine{
+	{regexp.MustCompile(`(` + djangoVersion + `)`), Pass},
+	{regexp.MustCompile(`^(?:Applying sites\.0002_alter_domain_unique\.\.\.(test_no_migrations.*)|(.*)) \.\.\. (?:ok|OK| OK)$`), Pass},
+	{regexp.MustCompile(`^(.*?) \.\.\. skipped`), Skip},
+	{regexp.MustCompile(`^(.*?) \.\.\. FAIL(?:.* \.\.\. FAIL)?$`), Fail},
+	{regexp.MustCompile(`^FAIL:\S*\s+(\S+)`), Fail},
+	{regexp.MustCompile(`^(.*?) \.\.\. ERROR(?:.* \.\.\. ERROR)?$`), Fail},
+	{regexp.MustCompile(`^ERROR:\S*\s+(\S+)`), Fail},
+}
+
 // readDjango reads the lines of Django's runner: NAME ... ok. Where a test has a
 // docstring, that is its name.
 func readDjango(log string) []Test {
 	var found logTests
-	before, named := "", false
+	before, isNamed := "", false
 	for line := range strings.SplitSeq(log, "\n") {
 		line = strings.TrimSpace(line)
-		if strings.Contains(line, djangoVersion) {
-			found.note(djangoVersion, Pass)
-		}
 		if name, _, ok := strings.Cut(line, " ... "); ok {
-			before, named = name, true
+			before, isNamed = name, true
 		}
-		for _, end := range []string{" ... ok", " ... OK", " ...  OK"} {
-			if name, ok := strings.CutSuffix(line, end); ok {
-				if _, rest, _ := strings.Cut(line, "..."); strings.HasPrefix(line, "Applying sites.0002_alter_domain_unique...test_no_migrations") {
-					line = strings.TrimSpace(rest)
-					name = strings.TrimSuffix(line, end)
-				}
-				found.note(name, Pass)
-				break
-			}
-		}
-		if name, _, ok := strings.Cut(line, " ... skipped"); ok {
-			found.note(name, Skip)
-		}
-		for _, word := range []string{"FAIL", "ERROR"} {
-			if name, _, _ := strings.Cut(line, " ... "+word); strings.HasSuffix(line, " ... "+word) {
-				found.note(name, Fail)
-			}
-			// Here the harness takes the method for the name.
-			if fields := strings.Fields(line); strings.HasPrefix(line, word+":") && len(fields) > 1 {
-				found.note(fields[1], Fail)
-			}
-		}
-		if named && strings.HasPrefix(line, "ok") {
-			found.note(before, Pass) // other output stood in between
+		found.note(line, djangoLines)
+		if isNamed && strings.HasPrefix(line, "ok") {
+			found.set(before, Pass) // other output stood in between
 		}
 	}
 	for _, pattern := range djangoOK {
 		for _, m := range pattern.FindAllStringSubmatch(log, -1) {
-			found.note(m[1], Pass)
+			found.set(m[1], Pass)
 		}
 	}
 	return found.tests
@@ -264,38 +288,13 @@ func readUnittest(log string) []Test {
 		line = strings.TrimRight(line, "\r\n")
 		if m := logUnittest.FindStringSubmatch(line); m != nil {
 			if !logTestName.MatchString(m[1]) && logTestName.MatchString(before) {
-				found.note(before, unittestWord[m[2]]) // its name stands above its docstring
+				found.set(before, unittestWord[m[2]]) // its name stands above its docstring
 			}
-			found.note(m[1], unittestWord[m[2]])
+			found.set(m[1], unittestWord[m[2]])
 		} else if m := logSubtest.FindStringSubmatch(line); m != nil {
-			found.note(strings.TrimSpace(m[1]), Fail)
+			found.set(strings.TrimSpace(m[1]), Fail)
 		}
 		before = line
-	}
-	return found.tests
-}
-
-var (
-	logGo    = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (.+) \((.+)\)$`)
-	logCargo = regexp.MustCompile(`^test\s+(\S+)\s+\.\.\.\s+(ok|FAILED)$`)
-)
-
-func readGoLog(log string) []Test {
-	var found logTests
-	for line := range strings.SplitSeq(log, "\n") {
-		if m := logGo.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
-			found.note(m[2], map[string]Status{"PASS": Pass, "FAIL": Fail, "SKIP": Skip}[m[1]])
-		}
-	}
-	return found.tests
-}
-
-func readCargoLog(log string) []Test {
-	var found logTests
-	for line := range strings.SplitSeq(log, "\n") {
-		if m := logCargo.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
-			found.note(m[1], map[string]Status{"ok": Pass, "FAILED": Fail}[m[2]])
-		}
 	}
 	return found.tests
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -91,9 +92,6 @@ type Report struct {
 	Unfit string `json:",omitempty"`
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
-	// Unreached are the groups whose tests did not run to the end, although nothing
-	// in them was reported to fail.
-	Unreached []string
 	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
 	// Replaced are names in the standard library in the place of which the tree has put
@@ -259,38 +257,53 @@ type Config struct {
 	Log string
 }
 
+// runners are those of commands, by the words of a command on lines of their own, the first that
+// fits. open returns nil where it does not, for all that.
+var runners = []struct {
+	command *regexp.Regexp
+	open    func(argv []string, config Config) Runner
+}{
+	{anyCommand, func(_ []string, c Config) Runner {
+		if c.Log == "" {
+			return nil
+		}
+		return &logFile{format: c.Log}
+	}},
+	{regexp.MustCompile(`(?m)\Ago(\.exe)?\ntest$`), func(_ []string, c Config) Runner { return &goTest{state: c.State, foreign: c.Foreign} }},
+	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), func([]string, Config) Runner { return newPytest() }},
+	{regexp.MustCompile(`(?m)\A(python|pypy)`), func(argv []string, _ Config) Runner {
+		if name := module(argv[1:]); name == "pytest" || name == "unittest" {
+			return newModule(name, slices.Index(argv, "-m"))
+		}
+		return nil
+	}},
+	{regexp.MustCompile(`(?m)\Anode(\.exe)?$(?s:.*)^--test$`), func([]string, Config) Runner { return newNode() }},
+	{regexp.MustCompile(`(?m)\Amvnw?(\.exe)?$`), func(_ []string, c Config) Runner { return newMaven(c) }},
+	{regexp.MustCompile(`(?m)\Agradlew?(\.exe)?$`), func(_ []string, c Config) Runner { return &gradle{foreign: c.Foreign} }},
+	{anyCommand, func(_ []string, c Config) Runner {
+		if c.Report == "" {
+			return nil
+		}
+		return &junit{reports: []string{c.Report}}
+	}},
+	{regexp.MustCompile(`(?m)\Acargo(\.exe)?\ntest$`), func(_ []string, c Config) Runner { return &cargo{state: c.State, foreign: c.Foreign} }},
+	{anyCommand, func(_ []string, c Config) Runner { return exitCode{&goTest{state: c.State, foreign: c.Foreign}} }},
+}
+
+var anyCommand = regexp.MustCompile(``)
+
 // For returns the runner that knows the command.
 func For(argv []string, config Config) Runner {
-	program, arguments := strings.TrimSuffix(filepath.Base(argv[0]), ".exe"), argv[1:]
-	first := ""
-	if len(arguments) > 0 {
-		first = arguments[0]
+	command := strings.Join(append([]string{filepath.Base(argv[0])}, argv[1:]...), "\n")
+	for _, known := range runners {
+		if !known.command.MatchString(command) {
+			continue
+		}
+		if r := known.open(argv, config); r != nil {
+			return r
+		}
 	}
-	framework := ""
-	if strings.HasPrefix(program, "python") || strings.HasPrefix(program, "pypy") {
-		framework = module(arguments)
-	}
-	switch {
-	case config.Log != "":
-		return &logFile{format: config.Log}
-	case program == "go" && first == "test":
-		return &goTest{state: config.State, foreign: config.Foreign}
-	case program == "pytest" || program == "py.test":
-		return newPytest()
-	case framework == "pytest" || framework == "unittest":
-		return newModule(framework, 1+slices.Index(arguments, "-m"))
-	case program == "node" && slices.Contains(arguments, "--test"):
-		return newNode()
-	case program == "mvn" || program == "mvnw":
-		return newMaven(config)
-	case program == "gradle" || program == "gradlew":
-		return &gradle{foreign: config.Foreign}
-	case config.Report != "":
-		return &junit{reports: []string{config.Report}}
-	case program == "cargo" && first == "test":
-		return &cargo{state: config.State, foreign: config.Foreign}
-	}
-	return exitCode{&goTest{state: config.State, foreign: config.Foreign}}
+	return nil // the last fits
 }
 
 // maxOutput bounds what is kept of one test's output.

@@ -61,24 +61,35 @@ func (e *expectations) isNamed(test runner.Test, file string, tests []string) bo
 	if e.whole {
 		return len(tests) > 0
 	}
-	folder, name := path.Dir(file), test.Name
-	switch alter.Language(file) {
-	case "rust": // whose names say in which module they are
-		return slices.Contains(tests, name[strings.LastIndex(name, ":")+1:])
-	case "java":
-		class := strings.TrimSuffix(path.Base(file), ".java")
-		return slices.Contains(tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
-	case "go":
-		return slices.Contains(tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
-	case "node":
-		return test.Group == file && (slices.Contains(tests, name) || slices.Contains(tests, "*"))
+	is := testNames[alter.Language(file)]
+	if is == nil {
+		is = isOfModule
 	}
+	return slices.ContainsFunc(tests, func(name string) bool { return is(test, file, name) })
+}
+
+// testNames say whether a test of a report is the one of a name in a file, by languages.
+var testNames = map[string]func(test runner.Test, file, name string) bool{
+	"rust": func(test runner.Test, _, name string) bool { // the report says in which module it is, too
+		return name == test.Name[strings.LastIndex(test.Name, ":")+1:]
+	},
+	"java": func(test runner.Test, file, name string) bool {
+		return name == strings.TrimSuffix(test.Name, "()") && strings.HasSuffix("."+test.Group, "."+strings.TrimSuffix(path.Base(file), ".java"))
+	},
+	"go": func(test runner.Test, file, name string) bool {
+		folder := path.Dir(file)
+		return name == test.Name && (folder == "." || strings.HasSuffix("/"+test.Group, "/"+folder))
+	},
+	"node": func(test runner.Test, file, name string) bool {
+		return test.Group == file && (name == test.Name || name == "*")
+	},
+}
+
+// isOfModule is that of Python, whose reports name modules from several folders.
+func isOfModule(test runner.Test, file, name string) bool {
 	id, _, _ := strings.Cut(test.DottedName(), "[")
-	module := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")
-	return slices.ContainsFunc(tests, func(function string) bool {
-		full := module + "." + function
-		return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
-	})
+	full := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".") + "." + name
+	return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
 }
 
 // areTruths reports whether of all the tests only what must be true was inverted.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -123,18 +122,12 @@ func (e *expectations) interpreter(ctx context.Context, language string) string 
 		return name
 	}
 	candidates := []string{name}
-	if found, err := jail.Program(ctx, program); err == nil {
-		if found, err = exec.LookPath(found); err == nil {
-			candidates = []string{filepath.Join(filepath.Dir(found), name), name}
-		}
+	if _, found := locate(ctx, program); found != "" {
+		candidates = []string{filepath.Join(filepath.Dir(found), name), name}
 	}
 	for _, candidate := range candidates {
-		found, err := jail.Program(ctx, candidate)
-		if err != nil {
-			continue
-		}
-		if _, err = exec.LookPath(found); err == nil {
-			return found
+		if named, _ := locate(ctx, candidate); named != "" {
+			return named
 		}
 	}
 	return ""

@@ -75,39 +75,33 @@ type Problem struct {
 // Validate returns all that is wrong with the configuration.
 func (c *Config) Validate() []Problem {
 	var problems []Problem
-	wrong := func(what string, path ...string) { problems = append(problems, Problem{path, what}) }
-	if len(c.Command) == 0 || c.Command[0] == "" {
-		wrong(`is required, for example ["go", "test", "./..."]`, "command")
-	}
-	for i, name := range c.Require {
-		if !slices.Contains(jail.Names(), name) {
-			wrong(fmt.Sprintf("%q is none of %s", name, strings.Join(jail.Names(), ", ")), "require", strconv.Itoa(i))
+	for _, one := range []struct {
+		argument, what string
+		isRight        bool
+	}{
+		{"command", `is required, for example ["go", "test", "./..."]`, slices.Index(c.Command, "") != 0 && len(c.Command) > 0},
+		{"report", "is not inside the work tree", c.Report == "" || filepath.IsLocal(c.Report)},
+		{"file", "is not inside the work tree", c.File == "" || filepath.IsLocal(c.File)},
+		{"timeout", "is negative", c.Timeout >= 0},
+	} {
+		if !one.isRight {
+			problems = append(problems, Problem{[]string{one.argument}, one.what})
 		}
 	}
-	for i, pattern := range c.Protect {
-		if _, err := path.Match(pattern, "x"); err != nil {
-			wrong(fmt.Sprintf("%q is no pattern", pattern), "protect", strconv.Itoa(i))
+	each := func(list []string, argument, what string, isRight func(value string) bool) {
+		for i, value := range list {
+			if !isRight(value) {
+				problems = append(problems, Problem{[]string{argument, strconv.Itoa(i)}, fmt.Sprintf("%q is "+what, value)})
+			}
 		}
 	}
-	for i, dir := range c.ReadOnly {
-		if !filepath.IsAbs(dir) {
-			wrong(fmt.Sprintf("%q is not absolute", dir), "read_only", strconv.Itoa(i))
-		}
-	}
-	for _, entry := range c.Env {
-		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" {
-			wrong(fmt.Sprintf("%q is not NAME=value", entry), "env")
-		}
-	}
-	if c.Report != "" && !filepath.IsLocal(c.Report) {
-		wrong("is not inside the work tree", "report")
-	}
-	if c.File != "" && !filepath.IsLocal(c.File) {
-		wrong("is not inside the work tree", "file")
-	}
-	if c.Timeout < 0 {
-		wrong("is negative", "timeout")
-	}
+	each(c.Require, "require", "none of "+strings.Join(jail.Names(), ", "), func(name string) bool { return slices.Contains(jail.Names(), name) })
+	each(c.Protect, "protect", "no pattern", func(pattern string) bool {
+		_, err := path.Match(pattern, "x")
+		return err == nil
+	})
+	each(c.ReadOnly, "read_only", "not absolute", filepath.IsAbs)
+	each(c.Env, "env", "not NAME=value", func(entry string) bool { return strings.Index(entry, "=") > 0 })
 	return problems
 }
 

@@ -97,21 +97,21 @@ var (
 // test, or none in it.
 func (d *deciders) isHelper(file string) bool {
 	// Workers of a test run tell nothing: then there are settings alone among the files.
-	named := newGuard(slices.Concat(pythonTests, scriptTests()))
-	if d.before == nil || !slices.ContainsFunc(d.before.report.Files, named.has) || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
+	isNamed := func(file string) bool { return ofPython.has(file) || ofScripts.has(file) }
+	if d.before == nil || !slices.ContainsFunc(d.before.report.Files, isNamed) || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
 		return false
 	}
-	if newGuard(pythonTests).has(file) {
+	if ofPython.has(file) {
 		content, err := d.t.read(file)
 		return err == nil && !pythonTest.Match(content)
 	}
-	return !newGuard(scriptTests()).has(file)
+	return !ofScripts.has(file)
 }
 
 // isProduct reports whether a file of Python is a test by its name alone, which the
 // untouched run could load.
 func (d *deciders) isProduct(file string) bool {
-	if !newGuard(pythonTests).has(file) || newGuard(slices.Concat(testFiles[len(pythonTests):], settings, d.v.config.Protect)).has(file) || !d.isHelper(file) {
+	if !ofPython.has(file) || notOfPython.has(file) || toolSettings.has(file) || newGuard(d.v.config.Protect).has(file) || !d.isHelper(file) {
 		return false
 	}
 	module := strings.TrimSuffix(path.Base(file), ".py")
@@ -132,13 +132,13 @@ func (d *deciders) existing() []string {
 func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
-	tests, configure, expected := newGuard(testFiles), newGuard(settings), d.testData(files, j.before)
+	expected := d.testData(files, j.before)
 	for _, file := range files {
 		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
-			isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path)
+			isTest := d.tests[d.t.resolve(file.Path)] || allTests.has(file.Path)
 			switch {
-			case !isTest || configure.has(file.Path) || d.isHelper(file.Path):
+			case !isTest || toolSettings.has(file.Path) || d.isHelper(file.Path):
 				j.configured = append(j.configured, file.Path)
 			case d.t.has(file.Path):
 				j.tests = append(j.tests, file.Path)

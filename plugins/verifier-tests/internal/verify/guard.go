@@ -60,6 +60,15 @@ func scriptTests() []string {
 	return patterns
 }
 
+// The guards of lists that are the same for every tree.
+var (
+	allTests     = newGuard(testFiles)
+	ofPython     = newGuard(pythonTests)
+	ofScripts    = newGuard(scriptTests())
+	notOfPython  = newGuard(testFiles[len(pythonTests):])
+	toolSettings = newGuard(settings)
+)
+
 var codeEndings = strings.Fields(".py .go .js .cjs .mjs .ts .tsx .jsx .java .kt .rs .rb .php .c .h .cc .cpp .cs .swift .scala .sh")
 
 // isCode reports whether a file is source code, by its ending.

@@ -166,20 +166,26 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 		}
 		return j.verdict(outcome, reason)
 	}
-	if touched := j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched }); len(touched) > 0 {
-		return j.verdict(sdk.Failed, "tampering: the run wrote to the test files "+strings.Join(touched, ", "))
+	for _, sign := range []struct {
+		what  string
+		found []string
+	}{
+		{"the run wrote to the test files ", j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched })},
+		{"", report.Tampering},
+		{"other code ran in the place of the tests ", j.movedFiles(report)},
+	} {
+		if len(sign.found) > 0 {
+			return j.verdict(sdk.Failed, "tampering: "+sign.what+strings.Join(sign.found, ", "))
+		}
 	}
-	if len(report.Tampering) > 0 {
-		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
-	}
-	if moved := j.movedFiles(report); len(moved) > 0 {
-		return j.verdict(sdk.Failed, "tampering: other code ran in the place of the tests "+strings.Join(moved, ", "))
-	}
-	if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
-		return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
-	}
+	return j.checkBroken(report)
+}
+
+// checkBroken returns the verdict on a run that did not come to the tests that decide.
+func (j *judgement) checkBroken(report *runner.Report) *sdk.Verdict {
+	isNamed := len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0
 	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // of another package, or of what was to be mended
-	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0) {
+	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || isNamed) {
 		return nil
 	}
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
@@ -391,29 +397,33 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	failed = j.leaveOut(checks, failed)
 	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.must || c.mended })
 	total := passed + len(failed)
-	var verdict *sdk.Verdict
 	switch {
 	case len(failed) > 0:
-		verdict = j.verdict(sdk.Failed, describe(failed, total))
+		return j.scored(sdk.Failed, describe(failed, total), passed, total)
 	case undecided:
 		return j.verdict(sdk.Inconclusive, "a test that must pass is flaky")
 	case total == 0:
 		return j.verdict(sdk.Inconclusive, "no test ran")
-	default:
-		evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
-		if j.leftOut > 0 {
-			evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
-		}
-		verdict = j.verdict(sdk.Passed, evidence)
 	}
+	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
+	if j.leftOut > 0 {
+		evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
+	}
+	return j.scored(sdk.Passed, evidence, passed, total)
+}
+
+// scored is a verdict by how many of the tests passed. Flaky ones, and of a pass those that are
+// left out, bound what can be believed.
+func (j *judgement) scored(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
+	verdict := j.verdict(outcome, evidence)
 	verdict.Score = float64(passed) / float64(total)
-	if verdict.Outcome == sdk.Passed {
+	if outcome == sdk.Passed {
 		verdict.Confidence = j.confidence
 	}
 	if len(j.flaky) > 0 {
 		verdict.Confidence = flakyConfidence
 	}
-	if verdict.Outcome == sdk.Passed && j.leftOut > 0 {
+	if outcome == sdk.Passed && j.leftOut > 0 {
 		verdict.Confidence = min(verdict.Confidence, leftOutConfidence)
 	}
 	return verdict

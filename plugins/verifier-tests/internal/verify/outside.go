@@ -162,39 +162,60 @@ func (e *expectations) questions(tests []runner.Test, language string) []alter.Q
 	return all
 }
 
+// secondAnswers are those to odd questions when they are asked again: alone, with files that no code
+// names, of the untouched tree, and among all in the order of the file. Those that would tell nothing
+// are not asked.
+type secondAnswers struct {
+	alone, withData, untouched [][]string
+	inOrder                    []string
+}
+
+func (e *expectations) askSecond(ctx context.Context, in asker, asked, odd []alter.Question) (second secondAnswers, err error) {
+	some, all := e.shown(in, asked, false), e.shown(in, asked, true)
+	found, err := in.answers(ctx, append(oneByOne(odd), asked), some)
+	if err != nil {
+		return second, err
+	}
+	if second.alone = found[:min(len(odd), len(found))]; len(found) > len(odd) {
+		second.inOrder = found[len(odd)]
+	}
+	if !reflect.DeepEqual(all, some) {
+		if second.withData, err = in.answers(ctx, oneByOne(odd), all); err != nil {
+			return second, err
+		}
+	}
+	if slices.ContainsFunc(found, hasRaised) {
+		answer := *e.a
+		e.a.changes = nil
+		second.untouched, err = in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
+		e.a.changes = answer.changes
+	}
+	return second, err
+}
+
+// isExcused reports whether what a question finds hangs on what was asked before it, or on what the
+// untouched tree lacks, too.
+func (s *secondAnswers) isExcused(i int, q alter.Question, asked []alter.Question) bool {
+	isInOrder := len(s.inOrder) == len(asked) && isAsExpected(q, s.inOrder[slices.Index(asked, q)])
+	return isInOrder || i < len(s.untouched) && slices.Equal(s.alone[i], s.untouched[i]) && hasRaised(s.alone[i])
+}
+
 // askAgain adds those of odd questions to e.differing that are so once more, all the same, where
 // the answers were the first, and where they are not right in the order of the file.
 func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alter.Question, first [][]string) error {
-	again, err := in.answers(ctx, append(oneByOne(odd), asked), e.shown(in, asked, false))
+	second, err := e.askSecond(ctx, in, asked, odd)
 	if err != nil {
 		return err
 	}
-	var withData, untouched [][]string
-	if all, some := e.shown(in, asked, true), e.shown(in, asked, false); !reflect.DeepEqual(all, some) {
-		if withData, err = in.answers(ctx, oneByOne(odd), all); err != nil {
-			return err
-		}
-	}
-	if slices.ContainsFunc(again, hasRaised) {
-		answer := *e.a
-		e.a.changes = nil
-		untouched, err = in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
-		if e.a.changes = answer.changes; err != nil {
-			return err
-		}
-	}
-	for i, q := range odd {
-		if i < len(again) && slices.Contains(again[i], late) {
+	for i, answer := range second.alone {
+		q := odd[i]
+		if slices.Contains(answer, late) {
 			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
 		}
-		if i >= len(again) || !isOdd(q, again[i]) || q.Expected != "" && !slices.Equal(first[i], again[i]) {
-			continue
-		}
-		needsMore := i < len(untouched) && slices.Equal(again[i], untouched[i]) && hasRaised(again[i])
-		isInOrder := len(again) > len(odd) && len(again[len(odd)]) == len(asked) && isAsExpected(q, again[len(odd)][slices.Index(asked, q)])
+		isSame := q.Expected == "" || slices.Equal(first[i], answer)
 		switch {
-		case needsMore, isInOrder:
-		case i < len(withData) && !isOdd(q, withData[i]):
+		case !isSame || !isOdd(q, answer) || second.isExcused(i, q, asked):
+		case i < len(second.withData) && !isOdd(q, second.withData[i]):
 			e.setUnknown("what is returned hangs on files that no code names", titleOf(q.Test, q.File))
 		default:
 			e.differing = append(e.differing, q)

@@ -30,7 +30,7 @@ func (n *nodeAsker) begins(file, text string) bool {
 }
 
 func (n *nodeAsker) shows(file, text string) (string, bool) {
-	return text, strings.Contains(file, "node_modules/") || !newGuard(scriptTests()).has(file) || !nodeTest.MatchString(text)
+	return text, strings.Contains(file, "node_modules/") || !ofScripts.has(file) || !nodeTest.MatchString(text)
 }
 
 func (n *nodeAsker) answers(ctx context.Context, groups [][]alter.Question, changes []jail.Change) (found [][]string, err error) {

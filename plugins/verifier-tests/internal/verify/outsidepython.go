@@ -25,7 +25,7 @@ func (p *pythonAsker) begins(file, text string) bool {
 var example = regexp.MustCompile(`(?m)(^[ \t]*(?:>>>|\.\.\.) .*\n)(?:[ \t]*(?:[^\s"'>.]|"[^"\n]|'[^'\n]).*\n)+`)
 
 func (p *pythonAsker) shows(file, text string) (string, bool) {
-	if newGuard(pythonTests).has(file) && pythonTest.MatchString(text) {
+	if ofPython.has(file) && pythonTest.MatchString(text) {
 		return "", false
 	}
 	if path.Ext(file) == ".py" && strings.Contains(text, ">>>") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -103,32 +104,26 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	if p == nil {
 		return ""
 	}
-	if p.result.End == jail.EndTimeout {
-		return "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"
-	}
-	if p.result.End != jail.EndExit {
-		return "the run ended by " + string(p.result.End)
-	}
-	if p.result.ExitCode == 127 || p.result.ExitCode == 126 {
-		return "the command cannot be run: " + cmp.Or(p.report.Broken, p.report.FirstFailure())
-	}
-	if p.report.Unfit != "" {
-		return "the command cannot test it: " + p.report.Unfit
-	}
-	if refused.MatchString(p.report.Broken) {
-		return "the command is refused what it needs: " + p.report.Broken
-	}
-	if !p.edits && absent.MatchString(p.report.Broken) {
-		return "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + p.report.Broken
-	}
-	var solved []string
-	for _, name := range checks.FailToPass {
-		if status, found := p.report.Status(name); found && status == runner.Pass {
-			solved = append(solved, name)
+	solved := slices.DeleteFunc(slices.Clone(checks.FailToPass), func(name string) bool {
+		status, found := p.report.Status(name)
+		return !found || status != runner.Pass
+	})
+	broken, code := p.report.Broken, p.result.ExitCode
+	for _, one := range []struct {
+		isSo bool
+		why  string
+	}{
+		{p.result.End == jail.EndTimeout, "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
+		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
+		{code == 127 || code == 126, "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
+		{p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
+		{refused.MatchString(broken), "the command is refused what it needs: " + broken},
+		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
+		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},
+	} {
+		if one.isSo {
+			return one.why
 		}
-	}
-	if len(solved) > 0 && len(solved) == len(checks.FailToPass) {
-		return "every test that should fail there passes: " + strings.Join(solved, ", ")
 	}
 	return ""
 }

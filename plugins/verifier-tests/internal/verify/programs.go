@@ -27,16 +27,12 @@ func findPrograms(config *Config, r runner.Runner) programs {
 	}
 	var folders []string
 	for _, name := range []string{"python3", "node", "ruby"} {
-		resolved, err := jail.Program(context.Background(), name)
-		if err != nil {
-			continue
-		}
-		found, err := exec.LookPath(resolved)
-		if err != nil {
+		named, found := locate(context.Background(), name)
+		if found == "" {
 			continue
 		}
 		p.paths = append(p.paths, jail.ToolPaths(found)...)
-		if folder := filepath.Dir(found); resolved != name && !slices.Contains(folders, folder) {
+		if folder := filepath.Dir(found); named != name && !slices.Contains(folders, folder) {
 			folders = append(folders, folder)
 		}
 	}
@@ -44,4 +40,16 @@ func findPrograms(config *Config, r runner.Runner) programs {
 		p.env = []string{"PATH=" + strings.Join(append(folders, os.Getenv("PATH")), string(filepath.ListSeparator))}
 	}
 	return p
+}
+
+// locate returns what starts a program, see [jail.Program], and its path, "" where there is none.
+func locate(ctx context.Context, name string) (named, path string) {
+	named, err := jail.Program(ctx, name)
+	if err != nil {
+		return "", ""
+	}
+	if path, err = exec.LookPath(named); err != nil {
+		return "", ""
+	}
+	return named, path
 }

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,17 +132,10 @@ func (s *store) put(key string, what any) error {
 
 // prune removes the oldest files until the rest is within bounds.
 func (s *store) prune() error {
-	entries, err := os.ReadDir(s.dir)
+	files, err := runner.Newest(s.dir)
 	if err != nil {
 		return err
 	}
-	var files []fs.FileInfo
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil {
-			files = append(files, info)
-		}
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(b.ModTime().UnixNano(), a.ModTime().UnixNano()) })
 	kept, bytes := 0, int64(0)
 	for _, info := range files {
 		if strings.HasSuffix(info.Name(), ".json") {

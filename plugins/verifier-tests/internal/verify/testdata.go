@@ -19,7 +19,7 @@ var expectedFile = regexp.MustCompile(`(?i)(want|expect|golden|snap|baseline|\bc
 // names of tests.
 func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 	operands, _, _ := runner.Follow(v.config.Command, &t.Tree)
-	tests, whole := newGuard(testFiles), v.runner.Name() == exitCodeName
+	whole := v.runner.Name() == exitCodeName
 	mentions := map[string]bool{}
 	for _, test := range report.Tests {
 		for part := range strings.SplitSeq(test.DottedName(), ".") {
@@ -38,9 +38,9 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 		case whole && slices.Contains(operands, file):
 			return !isCode(file) && path.Ext(file) != "" && path.Ext(file) != ".mk" && path.Base(file) != "package.json"
 		case whole:
-			return !isCode(file) || !tests.has(file) && !slices.Contains(v.config.Command, file)
+			return !isCode(file) || !allTests.has(file) && !slices.Contains(v.config.Command, file)
 		}
-		return len(report.Files) > 0 || !tests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
+		return len(report.Files) > 0 || !allTests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
 	})
 }
 
@@ -60,9 +60,6 @@ func (v *Verifier) testData(t *tree, testCode []string) []string {
 	}
 	return slices.DeleteFunc(named, func(file string) bool { return mentions(rest, file) })
 }
-
-// toolSettings are never data.
-var toolSettings = newGuard(settings)
 
 // mentions reports whether code names a file: by its name, or by its folder and ending.
 func mentions(code []byte, file string) bool {

@@ -227,35 +227,32 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if !trusted {
-		for i := range plan.Caches {
+	for i := range plan.Caches {
+		if !trusted {
 			plan.Caches[i].Keep = ""
 		}
 	}
 	spec := v.spec(t, v.config.Command[0], plan)
 	spec.Changes = overlay(v.leftOut(t), a.changes, plan.Changes)
 	spec.Guarded = slices.Concat(a.guarded, plan.Guarded)
+	if a.record != "" {
+		spec.Reports = append(slices.Clip(spec.Reports), a.record)
+	}
 	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
 		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
 	}
-	if a.record != "" {
-		spec.Reports = append(slices.Clip(spec.Reports), a.record)
-	}
 	result, err := t.walls.Run(ctx, spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	if trusted && result.End == jail.EndTimeout {
+	if err == nil && trusted && result.End == jail.EndTimeout {
 		// It may have compiled all that time, and nothing of that is kept.
-		isWarm, err := v.compileOnce(ctx, t, spec, plan)
-		if err == nil && isWarm {
+		var isWarm bool
+		if isWarm, err = v.compileOnce(ctx, t, spec, plan); err == nil && isWarm {
 			result, err = t.walls.Run(ctx, spec)
 		}
-		if err != nil {
-			return nil, nil, err
-		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	own := *result // but for the record, which is no report of the tests
 	own.Reports = maps.Clone(result.Reports)

@@ -40,6 +40,7 @@ func TestProgramsThatCannotBePlugins(t *testing.T) {
 		"binary noise": {func(p string) error {
 			return os.WriteFile(p, fmt.Appendf(nil, "#!/bin/sh\nhead -c %d /dev/urandom\n", noise), 0o755)
 		}, "it ended before the handshake"},
+		"ends at once": {func(p string) error { return os.WriteFile(p, []byte("#!/bin/sh\nexit 3\n"), 0o755) }, "it ended with exit status 3"},
 	} {
 		for _, isolation := range []string{"none", "process"} {
 			t.Run(name+", isolation "+string(isolation), func(t *testing.T) {

@@ -34,7 +34,8 @@ type runner struct {
 	handshake      *io.PipeReader
 	handshakeIn    *io.PipeWriter
 	pumps          sync.WaitGroup
-	finished       chan struct{} // closed when it has ended and all is cleaned up
+	exited         chan struct{} // closed when it has ended by itself or was killed
+	finished       chan struct{} // closed when all is cleaned up, too
 	starting       context.Context
 	cancel         context.CancelFunc // ends a start that is under way
 
@@ -55,7 +56,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	cmd := exec.Command(path, spec.Args...)
 	cmd.Args[0] = spec.Path
 	processes.OwnGroup(cmd)
-	r := &runner{spec: spec, cmd: cmd, sink: sink, finished: make(chan struct{})}
+	r := &runner{spec: spec, cmd: cmd, sink: sink, exited: make(chan struct{}), finished: make(chan struct{})}
 	r.handshake, r.handshakeIn = io.Pipe()
 	r.starting, r.cancel = context.WithCancel(context.Background())
 	return r
@@ -153,6 +154,12 @@ func (r *runner) pumpStdout() {
 		r.mu.Unlock()
 		r.sink.line(line, "stdout", cut)
 	})
+	if !shaken { // at the end of its output it is killed, and is to say first how it ended
+		select {
+		case <-r.exited:
+		case <-time.After(defaultStopGrace):
+		}
+	}
 }
 
 func isHandshake(line string) bool {
@@ -174,6 +181,7 @@ func (r *runner) reap(pid int) {
 	// anybody else.
 	processes.KillGroup(pid)
 	err := r.cmd.Wait()
+	close(r.exited)
 	if r.confined != nil {
 		r.confined.Close()
 	}

@@ -226,6 +226,9 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 		if len(r.Unpriced) > 0 {
 			w.f("%s: these costs do not include the verdicts of %s, whose costs are not recorded; max_usd limits each\n", r.Policy, strings.Join(r.Unpriced, ", "))
 		}
+		if r.Unrecorded > 0 {
+			w.f("%s: the records lack %s that the policy asks for on recorded answers; each counts as inconclusive\n", r.Policy, count(r.Unrecorded, "verdict"))
+		}
 		w.warnUnchecked(r.Policy, r.Unchecked)
 		if r.Assumed > 0 {
 			w.f("%s: THE COSTS OF %s ARE ASSUMED: the records have neither a cost nor lengths of these answers; recorded lengths of others and expected_output_tokens are used\n", r.Policy, strings.ToUpper(count(r.Assumed, "call")))

@@ -186,7 +186,7 @@ func (x *Index) Explain(s *State) Explanation {
 		}
 		a := x.weigh(s, e.Lambda, []int{i})
 		var l law
-		l, a.Reservation = x.box(s, i, e.Lambda)
+		l, a.Reservation = x.box(s.Beliefs[i], s.Costs[i], e.Lambda)
 		e.Alternatives = append(e.Alternatives, a)
 		gain := l.mean
 		if len(s.Ran) > 0 {

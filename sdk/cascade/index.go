@@ -43,7 +43,7 @@ func (x *Index) Decide(s *State) Decision {
 	d := Decision{Run: Stop, Answer: answer}
 	lambda, cheap := x.lambda(len(s.Ran)), x.cheap(s)
 	if x.DepthReached(s) {
-		if look := x.look(s, lambda); look != None {
+		if look := x.look(s, lambda, answer); look != None {
 			return Decision{Run: look, Answer: answer, Look: true}
 		}
 		return d
@@ -71,7 +71,7 @@ func (x *Index) Decide(s *State) Decision {
 		}
 		r := x.curve.reservation(&l, p)
 		if looks {
-			_, r = x.box(s, i, lambda)
+			_, r = x.box(s.Beliefs[i], s.Costs[i], lambda)
 		}
 		switch {
 		case d.Run == Stop || r > top+tieTolerance:
@@ -84,7 +84,7 @@ func (x *Index) Decide(s *State) Decision {
 	if answer == None {
 		return d
 	}
-	if look := x.look(s, lambda); look != None {
+	if look := x.look(s, lambda, answer); look != None {
 		return Decision{Run: look, Answer: answer, Look: true}
 	}
 	if d.Run == Stop {

@@ -68,13 +68,12 @@ func (d Decision) Mark(seen []int, n int) int {
 // isOffered reports whether there is something to buy.
 func (l *Look) isOffered() bool { return l.StdDev > 0 || l.Bernoulli }
 
-// box returns the law of a model that has not run, and its reservation value: with the
-// look if that is worth its price when it is bought at once, else without.
-func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
-	b := s.Beliefs[i]
+// box returns the law of a model that has not run and costs so much, and its reservation
+// value: with the look if that is worth its price when it is bought at once, else without.
+func (x *Index) box(b Belief, cost, lambda float64) (law, float64) {
 	b.Bernoulli = b.Bernoulli && !b.Look.Bernoulli
 	plain := b.law(x.scale)
-	r := x.curve.reservation(&plain, price(lambda, s.Costs[i]))
+	r := x.curve.reservation(&plain, price(lambda, cost))
 	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {
 		return plain, r
 	}
@@ -82,14 +81,14 @@ func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
 	if plain.dev > 0 {
 		looked = law{mean: b.Mean, dev: math.Hypot(plain.dev, x.scale*b.Look.StdDev)}
 	}
-	if with := x.curve.reservation(&looked, price(lambda, s.Costs[i]+b.Look.CostUSD)); with > r {
+	if with := x.curve.reservation(&looked, price(lambda, cost+b.Look.CostUSD)); with > r {
 		return looked, with
 	}
 	return plain, r
 }
 
 // look returns the model that has run of whose answer a look gains most beyond its
-// price, None where none does.
+// price, None where none does; answer is the best answer at hand.
 //
 // What a state is worth where the best answer is estimated at v and the boxes of models
 // that have not run are closed is, under Weitzman's rule, the expected maximum of v and
@@ -104,7 +103,11 @@ func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
 //
 // nothing where nothing else could be answered or run, and most where the estimate lies
 // near what else there is. It is what one look gains if none follows.
-func (x *Index) look(s *State, lambda float64) int {
+//
+// A verdict on the best answer b also tells of the models in the boxes, which fail together
+// with it: if it changes the mean of b, it changes that of model i by Cov(b, i) / Var(b) times
+// as much.
+func (x *Index) look(s *State, lambda float64, answer int) int {
 	best, most := None, tieTolerance
 	var closed []box
 	for n, i := range s.Ran {
@@ -113,13 +116,22 @@ func (x *Index) look(s *State, lambda float64) int {
 		if !look.isOffered() {
 			continue
 		}
-		after := look.law(s.Beliefs[i].Mean, x.scale)
-		// The gain is at most half the mean distance of X from its mean.
-		if after.excess(after.mean) <= p+most {
+		isBest, scale := look.Bernoulli && i == answer, x.scale
+		if isBest && scale > 0 {
+			scale = 1 // less stands for dependence that is left out, and here it is not
+		}
+		after := look.law(s.Beliefs[i].Mean, scale)
+		// The gain is at most half the mean distance of X from its mean or, where the boxes
+		// change too, what there is to be gained if it rises.
+		bound := after.excess(after.mean)
+		if isBest {
+			bound = after.p * (1 - after.mean)
+		}
+		if bound <= p+most {
 			continue
 		}
 		if closed == nil {
-			closed = x.closedBoxes(s, lambda)
+			closed = x.closedBoxes(s, lambda, 0)
 		}
 		beside := negInf
 		for m, j := range s.Ran {
@@ -127,7 +139,15 @@ func (x *Index) look(s *State, lambda float64) int {
 				beside = max(beside, s.Beliefs[j].Mean)
 			}
 		}
-		if gain := x.lookGain(&after, beside, closed) - p; gain > most {
+		var gain float64
+		if isBest {
+			change := func(to float64) float64 { return (to - after.mean) / (after.mean * (1 - after.mean)) }
+			passed, failed := x.closedBoxes(s, lambda, change(after.hi)), x.closedBoxes(s, lambda, change(after.lo))
+			gain = x.verdictGain(&after, beside, closed, passed, failed) - p
+		} else {
+			gain = x.lookGain(&after, beside, closed) - p
+		}
+		if gain > most {
 			best, most = i, gain
 		}
 	}
@@ -140,66 +160,109 @@ type box struct {
 	reservation float64
 }
 
-// closedBoxes returns the boxes of the models that may still be run.
-func (x *Index) closedBoxes(s *State, lambda float64) []box {
+// closedBoxes returns the boxes of the models that may still be run. The mean of each is
+// changed by so many times its covariance with the best answer at hand, which is what
+// [Belief].Shared says of its variance.
+func (x *Index) closedBoxes(s *State, lambda, change float64) []box {
 	list := []box{}
 	if x.DepthReached(s) {
 		return list
 	}
-	for i := range s.Beliefs {
+	for i, b := range s.Beliefs {
 		if s.open(i) {
-			l, r := x.box(s, i, lambda)
+			if change != 0 {
+				b.Mean = min(max(b.Mean+change*b.Shared*b.Mean*(1-b.Mean), 0), 1)
+			}
+			l, r := x.box(b, s.Costs[i], lambda)
 			list = append(list, box{l, r})
 		}
 	}
 	return list
 }
 
+// verdictGain returns what a verdict gains that makes one of two of an estimate: the mean of
+// what the state is worth after a pass and after a fail, less what it is worth now. The boxes
+// are those at these times: models fail together.
+func (x *Index) verdictGain(after *law, beside float64, now, passed, failed []box) float64 {
+	pass, fail := x.worth(max(after.hi, beside), passed), x.worth(max(after.lo, beside), failed)
+	return after.p*pass + (1-after.p)*fail - x.worth(max(after.mean, beside), now)
+}
+
+// worth returns what a state is worth whose best answer is estimated at v.
+func (x *Index) worth(v float64, closed []box) float64 {
+	top, width := v, math.Inf(1)
+	for k := range closed {
+		l, end := &closed[k].law, closed[k].law.mean
+		switch {
+		case l.two:
+			end = l.hi
+		case l.dev > 0:
+			end += lookReach * l.dev
+			width = min(width, l.dev)
+		}
+		top = max(top, min(end, closed[k].reservation))
+	}
+	return top - x.below(v, top, width, closed, func(float64) float64 { return 1 })
+}
+
 // lookReach is how many deviations a look may move an estimate.
 const lookReach = 4.5
 
-// lookGain returns what replacing an estimate by one that is distributed around it gains.
+// lookGain returns what replacing an estimate by one that is distributed around it gains
+// where the boxes stay as they are.
 func (x *Index) lookGain(after *law, beside float64, closed []box) float64 {
-	mean, width := after.mean, after.dev
-	lo, hi := mean-lookReach*width, mean+lookReach*width
 	if after.two {
-		lo, hi, width = after.lo, after.hi, (after.hi-after.lo)/4
+		return x.verdictGain(after, beside, closed, closed, closed)
 	}
-	gain := 0.0
-	for a := max(lo, beside); a < hi; {
-		// No part goes over a point where something jumps.
-		b := min(hi, a+width)
-		cut := func(at float64) {
-			if at > a && at < b {
-				b = at
-			}
-		}
-		cut(mean)
+	mean, width := after.mean, after.dev
+	lo, hi := max(mean-lookReach*width, beside), mean+lookReach*width
+	gain := x.below(lo, mean, width, closed, func(t float64) float64 { return x.curve.upperAt(after, t) - 1 })
+	return gain + x.below(max(lo, mean), hi, width, closed, func(t float64) float64 { return x.curve.upperAt(after, t) })
+}
+
+// below returns the integral of C·f between two points, in parts of at most a width; where
+// that is infinite, C is constant between jumps, and f everywhere.
+func (x *Index) below(from, to, width float64, closed []box, f func(t float64) float64) float64 {
+	at := func(t float64) float64 {
+		y := f(t)
 		for k := range closed {
-			cut(closed[k].reservation)
-			if l := &closed[k].law; l.two {
-				cut(l.lo)
-				cut(l.hi)
-			} else if l.dev == 0 {
-				cut(l.mean)
+			if t < closed[k].reservation {
+				y *= 1 - x.curve.upperAt(&closed[k].law, t)
 			}
 		}
+		return y
+	}
+	sum := 0.0
+	for a := from; a < to; {
+		b := nextJump(a, min(to, a+width), closed) // no part goes over one
 		c, h := 0.5*(a+b), 0.5*(b-a)
-		for _, g := range gauss12 {
-			for _, t := range [...]float64{c - h*g.x, c + h*g.x} {
-				f := x.curve.upperAt(after, t)
-				if t < mean {
-					f--
-				}
-				for k := range closed {
-					if t < closed[k].reservation {
-						f *= 1 - x.curve.upperAt(&closed[k].law, t)
-					}
-				}
-				gain += h * g.w * f
+		if math.IsInf(width, 1) {
+			sum += 2 * h * at(c)
+		} else {
+			for _, g := range gauss12 {
+				sum += h * g.w * (at(c-h*g.x) + at(c+h*g.x))
 			}
 		}
 		a = b
 	}
-	return gain
+	return sum
+}
+
+// nextJump returns the least point between a and b at which C jumps, or b.
+func nextJump(a, b float64, closed []box) float64 {
+	cut := func(t float64) {
+		if t > a && t < b {
+			b = t
+		}
+	}
+	for k := range closed {
+		cut(closed[k].reservation)
+		if l := &closed[k].law; l.two {
+			cut(l.lo)
+			cut(l.hi)
+		} else if l.dev == 0 {
+			cut(l.mean)
+		}
+	}
+	return b
 }

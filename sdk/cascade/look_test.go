@@ -66,7 +66,7 @@ func TestWhatALookGains(t *testing.T) {
 		for _, i := range c.state.Ran[1:] {
 			beside = max(beside, c.state.Beliefs[i].Mean)
 		}
-		got := x.lookGain(&law{mean: c.state.Beliefs[0].Mean, dev: c.dev}, beside, x.closedBoxes(&c.state, lambda))
+		got := x.lookGain(&law{mean: c.state.Beliefs[0].Mean, dev: c.dev}, beside, x.closedBoxes(&c.state, lambda, 0))
 		if want := with - without; math.Abs(got-want) > 0.006 {
 			t.Errorf("%s: a look is said to gain %.4f, and playing on gains %.4f", c.name, got, want)
 		}
@@ -125,5 +125,46 @@ func TestAVerdictThatDecidesNothingIsNotBought(t *testing.T) {
 		if d := x.Decide(&s); d.Look != c.want {
 			t.Errorf("%s: %+v", c.name, d)
 		}
+	}
+}
+
+// A verdict on the best answer also tells how hard the query is. What it gains is that of a dynamic
+// programme over two kinds of queries, given which both models fail independently.
+func TestAVerdictTellsOfTheModelThatMayFollow(t *testing.T) {
+	x, err := newIndex(Params{Lambdas: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(4, 2))
+	bought := 0
+	for range 500 {
+		hard := rng.Float64()
+		mean := func(p [2]float64) float64 { return hard*p[0] + (1-hard)*p[1] }
+		kinds := func() [2]float64 { p := rng.Float64(); return [2]float64{p * rng.Float64(), p} }
+		first, next := kinds(), kinds()
+		both := mean([2]float64{first[0] * next[0], first[1] * next[1]})
+		p, q := mean(first), mean(next)
+		judge := Rates{0.3 * rng.Float64(), 0.3 * rng.Float64()}
+		cost := 0.4 * rng.Float64()
+		// After the verdict, the other model is right with the probability that is the mean over both kinds.
+		gain := -max(p, q-cost)
+		for _, passed := range []bool{true, false} {
+			right, wrong := judge.Likelihoods(passed)
+			said := p*right + (1-p)*wrong
+			gain += max(p*right, both*right+(q-both)*wrong-said*cost)
+		}
+		s := State{Beliefs: []Belief{{Mean: p}, {Mean: q, Shared: (both - p*q) / (q * (1 - q))}}, Costs: []float64{0, cost}, Ran: []int{0}}
+		for _, share := range []float64{0.99, 1.01} {
+			s.Beliefs[0].Look = Look{Bernoulli: true, Judge: judge, CostUSD: share * max(gain, 1e-6)}
+			if d := x.Decide(&s); d.Look != (share < 1 && gain > 1e-6) {
+				t.Errorf("a verdict that gains %.4f is asked for at %.2f of that: %v, in %+v", gain, share, d.Look, s)
+			}
+		}
+		if gain > 1e-6 {
+			bought++
+		}
+	}
+	if bought < 100 {
+		t.Errorf("%d verdicts gain something", bought)
 	}
 }

@@ -191,7 +191,30 @@ func TestAVerdictTellsOfTheAnswerAtHandToo(t *testing.T) {
 	if err != nil || len(resp.Shared) != 3 || resp.Shared[1] != before[1].Shared || resp.Shared[0] != 0 {
 		t.Errorf("%v: live %v is shared, in the fit %v", err, resp.Shared, before[1].Shared)
 	}
-	table.Verdicts, table.Verified = nil, true
+	// A verdict on the first answer moves m1 by the covariance of both over the variance of m0 times what it moves m0.
+	price := make([][]float64, len(table.Queries))
+	for q := range price {
+		price[q] = []float64{0.01, 0.01, 0.01}
+	}
+	table.Signals = map[string][][]float64{"gate" + sdk.SignalCostUSD: price}
+	if e, err = estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent}); err != nil {
+		t.Fatal(err)
+	}
+	replayed, err := e.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := replayed.Start(0)
+	cursor.Sell()
+	var unasked, failed [3]cascade.Belief
+	cursor.Believe([]int{0}, unasked[:], make([]float64, 3))
+	cursor.Believe([]int{0, 3}, failed[:], make([]float64, 3))
+	variance := func(p float64) float64 { return p * (1 - p) }
+	want = unasked[1].Shared * variance(unasked[1].Mean) / variance(unasked[0].Mean)
+	if got := (failed[1].Mean - unasked[1].Mean) / (failed[0].Mean - unasked[0].Mean); !(want > 0.05) || math.Abs(got-want) > 1e-9 {
+		t.Errorf("a fail moves m1 by %v times what it moves m0, want %v", got, want)
+	}
+	table.Signals, table.Verdicts, table.Verified = nil, nil, true
 	if e, err = estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent}); err != nil {
 		t.Fatal(err)
 	}

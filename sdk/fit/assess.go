@@ -33,8 +33,8 @@ type Assessment struct {
 // Drift is a mean that is further from what was estimated than it was in the fit.
 type Drift struct {
 	// Of is what: the quality or the cost of a model, where the strategy asked it or where
-	// chance did; the quality in a group; or the share of queries of groups that the fit
-	// did not know.
+	// chance did; the cost of the verdicts of a judge; the quality in a group; or the share of
+	// queries of groups that the fit did not know.
 	Of    string `json:"of"`
 	Count int    `json:"count"`
 	// Expected is what was estimated, corrected by how far estimates were off in the fit.
@@ -116,6 +116,7 @@ func (a *assessor) trace(t *sdk.Trace) {
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
 		a.seen.call(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
+		a.price(call)
 		if !ok {
 			continue
 		}
@@ -133,6 +134,15 @@ func (a *assessor) trace(t *sdk.Trace) {
 	a.out.Traces++
 	a.out.Calls += judged
 	a.seen.step(t.Group, expected, observed, spreads, asked)
+}
+
+// price takes in what the verdict on an answer cost, if it is of the judge whose price the profile knows.
+func (a *assessor) price(call *sdk.Call) {
+	if e := a.p.Estimator; e != nil && call.Verdict != nil {
+		if usd := e.VerdictsUSD[call.Verdict.Verifier]; usd != nil {
+			a.seen.cost(ofVerdicts+call.Verdict.Verifier, usd[slices.Index(e.Models, call.Model)], call.Verdict.CostUSD, 1)
+		}
+	}
 }
 
 // readErring returns, of the verdict of a judge that errs on an answer that was believed to be right with

@@ -332,3 +332,41 @@ func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 		t.Errorf("of 4 calls something was told on %d of 200", found)
 	}
 }
+
+// A judge that has become dearer shows in a dozen verdicts, whether the strategy buys them or has them all, and
+// one whose prices vary as they did in the fit does not.
+func TestAssessTellsADearerJudge(t *testing.T) {
+	table := judged(300, 3)
+	rng := rand.New(rand.NewPCG(2, 8))
+	prices := make([][]float64, len(table.Queries))
+	for q := range prices {
+		for range table.Models {
+			prices[q] = append(prices[q], 0.001*math.Exp(0.3*rng.NormFloat64()))
+		}
+	}
+	table.Signals = map[string][][]float64{"judge" + sdk.SignalCostUSD: prices}
+	for _, strategy := range []string{cascade.NameIndex, cascade.NameThreshold} {
+		p, err := Fit(t.Context(), table, Options{Strategy: strategy, BudgetUSD: 0.012})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, times := range []float64{1, 3} {
+			var traces []*sdk.Trace
+			for q := range 12 {
+				traces = append(traces, &sdk.Trace{
+					ID:        table.Queries[q],
+					Decisions: []sdk.Decision{{Run: "mini", Models: []sdk.Belief{{Model: "mini"}}}},
+					Calls:     []sdk.Call{{Model: "mini", Verdict: &sdk.Verdict{Verifier: "judge", Outcome: sdk.Passed, CostUSD: times * prices[q][1]}}},
+				})
+			}
+			a, err := Assess(p, traces)
+			if err != nil {
+				t.Fatal(err)
+			}
+			isTold := slices.ContainsFunc(a.Drifts, func(d Drift) bool { return d.Of == "cost of verdicts of judge" && d.Count == 12 })
+			if isTold != (times == 3) {
+				t.Errorf("%s: at %v times the price, drifts %+v", strategy, times, a.Drifts)
+			}
+		}
+	}
+}

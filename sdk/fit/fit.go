@@ -158,7 +158,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, held) })
+	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, estimator, held) })
 	if p.Ladder, err = f.compareLadders(complete, judged, strategy); err != nil {
 		return nil, err
 	}

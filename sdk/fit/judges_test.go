@@ -77,7 +77,7 @@ func TestMeasureJudges(t *testing.T) {
 
 // TestMeasureFirstLooks prints the mean AUC on test halves, over the mix of single models, of index
 // where a verdict has a price, a share of what the dearest model costs: asked of every answer, asked
-// where it is worth that, a signal that is bought, and the ladder that was picked on the train half.
+// where it is worth that, a signal that is bought, and never asked, and the ladder that was picked on the train half.
 //
 //	go test ./sdk/fit -v -timeout 1h -run MeasureFirstLooks -args -judges 10 -judgenoises independent
 func TestMeasureFirstLooks(t *testing.T) {
@@ -86,8 +86,8 @@ func TestMeasureFirstLooks(t *testing.T) {
 	}
 	for name := range strings.SplitSeq(*judges.tables, ",") {
 		for noise := range strings.SplitSeq(*judges.noises, ",") {
-			for _, share := range []float64{0.03, 0.1, 0.3} {
-				var always, sold, bought, ladder []float64
+			for _, share := range []float64{0.03, 0.1, 0.3, 0.5} {
+				var always, sold, bought, never, ladder []float64
 				for half := range uint64(*judges.halves) {
 					seed := half + uint64(*judges.first)
 					table := judgedTable(t, name, noise, seed)
@@ -100,11 +100,14 @@ func TestMeasureFirstLooks(t *testing.T) {
 					sold = append(sold, area(test, points)-linear)
 					points = fittedPoints(t, forSale(train, usd), forSale(test, usd), "auto", cascade.NameIndex, seed)
 					bought = append(bought, area(test, points)-linear)
+					unjudged, unseen := *train, *test
+					unjudged.Verdicts, unseen.Verdicts = nil, nil
+					never = append(never, fittedArea(t, &unjudged, &unseen, "auto", cascade.NameIndex, seed)-linear)
 				}
 				more, stdError := gain(sold, always)
 				over, overError := gain(sold, ladder)
-				fmt.Printf("%s, errors %s, a verdict at %.2f of the dearest model: always %+.2f, where it is worth it %+.2f (%+.2f ± %.2f over always, %+.2f ± %.2f over the ladder), bought as a signal %+.2f, ladder %+.2f\n",
-					name, noise, share, 100*average(always), 100*average(sold), 100*more, 200*stdError, 100*over, 200*overError, 100*average(bought), 100*average(ladder))
+				fmt.Printf("%s, errors %s, a verdict at %.2f of the dearest model: always %+.2f, where it is worth it %+.2f (%+.2f ± %.2f over always, %+.2f ± %.2f over the ladder), bought as a signal %+.2f, never %+.2f, ladder %+.2f\n",
+					name, noise, share, 100*average(always), 100*average(sold), 100*more, 200*stdError, 100*over, 200*overError, 100*average(bought), 100*average(never), 100*average(ladder))
 			}
 		}
 	}

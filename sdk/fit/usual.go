@@ -16,8 +16,8 @@ import (
 // not seen them. A strategy asks those models of which it believes much, so that on its
 // steps even good estimates are off by a little, and always in the same way.
 type Offset struct {
-	// Of is what: "quality of m", "cost of m" or "quality in group g", and with "asked by
-	// chance" those of models that the strategy left out.
+	// Of is what: "quality of m", "cost of m", "cost of verdicts of j" or "quality in group g",
+	// and with "asked by chance" those of models that the strategy left out.
 	Of string `json:"of"`
 	// Count is the number of outcomes; of weighted ones, the number that would tell as much.
 	Count float64 `json:"count"`
@@ -29,10 +29,11 @@ type Offset struct {
 
 // What tallies are of.
 const (
-	ofQuality = "quality of "
-	ofCost    = "cost of "
-	ofGroup   = "quality in group "
-	byChance  = ", asked by chance"
+	ofQuality  = "quality of "
+	ofCost     = "cost of "
+	ofVerdicts = ofCost + "verdicts of "
+	ofGroup    = "quality in group "
+	byChance   = ", asked by chance"
 )
 
 // tally sums up how far what came was from what was estimated.
@@ -73,8 +74,13 @@ func (t tallies) call(model, how string, mean, quality, expected, paid, weight f
 	if !math.IsNaN(quality) {
 		t.of(ofQuality+model+how).add(mean, quality, quality-mean, spread(mean), weight)
 	}
+	t.cost(ofCost+model+how, expected, paid, weight)
+}
+
+// cost counts what a call or a verdict cost.
+func (t tallies) cost(of string, expected, paid, weight float64) {
 	if expected > 0 && paid > 0 {
-		t.of(ofCost+model+how).add(expected, paid, math.Log(paid/expected), 0, weight)
+		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)
 	}
 }
 
@@ -88,13 +94,24 @@ func (t tallies) step(group string, mean, quality, spread, judged float64) {
 // spread is the variance of an outcome that is believed to come with a probability.
 func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99)) }
 
-// tallyErrors walks a fitted strategy over outcomes and returns how far estimates are off.
-func tallyErrors(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Offset {
+// tallyErrors walks a fitted strategy over outcomes and returns how far estimates are off, and the prices
+// of the verdicts that e knows the price of.
+func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r *estimate.Replay) []Offset {
 	all := tallies{}
+	var of string
+	var prices [][]float64
+	for judge := range e.VerdictsUSD {
+		of, prices = ofVerdicts+judge, t.VerdictCosts(judge)
+	}
 	for q := range t.Queries {
 		var mean, quality, spreads float64
+		var judged []int // whose first look, the verdict, was paid for
 		replay.NewWalker(r.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
 			state, m := &turn.State, turn.Decision.Run
+			if m != cascade.Stop && prices != nil && (turn.Decision.Look || !cascade.Buys(s)) && !slices.Contains(judged, m) {
+				judged = append(judged, m)
+				all.cost(of, state.Beliefs[m].Look.CostUSD, prices[q][m], 1)
+			}
 			switch {
 			case m != cascade.Stop && !turn.Decision.Look:
 				v, p := t.Quality[q][m], state.Beliefs[m].Mean

@@ -75,6 +75,9 @@ type Forecast struct {
 	// the lengths that are, and else of those that the policy expects.
 	Assumed  int `json:"assumed_costs,omitempty"`
 	Compared int `json:"compared,omitempty"`
+	// Unrecorded counts the verdicts that were asked for on recorded answers and are not recorded
+	// themselves: they count as inconclusive.
+	Unrecorded int `json:"unrecorded_verdicts,omitempty"`
 	// Traces are those of each query, in order, when Options.Keep is set.
 	Traces []*sdk.Trace `json:"-"`
 

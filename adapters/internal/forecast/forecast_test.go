@@ -324,6 +324,42 @@ strategy "threshold" {
 	}
 }
 
+// A verdict that nobody recorded counts as inconclusive and is counted, whether it is had or bought; one that
+// no strategy asks for is not.
+func TestVerdictsThatAreNotRecordedAreCounted(t *testing.T) {
+	table, err := outcome.Read(strings.NewReader(`query_id,model,quality,cost_usd,verdict_judge
+a,small,1,0.001,1
+a,large,1,0.01,
+b,small,0,0.001,
+b,large,1,0.01,1
+c,small,0,0.001,0
+c,large,1,0.01,
+`), "outcomes.csv", outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const judge = two + `verifier "judge" {
+  plugin = "verifier-judge"
+  %s
+  config {
+    model = "small"
+  }
+}
+strategy "threshold" {
+  threshold = 0.5
+}
+`
+	// Where small's answer fails or has no verdict, large follows; a signal that nothing reads leads nowhere.
+	for use, want := range map[string]int{"": 2, `as = "signal"`: 1} {
+		if f := predict(t, parse(t, fmt.Sprintf(judge, use)), &forecast.Table{Outcomes: table}); f.Unrecorded != want {
+			t.Errorf("judge %s: %d verdicts are not recorded, want %d", use, f.Unrecorded, want)
+		}
+	}
+	if f := predict(t, parse(t, two+"strategy \"threshold\" {\n  threshold = 0.5\n}\n"), &forecast.Table{Outcomes: table}); f.Unrecorded != 0 {
+		t.Errorf("%d verdicts without a judge", f.Unrecorded)
+	}
+}
+
 // Of recorded answers that a judge passed which errs, what is believed is their quality, and the
 // pass what the judge says again.
 func TestVerdictsThatErrAreNotTheTruth(t *testing.T) {

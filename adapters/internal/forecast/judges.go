@@ -38,7 +38,7 @@ func (j judges) truth(verifier string) sdk.Verifier {
 				recorded, known = o.Verdicts[anyVerifier]
 			}
 			if !known {
-				return &sdk.Verdict{CostUSD: usd}, nil
+				return j.r.unrecorded(req.Answer.Model, usd), nil
 			}
 			v = recorded
 		} else if rates := j.r.rates[verifier]; rates != nil && !o.Judged {
@@ -49,6 +49,17 @@ func (j judges) truth(verifier string) sdk.Verifier {
 		}
 		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
 	})
+}
+
+// unrecorded returns what stands for a verdict of which the world has none, and counts it if it has the
+// answer: whether the verifier could say nothing or was never asked is not known.
+func (r *rehearsal) unrecorded(model string, usd float64) *sdk.Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.truth[model].Known {
+		r.f.Unrecorded++
+	}
+	return &sdk.Verdict{CostUSD: usd}
 }
 
 // drawVerdict returns what a judge that errs at such rates says of an answer that is drawn: 1 is
@@ -79,7 +90,7 @@ func (j judges) signal(name string) sdk.Verifier {
 		usd := recorded[name+sdk.SignalCostUSD]
 		switch {
 		case !known:
-			return &sdk.Verdict{CostUSD: usd}, nil
+			return j.r.unrecorded(req.Answer.Model, usd), nil
 		case v >= 0.5:
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}

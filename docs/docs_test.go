@@ -16,6 +16,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stepfall/stepfall/adapters/cli"
 	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/policies"
 )
@@ -374,7 +375,6 @@ var (
 
 // Every stepfall and make command in a shell block exists, with its flags.
 func TestShownCommandsExist(t *testing.T) {
-	bin := filepath.Join(built(t), "stepfall")
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func TestShownCommandsExist(t *testing.T) {
 					}
 					continue
 				}
-				checkCommand(t, bin, b, m[2], help)
+				checkCommand(t, b, m[2], help)
 			}
 		}
 	}
@@ -412,7 +412,7 @@ func TestShownCommandsExist(t *testing.T) {
 
 // checkCommand asks the command for the help of the longest chain of leading
 // words that it knows, and looks for each flag there.
-func checkCommand(t *testing.T, bin string, b block, line string, help map[string]string) {
+func checkCommand(t *testing.T, b block, line string, help map[string]string) {
 	t.Helper()
 	if cut := strings.IndexAny(line, "|&;><#"); cut >= 0 {
 		line = line[:cut]
@@ -428,9 +428,10 @@ func checkCommand(t *testing.T, bin string, b block, line string, help map[strin
 	for n := len(words); n > 0 && text == ""; n-- {
 		key := strings.Join(words[:n], " ")
 		if _, known := help[key]; !known {
-			out, err := exec.Command(bin, append(words[:n:n], "--help")...).CombinedOutput()
-			usage := string(out)
-			if err != nil || !strings.Contains(usage, "stepfall "+key) {
+			var out bytes.Buffer
+			code := cli.Run(t.Context(), append(words[:n:n], "--help"), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out})
+			usage := out.String()
+			if code != 0 || !strings.Contains(usage, "stepfall "+key) {
 				usage = ""
 			}
 			help[key] = usage

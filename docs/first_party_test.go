@@ -30,7 +30,9 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 	for name, value := range goEnv(t, "GOCACHE") {
 		t.Setenv(name, value)
 	}
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	cache := t.TempDir()
+	keepCompiled(t, cache)
+	t.Setenv("XDG_CACHE_HOME", cache)
 	judge := func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
 		prompt := q.Messages[0].Text()
 		right := strings.Contains(prompt, "2 + 2 = 4") == strings.Contains(prompt, "A: The answer is acceptable")

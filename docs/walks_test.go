@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -277,7 +278,7 @@ func newcomer(t *testing.T) (home string, env []string) {
 	if !*fresh {
 		maps.Copy(settings, goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"))
 		cloneInPlace(t, here, filepath.Join(home, "stepfall"))
-		keepCompiled(t, home)
+		keepCompiled(t, filepath.Join(home, ".cache"))
 	}
 	for name, value := range settings {
 		env = append(env, name+"="+value)
@@ -309,23 +310,26 @@ func cloneInPlace(t *testing.T, from, to string) {
 	}
 }
 
-// keepCompiled lends the home what agents' commands have compiled of the standard
-// library, which takes a minute from nothing.
-func keepCompiled(t *testing.T, home string) {
+// keepCompiled lends a cache folder what agents' commands and tests of answers have compiled
+// of the standard library, which takes a minute from nothing. Verdicts are not lent.
+func keepCompiled(t *testing.T, own string) {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return
 	}
-	const compiled = "stepfall/agent-go-compiled"
-	kept, own := filepath.Join(cache, compiled), filepath.Join(home, ".cache", compiled)
-	for _, dir := range []string{kept, filepath.Dir(own)} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	const ofAgents = "agent-go-compiled"
+	if err := os.MkdirAll(filepath.Join(cache, "stepfall", ofAgents), 0o755); err != nil { // the walks fill it
+		t.Fatal(err)
+	}
+	for _, compiled := range []string{ofAgents, "verifier-tests/go-compiled-" + goEnv(t, "GOVERSION")["GOVERSION"]} {
+		kept, to := filepath.Join(cache, "stepfall", compiled), filepath.Join(own, "stepfall", compiled)
+		if _, err := os.Stat(kept); err != nil {
+			continue // the plugin takes a folder that is there to be filled
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.Symlink(kept, to)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.Symlink(kept, own); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -162,6 +162,61 @@ func uncertain(t *testing.T, e engine) {
 	}
 }
 
+// What was spent beyond its reservation leaves so much less to be spent, at once: after many calls
+// that did so under way, nothing is granted that a cap does not leave.
+func overruns(t *testing.T, e engine) {
+	const limit, most, paid, under, excess = 100_000, 400, 100, 50, 10_000
+	for _, c := range []struct {
+		name  string
+		bill  int64 // of each call under way
+		spent int64 // without a reservation
+	}{{"more than the cap", excess, 0}, {"a part of the cap", excess / 10, 0}, {"not reserved at all", paid, limit - (100+under)*paid}} {
+		s := e.Open(t)
+		leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: time.Hour}) // leases are not renewed meanwhile
+		t.Cleanup(func() { leased.Close() })
+		charge := []store.Charge{{Account: c.name, Amount: most, Cap: limit}}
+		sum := int64(0)
+		settle := func(held *store.Hold, bill int64) {
+			sum += bill
+			must(t, held.Settle(t.Context(), bill))
+		}
+		for range 100 {
+			held, err := leased.Take(t.Context(), charge)
+			must(t, err)
+			settle(held, paid)
+		}
+		var holds []*store.Hold
+		for range under {
+			held, err := leased.Take(t.Context(), charge)
+			must(t, err)
+			holds = append(holds, held)
+		}
+		for _, held := range holds {
+			settle(held, c.bill)
+		}
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: c.name}})
+		must(t, err)
+		settle(held, c.spent)
+		before := sum
+		for range 2 * limit / paid {
+			held, err := leased.Take(t.Context(), charge)
+			if err != nil {
+				_ = requireRefused(t, err)
+				break
+			}
+			settle(held, paid)
+		}
+		// What the leases held that ended comes back a moment later.
+		if sum > max(before, limit) || sum < limit*9/10 {
+			t.Errorf("%s: %d were spent under a cap of %d, and %d of it later", c.name, sum, limit, sum-before)
+		}
+		must(t, leased.Close())
+		if spent, reserved := balance(t, s, c.name); spent != sum || reserved != 0 {
+			t.Errorf("%s: the store has %d spent and %d reserved of %d", c.name, spent, reserved, sum)
+		}
+	}
+}
+
 func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

@@ -92,6 +92,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
 		"WhatLeasesSpendIsSeen":                   seen,
+		"OverrunsLeaveLessAtOnce":                 overruns,
 		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,

@@ -169,6 +169,20 @@ func (t *LeasedAccounts) known(name string) *leasedAccount {
 	return t.accounts[name]
 }
 
+// unspent returns what the leases of an account hold that is neither spent nor held for a call.
+func (t *LeasedAccounts) unspent(name string) (sum int64) {
+	a := t.known(name)
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.leases {
+		sum += max(0, l.amount-l.held-l.spent)
+	}
+	return sum
+}
+
 func (t *LeasedAccounts) account(c *Charge) *leasedAccount {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -217,6 +217,42 @@ func overruns(t *testing.T, e engine) {
 	}
 }
 
+// A refusal says how much is missing where all that was leased comes back.
+func shortages(t *testing.T, e engine) {
+	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{Idle: time.Hour})
+	defer leased.Close()
+	for _, c := range []struct {
+		run   string
+		ofRun bool
+	}{{"", false}, {"agent-7", true}} {
+		q := &sdk.Query{Tenant: "blue" + c.run, Run: c.run}
+		l := leased.Ledger(step.Caps{TenantUSD: 2, RunUSD: 1.5})
+		for range 30 {
+			held, err := l.Reserve(t.Context(), q, 0.03)
+			must(t, err)
+			must(t, held.Settle(t.Context(), 0.01))
+		}
+		want, limit := 5+0.3-2, 10*time.Second
+		if c.ofRun {
+			want = 5 + 0.3 - 1.5
+		}
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // a lease may be under way
+			_, err := l.Reserve(t.Context(), q, 5)
+			var short step.Shortage
+			if !errors.As(err, &short) {
+				t.Fatalf("got %v", err)
+			}
+			usd, ofRun := short.MissingUSD()
+			if math.Abs(usd-want) < 1e-8 && ofRun == c.ofRun {
+				break
+			}
+			if time.Since(began) > limit {
+				t.Fatalf("%q: %v USD are missing, of a run %v, want %v", c.run, usd, ofRun, want)
+			}
+		}
+	}
+}
+
 func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

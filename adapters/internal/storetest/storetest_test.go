@@ -93,6 +93,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"LeasesUseEveryCent":                      everyCent,
 		"WhatLeasesSpendIsSeen":                   seen,
 		"OverrunsLeaveLessAtOnce":                 overruns,
+		"RefusalsSayWhatIsMissing":                shortages,
 		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,

@@ -191,9 +191,16 @@ func overruns(t *testing.T, e engine) {
 			must(t, err)
 			holds = append(holds, held)
 		}
+		var settled sync.WaitGroup
 		for _, held := range holds {
-			settle(held, c.bill)
+			settled.Go(func() {
+				if err := held.Settle(t.Context(), c.bill); err != nil {
+					t.Error(err)
+				}
+			})
 		}
+		settled.Wait()
+		sum += under * c.bill
 		held, err := leased.Take(t.Context(), []store.Charge{{Account: c.name}})
 		must(t, err)
 		settle(held, c.spent)

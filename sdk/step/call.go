@@ -287,14 +287,14 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 }
 
 // mayWait reports whether a cap without room for candidate i is waited for: the step would end if it
-// were not asked, or go on with one that needs as much room. A reservation of the step's own, which
-// would be waited for in vain, must not be under way.
+// were not asked, or go on with one that needs as much room, or the answer of a cheaper one would be no
+// success. A reservation of the step's own, which would be waited for in vain, must not be under way.
 func (r *run) mayWait(i int) bool {
-	if r.only >= 0 {
-		return true
-	}
 	if r.extra || len(r.early) > 0 {
 		return false
+	}
+	if r.only >= 0 || r.e.c.FailAtCap {
+		return true
 	}
 	// There may be models that the strategy never asks.
 	s := r.state

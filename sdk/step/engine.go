@@ -130,7 +130,8 @@ type Config struct {
 	Ledger Ledger
 	// CapWait is how long a step waits for room under caps of the ledger, while running reservations of
 	// this engine hold what is missing: these are worst cases, and what they do not use is returned. It
-	// does not wait if the strategy would go on with a model that needs less. 0 does not wait.
+	// does not wait if the strategy would go on with a model that needs less, unless FailAtCap is set. 0
+	// does not wait.
 	CapWait time.Duration
 	// FailAtCap returns an error if a cap ends a step that already has an answer, but none of a model that
 	// may cost as much as each that the cap kept out. False returns the best answer so far.

@@ -194,20 +194,22 @@ func TestStepsWithAnAnswerWait(t *testing.T) {
 		wait  time.Duration
 		caps  step.Caps
 		fail  bool
+		order []int
 		want  int // steps that end with the large model's answer
 		exact bool
 		most  time.Duration
 	}{
-		"they wait":       {time.Minute, step.Caps{TenantUSD: room}, false, clients, true, 30 * time.Second},
-		"or fail":         {time.Minute, step.Caps{TenantUSD: room}, true, clients, true, 30 * time.Second},
-		"they may not":    {0, step.Caps{TenantUSD: room}, false, clients / 2, false, 3 * time.Second},
-		"the runs are up": {time.Hour, step.Caps{TenantUSD: 100, RunUSD: 0.9 * worstCase}, false, 0, true, 4 * time.Second},
+		"they wait":       {time.Minute, step.Caps{TenantUSD: room}, false, []int{0, 1}, clients, true, 30 * time.Second},
+		"or fail":         {time.Minute, step.Caps{TenantUSD: room}, true, []int{0, 1}, clients, true, 30 * time.Second},
+		"the dear first":  {time.Minute, step.Caps{TenantUSD: room}, true, []int{1, 0}, clients, true, 30 * time.Second},
+		"they may not":    {0, step.Caps{TenantUSD: room}, false, []int{0, 1}, clients / 2, false, 3 * time.Second},
+		"the runs are up": {time.Hour, step.Caps{TenantUSD: 100, RunUSD: 0.9 * worstCase}, false, []int{0, 1}, 0, true, 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ledger := step.NewMemory(tt.caps)
 				e := engine(t, step.Config{
-					Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, 0, 1), Ledger: slowLedger{ledger}, CapWait: tt.wait, FailAtCap: tt.fail,
+					Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: slowLedger{ledger}, CapWait: tt.wait, FailAtCap: tt.fail,
 					Verifiers: []step.Verifier{verdicts(map[string]bool{"middle": true})},
 				})
 				var large atomic.Int64
@@ -253,13 +255,12 @@ func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.R
 // kept out before; one that ends with a cheaper answer does not.
 func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
 	for _, tt := range []struct {
-		order    []int
-		refusals int // of the first model, which is asked again where the other needs more
-		fails    bool
-		want     sdk.StopReason
-	}{{[]int{0, 1}, 2, false, sdk.StopExhausted}, {[]int{1, 0}, 1, true, sdk.StopBudget}} {
+		order []int
+		fails bool
+		want  sdk.StopReason
+	}{{[]int{0, 1}, false, sdk.StopExhausted}, {[]int{1, 0}, true, sdk.StopBudget}} {
 		for _, fail := range []bool{false, true} {
-			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{first: tt.refusals}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
+			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{first: 2}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
 			result, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
 			if fails := fail && tt.fails; errors.Is(err, sdk.ErrBudgetExhausted) != fails || err != nil && !fails || result.Trace.Stop != tt.want || len(result.Trace.Calls) != 1 {
 				t.Errorf("order %v, at_cap fail %v: calls %q, stop %s, %v", tt.order, fail, called(result.Trace), result.Trace.Stop, err)

@@ -248,10 +248,12 @@ type Budget struct {
 	TenantUSD float64 `policy:"tenant_usd" min:"0"`
 	// Period after which a tenant's account is reset; "0s" is never.
 	TenantPeriod time.Duration `policy:"tenant_period" min:"0" default:"0s"`
-	// At a cap: best returns the best answer so far, fail returns an error.
+	// If a cap ends a step: best returns the best answer so far, fail returns an error unless a model has
+	// answered that may cost as much as each that the cap kept out.
 	AtCap string `policy:"at_cap" oneof:"best fail" default:"best"`
-	// If running calls have reserved the rest of a cap and no other model can be asked: how long a step
-	// waits for them to be settled. "0s" refuses at once.
+	// If running calls have reserved what is left of a cap, and at_cap is fail or the strategy has no model
+	// that needs less: how long a step waits in all for them to be settled, also if it has an answer. "0s"
+	// refuses at once.
 	Wait time.Duration `policy:"wait" min:"0" default:"10s"`
 	// SQLite file that keeps the accounts across restarts, relative to the policy file, or the postgres://
 	// URL of a database that machines share. In memory when absent.

@@ -202,7 +202,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, shared.Record)
 	}
 	secrets := redact.New(s.secrets()...)
-	refused := step.Tee(warnLeftOut(log, secrets), warnInconclusive(log, secrets))
+	refused := step.Tee(warnLeftOut(log, secrets), warnCapped(log), warnInconclusive(log, secrets))
 	if all := step.Tee(sinks...); all != nil {
 		return step.Tee(refused, step.Redact(all, secrets)), nil
 	}

@@ -200,6 +200,18 @@ func warnShadowCap(log *onceLogger) step.Sink {
 	}
 }
 
+// warnCapped returns a sink that logs, once for each tenant, that a cap ended a step that has an answer.
+func warnCapped(log *onceLogger) step.Sink {
+	return func(_ context.Context, t *sdk.Trace) {
+		if t.Stop != sdk.StopBudget || t.Chosen == "" {
+			return
+		}
+		if left := slices.IndexFunc(t.Infeasible, func(i sdk.Infeasible) bool { return strings.Contains(i.Reason, sdk.ErrBudgetExhausted.Error()) }); left >= 0 {
+			log.warn("capped "+t.Tenant, "a cap ended a step, which returned the best answer so far; that is said once for each tenant", "tenant", t.Tenant, "model", t.Infeasible[left].Model, "reason", t.Infeasible[left].Reason, "trace", t.ID)
+		}
+	}
+}
+
 // silentVerdicts is after how many verdicts that say nothing a verifier is named.
 const silentVerdicts = 10
 

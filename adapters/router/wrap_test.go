@@ -304,6 +304,66 @@ func TestVerdictsDearerThanTheirMaxUSDAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// A step that a cap ended with an answer is logged once for each tenant, with the cap that did.
+func TestStepsEndedByACapAreLoggedOnce(t *testing.T) {
+	failing := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Failed}, nil
+	})
+	for usd, want := range map[string]int{"0.005": 2, "1": 0} { // for the small model alone, and for both
+		p, err := policies.Parse("policy.hcl", []byte(`
+model "small" {
+  provider          = "go"
+  max_output_tokens = 10
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 1
+  }
+}
+model "large" {
+  provider          = "go"
+  max_output_tokens = 10
+  price {
+    input_usd_per_million  = 100
+    output_usd_per_million = 100
+  }
+}
+verifier "fails" {
+  plugin  = "verifier-judge"
+  max_usd = 0.0001
+}
+strategy "threshold" {
+  order     = ["small", "large"]
+  threshold = 0.9
+}
+budget {
+  step_usd = `+usd+`
+}
+`), policies.LoadOptions{WithoutSecrets: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := logged(t, func() {
+			model, err := router.New(t.Context(), p, full.Complete(router.Options{
+				Models:    map[string]llms.Model{"small": says("a"), "large": says("b")},
+				Verifiers: func(string) sdk.Verifier { return failing },
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer model.Close()
+			for _, tenant := range []string{"blue", "blue", "red"} {
+				ctx := middleware.WithInfo(t.Context(), middleware.Info{Tenant: tenant})
+				if _, err := llms.GenerateFromSinglePrompt(ctx, model, "q"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if got := strings.Count(log, "a cap ended a step"); got != want || want > 0 && (!strings.Contains(log, "tenant=red model=large") || !strings.Contains(log, "cap "+usd)) {
+			t.Errorf("with a cap of %s USD the log says it %d times, want %d: %s", usd, got, want, log)
+		}
+	}
+}
+
 type unasked struct{ t *testing.T }
 
 func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {

@@ -24,12 +24,14 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 	for ; ; attempt++ {
 		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
-			r.isCapped = false
+			if r.isCapped = false; most.usd >= r.cappedAt {
+				r.capped = nil
+			}
 			return answer, nil
 		}
 		if errors.Is(err, sdk.ErrBudgetExhausted) {
-			if r.capped == nil {
-				r.capped = err
+			if r.capped == nil || most.usd > r.cappedAt {
+				r.capped, r.cappedAt = err, most.usd
 			}
 			r.isCapped = true
 			r.drop(i, err.Error())
@@ -87,7 +89,7 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 		return e.answer, e.err
 	}
 	held, err := r.reserve(ctx, most.usd)
-	if errors.Is(err, sdk.ErrBudgetExhausted) && r.lastResort(i) {
+	if errors.Is(err, sdk.ErrBudgetExhausted) && r.mayWait(i) {
 		held, err = r.await(ctx, most.usd, err)
 	}
 	if err != nil {
@@ -266,15 +268,17 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 	return held, nil
 }
 
-// await reserves as soon as there is room, where calls under way may still make it.
+// await reserves as soon as there is room, where calls under way may still make it and the step has
+// not waited so long yet.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
-	if r.e.room == nil || near(r.spent+r.standing)+up(usd) > near(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
+	if r.e.room == nil || r.lined >= r.e.c.CapWait || near(r.spent+r.standing)+up(usd) > near(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
 		return nil, refused
 	}
 	from := r.e.c.Now()
-	held, err := r.e.room.await(ctx, r.q, usd)
+	held, err := r.e.room.await(ctx, r.q, usd, r.e.c.CapWait-r.lined)
 	took := r.e.c.Now().Sub(from)
 	r.waited += took
+	r.lined += took
 	if err != nil {
 		return nil, fmt.Errorf("reserving %.6g USD: %w", usd, err)
 	}
@@ -282,19 +286,25 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 	return held, nil
 }
 
-// lastResort reports whether the step ends without an answer if candidate i is not asked.
-func (r *run) lastResort(i int) bool {
-	if len(r.state.Ran) > 0 {
+// mayWait reports whether a cap without room for candidate i is waited for: the step would end if it
+// were not asked, or go on with one that needs as much room, or the answer of a cheaper one would be no
+// success. A reservation of the step's own, which would be waited for in vain, must not be under way.
+func (r *run) mayWait(i int) bool {
+	if r.extra || len(r.early) > 0 {
 		return false
 	}
-	if r.only >= 0 {
+	if r.only >= 0 || r.e.c.FailAtCap {
 		return true
 	}
 	// There may be models that the strategy never asks.
 	s := r.state
 	s.Infeasible = slices.Clone(s.Infeasible)
 	s.Infeasible[i] = true
-	return !slices.Contains(s.Infeasible, false) || r.strategy.Decide(&s).Run == cascade.Stop
+	if !slices.Contains(s.Infeasible, false) {
+		return true
+	}
+	next := r.strategy.Decide(&s)
+	return next.Run == cascade.Stop || !next.Look && r.demandOf(next.Run).usd >= r.demandOf(i).usd
 }
 
 // settle books what was spent, or what stands for a bill that is not known where

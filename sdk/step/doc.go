@@ -38,6 +38,6 @@
 // # Budgets
 //
 // A [Ledger] reserves the most that a call can cost before the call, so concurrent steps never exceed
-// a cap. A model whose worst case does not fit under a cap leaves the step; a cheaper one may still be
-// asked.
+// a cap. A model whose worst case does not fit is waited for ([Config].CapWait) or leaves the step; a
+// cheaper one may still be asked.
 package step

@@ -128,12 +128,13 @@ type Config struct {
 	StepCapUSD float64
 	// Ledger holds the caps beyond the step; nil is none.
 	Ledger Ledger
-	// CapWait is how long a step without an answer and without another model to ask waits for room under a
-	// cap of the ledger, while this engine has running reservations of the same tenant: these are worst
-	// cases, and what they do not use is returned. 0 does not wait.
+	// CapWait is how long a step waits for room under caps of the ledger, while running reservations of
+	// this engine hold what is missing: these are worst cases, and what they do not use is returned. It
+	// does not wait if the strategy would go on with a model that needs less, unless FailAtCap is set. 0
+	// does not wait.
 	CapWait time.Duration
-	// FailAtCap returns an error if a cap ends a step that already has an answer. False returns the best
-	// answer so far.
+	// FailAtCap returns an error if a cap ends a step that already has an answer, but none of a model that
+	// may cost as much as each that the cap kept out. False returns the best answer so far.
 	FailAtCap bool
 	Retry     Retry
 
@@ -193,7 +194,7 @@ func New(c Config) (*Engine, error) {
 		return nil, fmt.Errorf("configuring the step engine: %w", err)
 	}
 	if c.Ledger != nil && c.CapWait > 0 {
-		e.room = newRoom(c.Ledger, c.CapWait)
+		e.room = newRoom(c.Ledger)
 		e.c.Ledger = e.room
 	}
 	return e, nil

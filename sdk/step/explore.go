@@ -17,6 +17,7 @@ func (r *run) explore(ctx context.Context, answer int) int {
 	}
 	i := open[min(int(r.e.c.Coin()*float64(len(open))), len(open)-1)]
 	from := len(r.t.Calls)
+	r.extra = true
 	got, err := r.call(ctx, i, false)
 	for k := range r.t.Calls[from:] {
 		r.t.Calls[from+k].Propensity = r.e.c.Explore / float64(len(open))

@@ -15,6 +15,13 @@ type Ledger interface {
 	Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error)
 }
 
+// Shortage is an optional ability of a [Ledger]'s refusals: how much is missing, and whether of what the
+// query's run may spend or of its tenant's. Who waits for reservations under way waits in vain where
+// they hold less than that.
+type Shortage interface {
+	MissingUSD() (usd float64, ofRun bool)
+}
+
 // Reservation is an amount that a [Ledger] reserved.
 type Reservation interface {
 	// Settle replaces the reserved amount by what was really spent, or by the worst case if the bill is

@@ -88,14 +88,15 @@ func toPico(x float64) int64 {
 	return int64(min(x, math.MaxInt64/4))
 }
 
-func (a *account) take(amount, limit int64) bool {
+// take takes the amount, or nothing where the limit leaves less: it returns how much is missing.
+func (a *account) take(amount, limit int64) (missing int64) {
 	for {
 		taken := a.taken.Load()
 		if amount > 0 && taken+amount > limit {
-			return false
+			return taken + amount - limit
 		}
 		if a.taken.CompareAndSwap(taken, taken+amount) {
-			return true
+			return 0
 		}
 	}
 }
@@ -126,22 +127,38 @@ type memoryReservation struct {
 	amount      int64
 }
 
+// capError is a refusal of a Memory.
+type capError struct {
+	what    string
+	missing int64 // picodollars
+	ofRun   bool
+}
+
+func (e *capError) Error() string { return e.what + ": " + sdk.ErrBudgetExhausted.Error() }
+
+func (e *capError) Unwrap() error { return sdk.ErrBudgetExhausted }
+
+// MissingUSD implements [Shortage].
+func (e *capError) MissingUSD() (usd float64, ofRun bool) {
+	return float64(e.missing) / pico, e.ofRun
+}
+
 // Reserve implements [Ledger].
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	r := &memoryReservation{amount: up(usd)}
 	if m.caps.RunUSD > 0 && q.Run != "" {
 		r.run = m.account(&m.accounts.runs, runOf(q.Tenant, q.Run))
-		if !r.run.take(r.amount, near(m.caps.RunUSD)) {
-			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
+		if missing := r.run.take(r.amount, near(m.caps.RunUSD)); missing > 0 {
+			return nil, &capError{fmt.Sprintf("run %s: cap of %.6g USD", q.Run, m.caps.RunUSD), missing, true}
 		}
 	}
 	if usd, name := m.caps.Tenant(q.Tenant, m.now()); usd > 0 {
 		r.tenant = m.account(&m.accounts.tenants, name)
-		if !r.tenant.take(r.amount, near(usd)) {
+		if missing := r.tenant.take(r.amount, near(usd)); missing > 0 {
 			if r.run != nil {
 				r.run.taken.Add(-r.amount)
 			}
-			return nil, fmt.Errorf("tenant %q: cap of %.6g USD: %w", q.Tenant, usd, sdk.ErrBudgetExhausted)
+			return nil, &capError{fmt.Sprintf("tenant %q: cap of %.6g USD", q.Tenant, usd), missing, false}
 		}
 	}
 	return r, nil

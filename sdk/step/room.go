@@ -16,11 +16,9 @@ import (
 type room struct {
 	Ledger
 
-	wait time.Duration
-
-	mu    sync.Mutex
-	under map[string]int // reservations under way, by tenant
-	lines map[string]*line
+	mu            sync.Mutex
+	tenants, runs map[string]int64 // reserved and under way, in picodollars
+	lines         map[string]*line
 }
 
 // line is who waits under the accounts of one run of a tenant.
@@ -37,8 +35,8 @@ const moment = 5 * time.Millisecond
 // elsewhere is how often it is looked whether other processes have settled.
 const elsewhere = 250 * time.Millisecond
 
-func newRoom(l Ledger, wait time.Duration) *room {
-	return &room{Ledger: l, wait: wait, under: map[string]int{}, lines: map[string]*line{}}
+func newRoom(l Ledger) *room {
+	return &room{Ledger: l, tenants: map[string]int64{}, runs: map[string]int64{}, lines: map[string]*line{}}
 }
 
 // Reserve implements [Ledger]. It does not wait.
@@ -47,38 +45,41 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	if err != nil || held == nil {
 		return held, err
 	}
+	u := &underWay{held, m, q.Tenant, runOf(q.Tenant, q.Run), up(usd)}
 	m.mu.Lock()
-	m.under[q.Tenant]++
-	m.mu.Unlock()
-	return &underWay{held, m, q.Tenant}, nil
+	defer m.mu.Unlock()
+	m.tenants[u.tenant] += u.amount
+	m.runs[u.run] += u.amount
+	return u, nil
 }
 
-// await reserves when there is room: it waits while reservations of the tenant are under
-// way, and no longer than wait. Those that wait try one after the other, each time that
+// await reserves when there is room: it waits while reservations under way hold what is
+// missing, and no longer than wait. Those that wait try one after the other, each time that
 // one is settled.
-func (m *room) await(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error) {
+func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
 	key := runOf(q.Tenant, q.Run)
 	l := m.join(key, q.Tenant)
 	defer m.leave(key, l)
-	patience, look := time.NewTimer(m.wait), time.NewTicker(elsewhere)
+	patience, look := time.NewTimer(wait), time.NewTicker(elsewhere)
 	defer patience.Stop()
 	defer look.Stop()
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-patience.C:
-		return nil, m.full()
+		return nil, errFull(wait)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	for {
-		under := m.underWay(q.Tenant) // before the try, so that it sees what they have settled
+		ofTenant, ofRun := m.underWay(q.Tenant, key) // before the try, so that it sees what they have settled
 		held, err := m.Reserve(ctx, q, usd)
 		if err == nil || !errors.Is(err, sdk.ErrBudgetExhausted) {
 			return held, err
 		}
-		if under == 0 { // or another run took the room in this moment, and is not counted yet
-			if time.Sleep(moment); m.underWay(q.Tenant) == 0 {
+		if !mayFree(err, ofTenant, ofRun) { // or another run took the room in this moment, and is not counted yet
+			time.Sleep(moment)
+			if ofTenant, ofRun = m.underWay(q.Tenant, key); !mayFree(err, ofTenant, ofRun) {
 				return nil, err
 			}
 		}
@@ -86,21 +87,36 @@ func (m *room) await(ctx context.Context, q *sdk.Query, usd float64) (Reservatio
 		case <-l.settled:
 		case <-look.C:
 		case <-patience.C:
-			return nil, fmt.Errorf("%w: %w", m.full(), err)
+			return nil, fmt.Errorf("%w: %w", errFull(wait), err)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-func (m *room) full() error {
-	return fmt.Errorf("calls under way may need what is left, and were not settled within %v: %w", m.wait, sdk.ErrBudgetExhausted)
+func errFull(wait time.Duration) error {
+	return fmt.Errorf("calls under way may need what is left, and were not settled within %v: %w", wait, sdk.ErrBudgetExhausted)
 }
 
-func (m *room) underWay(tenant string) int {
+// underWay returns what reservations of a tenant, and of one of its runs, hold.
+func (m *room) underWay(tenant, run string) (ofTenant, ofRun int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.under[tenant]
+	return m.tenants[tenant], m.runs[run]
+}
+
+// mayFree reports whether there may be room for what was refused when reservations under way are
+// settled.
+func mayFree(refused error, ofTenant, ofRun int64) bool {
+	var short Shortage
+	if !errors.As(refused, &short) {
+		return ofTenant > 0
+	}
+	missing, isRun := short.MissingUSD()
+	if isRun {
+		return ofRun >= near(missing)
+	}
+	return ofTenant >= near(missing)
 }
 
 func (m *room) join(key, tenant string) *line {
@@ -127,8 +143,9 @@ func (m *room) leave(key string, l *line) {
 type underWay struct {
 	Reservation
 
-	m      *room
-	tenant string
+	m           *room
+	tenant, run string
+	amount      int64
 }
 
 // Settle implements [Reservation].
@@ -141,8 +158,11 @@ func (u *underWay) SettleUncertain(ctx context.Context, usd, most float64) error
 	err := settle(ctx, u.Reservation, usd, most)
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
-	if u.m.under[u.tenant]--; u.m.under[u.tenant] == 0 {
-		delete(u.m.under, u.tenant)
+	if u.m.tenants[u.tenant] -= u.amount; u.m.tenants[u.tenant] == 0 {
+		delete(u.m.tenants, u.tenant)
+	}
+	if u.m.runs[u.run] -= u.amount; u.m.runs[u.run] == 0 {
+		delete(u.m.runs, u.run)
 	}
 	for _, l := range u.m.lines {
 		if l.tenant == u.tenant {

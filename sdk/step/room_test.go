@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -172,5 +173,122 @@ func TestACheaperModelIsAskedBeforeAnybodyWaits(t *testing.T) {
 		if err := held.Settle(t.Context(), 0); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// threshold asks all of the models in order, however good their answers are.
+func threshold(t *testing.T, order ...int) cascade.Strategy {
+	t.Helper()
+	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.99, 0.99}, Order: order})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Steps that have an answer wait, too, while a cap is full of reservations alone: each ends with the
+// model that its strategy wanted, and the cap holds. Where the money is spent they end at once.
+func TestStepsWithAnAnswerWait(t *testing.T) {
+	const clients, room = 30, 4 * worstCase
+	for name, tt := range map[string]struct {
+		wait  time.Duration
+		caps  step.Caps
+		fail  bool
+		order []int
+		want  int // steps that end with the large model's answer
+		exact bool
+		most  time.Duration
+	}{
+		"they wait":       {time.Minute, step.Caps{TenantUSD: room}, false, []int{0, 1}, clients, true, 30 * time.Second},
+		"or fail":         {time.Minute, step.Caps{TenantUSD: room}, true, []int{0, 1}, clients, true, 30 * time.Second},
+		"the dear first":  {time.Minute, step.Caps{TenantUSD: room}, true, []int{1, 0}, clients, true, 30 * time.Second},
+		"they may not":    {0, step.Caps{TenantUSD: room}, false, []int{0, 1}, clients / 2, false, 3 * time.Second},
+		"the runs are up": {time.Hour, step.Caps{TenantUSD: 100, RunUSD: 0.9 * worstCase}, false, []int{0, 1}, 0, true, 4 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ledger := step.NewMemory(tt.caps)
+				e := engine(t, step.Config{
+					Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: slowLedger{ledger}, CapWait: tt.wait, FailAtCap: tt.fail,
+					Verifiers: []step.Verifier{verdicts(map[string]bool{"middle": true})},
+				})
+				var large atomic.Int64
+				var all sync.WaitGroup
+				began := time.Now()
+				for i := range clients {
+					all.Go(func() {
+						result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{Tenant: "blue", Run: strconv.Itoa(i)}, Caller: slow(worstCase / 100)})
+						if err != nil {
+							t.Error(err)
+						} else if result.Answer.Model == "middle" {
+							large.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				took := time.Since(began)
+				if got := int(large.Load()); got > tt.want || tt.exact && got != tt.want {
+					t.Errorf("%d of %d steps ended with the large model's answer, want %d", got, clients, tt.want)
+				}
+				if _, spent := ledger.SpentUSD("", "blue"); spent > tt.caps.TenantUSD {
+					t.Errorf("%v USD were spent", spent)
+				}
+				if took > tt.most {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// refusing is a ledger without room for the first reservations, also of one who asks again.
+type refusing struct{ first int }
+
+func (l *refusing) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
+	if l.first--; l.first >= 0 && usd > 0 {
+		return nil, fmt.Errorf("it is full: %w", sdk.ErrBudgetExhausted)
+	}
+	return step.NewMemory(step.Caps{}).Reserve(context.Background(), &sdk.Query{}, usd)
+}
+
+// A step that ends with the answer of the dearest model has what its strategy wanted, whatever a cap
+// kept out before; one that ends with a cheaper answer does not.
+func TestAnAnswerAfterACapIsNoFailure(t *testing.T) {
+	for _, tt := range []struct {
+		order []int
+		fails bool
+		want  sdk.StopReason
+	}{{[]int{0, 1}, false, sdk.StopExhausted}, {[]int{1, 0}, true, sdk.StopBudget}} {
+		for _, fail := range []bool{false, true} {
+			e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: threshold(t, tt.order...), Ledger: &refusing{first: 2}, CapWait: time.Minute, FailAtCap: fail, Verifiers: []step.Verifier{verdicts(nil)}})
+			result, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+			if fails := fail && tt.fails; errors.Is(err, sdk.ErrBudgetExhausted) != fails || err != nil && !fails || result.Trace.Stop != tt.want || len(result.Trace.Calls) != 1 {
+				t.Errorf("order %v, at_cap fail %v: calls %q, stop %s, %v", tt.order, fail, called(result.Trace), result.Trace.Stop, err)
+			}
+		}
+	}
+}
+
+// A step waits no longer than it may in all, however many models it finds no room for.
+func TestAStepWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := step.NewMemory(step.Caps{TenantUSD: worstCase})
+		e := engine(t, step.Config{Candidates: priced(worstCase, worstCase, worstCase), Strategy: threshold(t, 0, 1, 2), Ledger: ledger, CapWait: 10 * time.Second})
+		var other sync.WaitGroup
+		other.Go(func() {
+			_, _ = e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+				time.Sleep(time.Hour)
+				return &sdk.Answer{Text: "late"}, nil
+			})})
+		})
+		synctest.Wait()
+		began := time.Now()
+		if _, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: says()}); !errors.Is(err, sdk.ErrBudgetExhausted) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("it waited %v", took)
+		}
+		other.Wait()
 	})
 }

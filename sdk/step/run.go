@@ -45,14 +45,17 @@ type run struct {
 	asides   map[int]aside // by candidate: those that stand aside, or have stood
 	fatal    error         // what ends the step at once
 	explores bool          // one further model is asked for the record
+	extra    bool          // it is being asked
 	shown    bool          // the caller has shown the last answer
 	cut      *sdk.Verdict  // the caller has ended the last call for this reason
 	partial  []int         // candidates whose answer was cut off
-	capped   error         // the first cap that left no room
+	capped   error         // the cap that left no room for the dearest model which it kept out, until a dearer one answers
+	cappedAt float64       // what that model may have cost, in US dollars
 	isCapped bool          // the model that was chosen last was not asked for that reason
 	spent    float64
 	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
+	lined    time.Duration      // of that: for room under a cap
 	early    map[int]*earlyCall // by candidate: calls that began before it was their turn
 	beliefs  []sdk.Belief       // backing of the decisions' beliefs
 	note     string

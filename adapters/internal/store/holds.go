@@ -69,9 +69,18 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 	}
 	direct := map[string]int64{}
 	for i := range h.charges {
-		left := int64(0)
+		c, left := &h.charges[i], int64(0)
 		if i < len(spent) {
 			left = spent[i]
+		}
+		over := left - c.Amount
+		if a := h.t.known(c.Account); a != nil && over+unknown > 0 {
+			covered := a.cover(over)
+			left -= covered
+			if over+unknown > covered {
+				a.endLeases()
+				defer a.endLeases() // also those that the store granted before it was told
+			}
 		}
 		shares := h.shares[i]
 		if h.id != 0 {
@@ -80,18 +89,18 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 				own = left
 			}
 			if own > 0 {
-				direct[h.charges[i].Account] = own
+				direct[c.Account] = own
 			}
 			left -= own
 		}
-		free := h.direct[i] - direct[h.charges[i].Account] // of what was reserved directly
+		free := h.direct[i] - direct[c.Account] // of what was reserved directly
 		moved := max(0, unknown-max(0, free))
 		for k, s := range shares {
 			own := min(left, s.amount)
-			if k == len(shares)-1 {
-				own = left
-			}
 			left -= own
+			if k == len(shares)-1 && left > 0 && h.t.spend(ctx, c, left) != nil {
+				own += left // the store is told of it when the lease is given back
+			}
 			part := min(moved, max(0, s.amount-own))
 			moved -= part
 			s.book(own, part)

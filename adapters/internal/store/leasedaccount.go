@@ -17,6 +17,9 @@ type leasedAccount struct {
 	// tight is until when no lease is asked for, since little is left, and failed until when
 	// no mark is raised, since the store could not be told.
 	tight, failed time.Time
+	// overrun is when more was spent than was reserved and than the leases covered: one that was
+	// asked for before may have been granted without it.
+	overrun time.Time
 
 	second time.Time // when the present second of counting began
 	count  int       // of charges in it
@@ -78,6 +81,32 @@ func (a *leasedAccount) room(now time.Time) (sum int64) {
 		sum += max(0, l.room(now))
 	}
 	return sum
+}
+
+// cover spends from the leases what was spent beyond its reservation, and returns how much of it
+// they had room for.
+func (a *leasedAccount) cover(over int64) (covered int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for _, l := range a.leases {
+		part := min(over-covered, l.room(now))
+		if part > 0 {
+			l.spent += part
+			covered += part
+		}
+	}
+	return covered
+}
+
+// endLeases has nothing more handed out of the leases, nor of one that is being asked for.
+func (a *leasedAccount) endLeases() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.overrun = time.Now()
+	for _, l := range a.leases {
+		l.until = a.overrun
+	}
 }
 
 // headroom is how far the mark of a lease stands above what is in use.

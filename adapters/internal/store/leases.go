@@ -153,6 +153,36 @@ func (t *LeasedAccounts) settle(ctx context.Context, id int64, spent map[string]
 	return err
 }
 
+// spend books an amount that was spent of a charge's account and not reserved.
+func (t *LeasedAccounts) spend(ctx context.Context, c *Charge, amount int64) error {
+	id, err := t.reserve(context.WithoutCancel(ctx), []Charge{{Account: c.Account, Amount: amount, Period: c.Period}}, t.o.TTL)
+	if err == nil {
+		_ = t.settle(ctx, id, map[string]int64{c.Account: amount}) // it is settled later, or stands as reserved
+	}
+	return err
+}
+
+// known returns the account of that name, nil where nothing was leased of it.
+func (t *LeasedAccounts) known(name string) *leasedAccount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.accounts[name]
+}
+
+// unspent returns what the leases of an account hold that is neither spent nor held for a call.
+func (t *LeasedAccounts) unspent(name string) (sum int64) {
+	a := t.known(name)
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.leases {
+		sum += max(0, l.amount-l.held-l.spent)
+	}
+	return sum
+}
+
 func (t *LeasedAccounts) account(c *Charge) *leasedAccount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,6 +306,9 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 		if now.Sub(old.made) >= t.o.Idle {
 			old.until = now // so that what was spent of it is booked
 		}
+	}
+	if !l.made.After(a.overrun) {
+		until = now
 	}
 	l.amount, l.mark, l.until, l.extended = amount, HandedOut(amount, least), until, now
 	a.leases = append(a.leases, l)

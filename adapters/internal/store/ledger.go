@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -72,7 +73,7 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	}
 	held, err := l.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*RefusedError](err); refused {
-		return nil, &noMoney{full}
+		return nil, &noMoney{full, amount - full.Left - l.leased.unspent(full.Account)}
 	}
 	if err != nil {
 		return nil, err
@@ -81,7 +82,10 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 }
 
 // noMoney is a RefusedError of an account of US dollars, which says so.
-type noMoney struct{ full *RefusedError }
+type noMoney struct {
+	full    *RefusedError
+	missing int64 // also where all that this process has leased and not handed out came back, as it will
+}
 
 func (e *noMoney) Error() string {
 	const perUSD = 1e9 // an account's unit is a nano-dollar
@@ -90,6 +94,11 @@ func (e *noMoney) Error() string {
 }
 
 func (e *noMoney) Unwrap() error { return e.full }
+
+// MissingUSD implements [step.Shortage].
+func (e *noMoney) MissingUSD() (usd float64, ofRun bool) {
+	return float64(e.missing) / NanoUSD, strings.HasPrefix(e.full.Account, runPrefix)
+}
 
 // free is a reservation on no account.
 type free struct{}

@@ -136,7 +136,9 @@ func HandedOut(amount, least int64) int64 { return max(least, amount/LeaseShare)
 func TenantAccount(tenant string) string { return fmt.Sprintf("tenant %q", tenant) }
 
 // RunAccount names the account of a run.
-func RunAccount(tenant, run string) string { return fmt.Sprintf("run %q %q", tenant, run) }
+func RunAccount(tenant, run string) string { return fmt.Sprintf(runPrefix+"%q %q", tenant, run) }
+
+const runPrefix = "run "
 
 // Largest returns the accounts of tenants and keys that hold most, at most n.
 func Largest(ctx context.Context, a Accounts, n int) ([]Balance, error) {

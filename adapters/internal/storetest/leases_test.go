@@ -162,6 +162,104 @@ func uncertain(t *testing.T, e engine) {
 	}
 }
 
+// What was spent beyond its reservation leaves so much less to be spent, at once: after many calls
+// that did so under way, nothing is granted that a cap does not leave.
+func overruns(t *testing.T, e engine) {
+	const limit, most, paid, under, excess = 100_000, 400, 100, 50, 10_000
+	for _, c := range []struct {
+		name  string
+		bill  int64 // of each call under way
+		spent int64 // without a reservation
+	}{{"more than the cap", excess, 0}, {"a part of the cap", excess / 10, 0}, {"not reserved at all", paid, limit - (100+under)*paid}} {
+		s := e.Open(t)
+		leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: time.Hour}) // leases are not renewed meanwhile
+		t.Cleanup(func() { leased.Close() })
+		charge := []store.Charge{{Account: c.name, Amount: most, Cap: limit}}
+		sum := int64(0)
+		settle := func(held *store.Hold, bill int64) {
+			sum += bill
+			must(t, held.Settle(t.Context(), bill))
+		}
+		for range 100 {
+			held, err := leased.Take(t.Context(), charge)
+			must(t, err)
+			settle(held, paid)
+		}
+		var holds []*store.Hold
+		for range under {
+			held, err := leased.Take(t.Context(), charge)
+			must(t, err)
+			holds = append(holds, held)
+		}
+		var settled sync.WaitGroup
+		for _, held := range holds {
+			settled.Go(func() {
+				if err := held.Settle(t.Context(), c.bill); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		settled.Wait()
+		sum += under * c.bill
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: c.name}})
+		must(t, err)
+		settle(held, c.spent)
+		before := sum
+		for range 2 * limit / paid {
+			held, err := leased.Take(t.Context(), charge)
+			if err != nil {
+				_ = requireRefused(t, err)
+				break
+			}
+			settle(held, paid)
+		}
+		// What the leases held that ended comes back a moment later.
+		if sum > max(before, limit) || sum < limit*9/10 {
+			t.Errorf("%s: %d were spent under a cap of %d, and %d of it later", c.name, sum, limit, sum-before)
+		}
+		must(t, leased.Close())
+		if spent, reserved := balance(t, s, c.name); spent != sum || reserved != 0 {
+			t.Errorf("%s: the store has %d spent and %d reserved of %d", c.name, spent, reserved, sum)
+		}
+	}
+}
+
+// A refusal says how much is missing where all that was leased comes back.
+func shortages(t *testing.T, e engine) {
+	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{Idle: time.Hour})
+	defer leased.Close()
+	for _, c := range []struct {
+		run   string
+		ofRun bool
+	}{{"", false}, {"agent-7", true}} {
+		q := &sdk.Query{Tenant: "blue" + c.run, Run: c.run}
+		l := leased.Ledger(step.Caps{TenantUSD: 2, RunUSD: 1.5})
+		for range 30 {
+			held, err := l.Reserve(t.Context(), q, 0.03)
+			must(t, err)
+			must(t, held.Settle(t.Context(), 0.01))
+		}
+		want, limit := 5+0.3-2, 10*time.Second
+		if c.ofRun {
+			want = 5 + 0.3 - 1.5
+		}
+		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // a lease may be under way
+			_, err := l.Reserve(t.Context(), q, 5)
+			var short step.Shortage
+			if !errors.As(err, &short) {
+				t.Fatalf("got %v", err)
+			}
+			usd, ofRun := short.MissingUSD()
+			if math.Abs(usd-want) < 1e-8 && ofRun == c.ofRun {
+				break
+			}
+			if time.Since(began) > limit {
+				t.Fatalf("%q: %v USD are missing, of a run %v, want %v", c.run, usd, ofRun, want)
+			}
+		}
+	}
+}
+
 func processesShare(t *testing.T, e engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

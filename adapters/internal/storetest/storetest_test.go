@@ -92,6 +92,8 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
 		"WhatLeasesSpendIsSeen":                   seen,
+		"OverrunsLeaveLessAtOnce":                 overruns,
+		"RefusalsSayWhatIsMissing":                shortages,
 		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,

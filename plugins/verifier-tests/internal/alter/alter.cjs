@@ -23,6 +23,8 @@ const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 
 // What is called that compares with a part, or with what is near.
 const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
+// Calls that compare what they are given, or say it.
+const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test|it|describe|log|error|warn|fail)$`, "i");
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
   const tree = parse(text);
@@ -95,10 +97,18 @@ function alter({ path, text: written }) {
     const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
     return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key && p.key.type === "Literal" && p.key, p.value] })));
   }
+  // isInput reports whether the test also gives a member, or the object as a whole, to a call that is
+  // no assertion: the code may get it.
+  function isInput(member) {
+    const isUse = (n) => (n.type === "MemberExpression" && source(n) === source(member)) || (n.type === "Identifier" && n.name === member.object.name && !objects.has(n));
+    const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
+    const calls = nodes.filter((n) => isSeen(n) && /^(Call|New)Expression$/.test(n.type) && !isAssertion(n) && !COMPARES.test(nameOf(n)));
+    return calls.some((call) => call.arguments.some((a) => !/Function/.test(a.type) && some(a, isUse)));
+  }
   // sources are the expressions behind the expected one, where they are it alone.
   const sites = new Set();
   function sources(node) {
-    if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") return bound(node.object.name).flatMap((v) => property(v, node.property.name));
+    if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") return isInput(node) ? [] : bound(node.object.name).flatMap((v) => property(v, node.property.name));
     if (node.type === "MemberExpression" && node.object.type === "Identifier") {
       const lists = bound(node.object.name).filter((v) => v.type === "ArrayExpression");
       const uses = nodes.filter((n) => n.type === "Identifier" && n.name === node.object.name && n !== node.object && !nodes.some((d) => d.type === "VariableDeclarator" && d.id === n));
@@ -330,12 +340,15 @@ function alter({ path, text: written }) {
     for (const one of assertions) {
       if (!lenient.has(one) && !some(one, (n) => /^(Await|Yield)/.test(n.type)) && !isOther(one)) surround(one, one.type === "CallExpression" ? watch(one, "tried", failsOnPurpose(one)) + "() => " : watch(one, "so"));
     }
+    const ends = []; // of two around the same, the one that begins first ends last
     for (const { one, actual } of inputs) {
       if (lenient.has(actual) || covers(actual) || covers(one)) continue;
       const call = watch(one, "given");
       surround(one, call);
-      kinds[kind].push([actual.start, actual.start, call.replace("given(", "same(")], [actual.end, actual.end, `, () => ${one.name})`]);
+      kinds[kind].push([actual.start, actual.start, call.replace("given(", "same(")]);
+      ends.unshift([actual.end, actual.end, `, () => ${one.name})`]);
     }
+    kinds[kind].push(...ends);
     for (const one of kind === TRUTH ? [] : numbers) if (!covers(one)) surround(one, watch(one, "number"));
     return kind;
   }

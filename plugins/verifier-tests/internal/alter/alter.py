@@ -29,6 +29,8 @@ DIFFERENCE = re.compile(r"_*(\w+_)?(cmp|compare(_?to)?|diff(erence|erences)?|mis
 HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re.I)
 # What functions are called that only put their arguments together, beside classes.
 MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
+# Calls that bring a value into the form in which it is compared.
+CONVERTER = re.compile(r"(abs|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
 # Conditions that are about the machine.
 MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 # What functions are called to whom an expected value is no input.
@@ -109,6 +111,10 @@ def called(node):
     return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
+def is_call_of_code(call):
+    return not (called(call) in EQUAL or TELLS.match(called(call)) or HELPER.match(called(call)))
+
+
 def has_call(node):
     return any(isinstance(n, ast.Call) for n in ast.walk(node))
 
@@ -145,7 +151,7 @@ class Alteration:
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
         # they may be another's input.
-        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and not (called(n) in EQUAL or TELLS.match(called(n)) or HELPER.match(called(n)))]
+        calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n)]
         asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
         self.given = {getattr(a, "id", "") for n in calls if called(n) != "parametrize" for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
         self.word = self.draw()
@@ -363,11 +369,21 @@ class Alteration:
             return [ast.Tuple([c[i] if i < len(c) else unknown for c in columns]) for i in range(max(map(len, columns), default=0))]
         return []
 
+    def is_input(self, member):
+        """Whether the test gives a member, or all that it is one of, to a call that neither compares nor converts it: the code may get it."""
+        selected = [n.value for n in ast.walk(self.function) if isinstance(n, (ast.Subscript, ast.Attribute))]
+        for call in ast.walk(self.function):
+            if isinstance(call, ast.Call) and is_call_of_code(call) and not CONVERTER.match(called(call)) and not COMPARER.match(called(call)):
+                for n in (n for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a)):
+                    if isinstance(n, ast.Subscript) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == member.value.id and n not in selected:
+                        return True
+        return False
+
     def sources(self, node):
         """The expressions behind the expected one, and whether they are it alone."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
             key = node.slice.value
-            return [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
+            return [] if self.is_input(node) else [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
             uses = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.value.id and isinstance(n.ctx, ast.Load)]
             lists = [v for v in self.bound(node.value.id) if isinstance(v, (ast.List, ast.Tuple))]

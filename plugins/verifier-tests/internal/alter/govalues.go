@@ -3,6 +3,7 @@ package alter
 import (
 	"go/ast"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -157,24 +158,35 @@ func (g *goTest) uses(name string) int {
 	return count
 }
 
-// isInput reports whether the test does more with a field than to compare it and to report it: code
-// may get it. One that is called an expected value is none.
+// isInput reports whether the test does more with a field than to compare it and to report it, or
+// gives all of its row: code may get it. One that is called an expected value may be converted
+// first, and its row is the test's own.
 func (g *goTest) isInput(field *ast.SelectorExpr) bool {
-	if expectedName.MatchString(field.Sel.Name) {
-		return false
-	}
+	isExpected := expectedName.MatchString(field.Sel.Name)
+	row := g.text(field.X)
 	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
-	for use := range scope.Preorder((*ast.SelectorExpr)(nil)) {
-		if g.text(use.Node()) == g.text(field) && !isComparedOrReported(use) {
+	for use := range scope.Preorder((*ast.SelectorExpr)(nil), (*ast.Ident)(nil)) {
+		_, isRow := use.Node().(*ast.Ident)
+		switch text := g.text(use.Node()); {
+		case isRow && (isExpected || text != row || !g.isArgument(use)):
+		case !isRow && (text != g.text(field) || g.isOnlyCompared(use, isExpected)):
+		default:
 			return true
 		}
 	}
 	return false
 }
 
-// isComparedOrReported reports whether what is around a value in a test compares it or, with other
-// values or not, is its message.
-func isComparedOrReported(use inspector.Cursor) bool {
+// isArgument reports whether a name as a whole is an argument of a call.
+func (g *goTest) isArgument(use inspector.Cursor) bool {
+	call, ok := use.Parent().Node().(*ast.CallExpr)
+	return ok && call.Fun != use.Node() && !g.isOnlyCompared(use, false)
+}
+
+// isOnlyCompared reports whether what is around a value in a test compares it or is its message. It
+// may be one that is expected, which a package of the standard library or a method of its own
+// brings into another form.
+func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	for at := use; ; at = at.Parent() {
 		switch parent := at.Parent().Node().(type) {
 		case *ast.BinaryExpr:
@@ -187,6 +199,8 @@ func isComparedOrReported(use inspector.Cursor) bool {
 			switch {
 			case name == "len" || name == "Is" || slices.Contains(failing, name) || strings.HasPrefix(name, "Log") || comparerName.MatchString(name) || helperName.MatchString(name):
 				return true
+			case isExpected && (parent.Fun == at.Node() || converters.MatchString(g.text(parent.Fun))):
+				return true
 			case !makerName.MatchString(name):
 				return false
 			}
@@ -194,10 +208,13 @@ func isComparedOrReported(use inspector.Cursor) bool {
 			return true
 		case *ast.SelectorExpr, *ast.IndexExpr, *ast.SliceExpr, *ast.ParenExpr, *ast.UnaryExpr, *ast.StarExpr:
 		default:
-			return false
+			return isExpected
 		}
 	}
 }
+
+// converters are functions that bring an expected value into the form in which it is compared.
+var converters = regexp.MustCompile(`^(strings|bytes|sort|slices|maps|fmt|strconv|json|filepath|math|time|reflect|errors)\.`)
 
 // bound are the expressions that give a name its value, in the test or else in its file.
 func (g *goTest) bound(name string) (found []ast.Expr) {

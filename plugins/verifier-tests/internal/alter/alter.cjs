@@ -117,7 +117,7 @@ function alter({ path, text: written }) {
     if (node.type !== "Identifier" || node.name === "undefined") return [node];
     const values = bound(node.name);
     const others = nodes.filter(isSeen);
-    const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|push|fail)$/.test(nameOf(n)));
+    const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|fail)$/.test(nameOf(n)));
     const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "AssignmentExpression" ? [n.left] : n.type === "Property" && !n.shorthand ? [n.key] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.flatMap((p) => [p.key, p.value]) : n.params || [])));
     for (const n of nodes.filter(tells)) walk.full(n, (inner) => given.add(inner));
     for (const n of nodes.filter((n) => n.type === "CallExpression" && /^(test|it)$/.test(nameOf(n)) && n.arguments[0])) walk.full(n.arguments[0], (inner) => given.add(inner));

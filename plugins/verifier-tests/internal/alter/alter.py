@@ -81,6 +81,7 @@ def @mut(v):
     if type(v) is dict and v: return {**v, next(iter(v)): @mut(v[next(iter(v))])}
     if isinstance(v, (list, set, frozenset, tuple, dict)): return [*v, object()]
     return object()
+def @none(v): return chr(0xe000) if isinstance(v, str) else b"\\0" if isinstance(v, bytes) else [object()]
 def @fail(*a, **k): raise AssertionError
 class @Other(Exception): pass
 @running, @different = [], []
@@ -447,9 +448,11 @@ class Alteration:
         changed = ESCAPE.sub(other, text)
         return changed if changed != text else text + self.word
 
-    def expected(self, node, name="", actual=None):
-        """Alters an expected value, which is compared with the actual one by what has the name."""
+    def expected(self, node, name="", actual=None, holds=False):
+        """Alters an expected value, which is compared with the actual one by what has the name, or holds it."""
         self.sites.append(node)
+        if holds: # of which another that is altered may hold it too
+            return self.put(VALUE, node, self.replaced(node, self.prefix + "none(" + self.text(node) + ")"))
         values = self.sources(node)
         if any(map(self.literals, values)):
             records = self.recorded(node, actual, values, name)
@@ -467,7 +470,7 @@ class Alteration:
     def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
         swapped = self.calls(right) and not self.calls(left)
-        self.expected(left if swapped else right, name, right if swapped else left)
+        self.expected(left if swapped else right, name, right if swapped else left, not swapped and name == "assertIn")
 
     def calls(self, node):
         node = node.value if isinstance(node, ast.Subscript) else node
@@ -486,7 +489,7 @@ class Alteration:
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
             member, whole = node.left, node.comparators[0]
-            self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member)))
+            self.expected(*((member, "In", whole) if isinstance(member, ast.Constant) else (whole, "In", member, True)))
         else:
             self.neither(node)
 

@@ -300,6 +300,9 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 // isCall is isComparison of what a call compares.
 func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
 	g.comparer = calledName(call)
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
+		g.comparer = g.text(method) // which takes for equal what its type does
+	}
 	defer func() { g.comparer = "" }()
 	return g.isComparison(condition, sides(call)...)
 }

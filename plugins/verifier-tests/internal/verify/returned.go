@@ -148,7 +148,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 			odd = append(odd, c)
 		}
 	}
-	return e.heldVerdict(odd, noted, len(passed) == len(tests)), nil
+	return e.heldVerdict(ctx, odd, noted, tests, len(passed) == len(tests))
 }
 
 // compareRest looks at what the code returned behind the first comparison of a test, which
@@ -175,26 +175,38 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 			odd = append(odd, c)
 		}
 	}
-	return e.heldVerdict(odd, e.returned, len(passed) == len(tests)), nil
+	return e.heldVerdict(ctx, odd, e.returned, tests, len(passed) == len(tests))
 }
 
 // heldVerdict is that on comparisons at which something else was returned with altered
 // expectations, by what is noted there without and where each was held equal. It is nil where
 // that is no fault of the code.
-func (e *expectations) heldVerdict(odd []alter.Comparison, noted map[string][]string, allPass bool) *sdk.Verdict {
+func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, noted map[string][]string, tests []runner.Test, allPass bool) (*sdk.Verdict, error) {
+	var again map[string][]string // what is noted in one more run without
 	for _, c := range odd {
 		switch {
 		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
 			e.setUnknown("a comparison passes with another value than the one that is known to be expected", nameOf(c, noted[c.Name]))
+			continue
 		case len(others(c, e.held[c.Name])) == 0 && isSame(noted[c.Name], e.held[c.Name]):
 			e.hanging = append(e.hanging, c)
+			continue
+		case again == nil:
+			if _, _, err := e.rerun(ctx, alter.Record, tests); err != nil {
+				return nil, err
+			}
+			again = e.returned
+		}
+		switch {
+		case !isSame(noted[c.Name], again[c.Name]):
+			e.setUnknown("the code returns something else in each run", nameOf(c, nil))
 		case !allPass || c.Handed:
-			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name]))
+			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name])), nil
 		default:
-			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+nameOf(c, e.held[c.Name]))
+			return e.j.verdict(sdk.Failed, "tampering: the code returns something else where its tests expect something else: "+nameOf(c, e.held[c.Name])), nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // goesOn reports whether the test of a comparison goes on where others differ, as a loop does

@@ -38,7 +38,7 @@ func (j judges) truth(verifier string) sdk.Verifier {
 				recorded, known = o.Verdicts[anyVerifier]
 			}
 			if !known {
-				return j.r.unrecorded(req.Answer.Model, usd), nil
+				return j.r.missingVerdict(req.Answer.Model, usd), nil
 			}
 			v = recorded
 		} else if rates := j.r.rates[verifier]; rates != nil && !o.Judged {
@@ -51,9 +51,9 @@ func (j judges) truth(verifier string) sdk.Verifier {
 	})
 }
 
-// unrecorded returns what stands for a verdict of which the world has none, and counts it if it has the
+// missingVerdict returns what stands for a verdict of which the world has none, and counts it if it has the
 // answer: whether the verifier could say nothing or was never asked is not known.
-func (r *rehearsal) unrecorded(model string, usd float64) *sdk.Verdict {
+func (r *rehearsal) missingVerdict(model string, usd float64) *sdk.Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.truth[model].Known {
@@ -90,7 +90,7 @@ func (j judges) signal(name string) sdk.Verifier {
 		usd := recorded[name+sdk.SignalCostUSD]
 		switch {
 		case !known:
-			return j.r.unrecorded(req.Answer.Model, usd), nil
+			return j.r.missingVerdict(req.Answer.Model, usd), nil
 		case v >= 0.5:
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}

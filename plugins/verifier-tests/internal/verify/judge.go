@@ -399,7 +399,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	total := passed + len(failed)
 	switch {
 	case len(failed) > 0:
-		return j.scored(sdk.Failed, describe(failed, total), passed, total)
+		return j.testVerdict(sdk.Failed, describe(failed, total), passed, total)
 	case undecided:
 		return j.verdict(sdk.Inconclusive, "a test that must pass is flaky")
 	case total == 0:
@@ -409,12 +409,12 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	if j.leftOut > 0 {
 		evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
 	}
-	return j.scored(sdk.Passed, evidence, passed, total)
+	return j.testVerdict(sdk.Passed, evidence, passed, total)
 }
 
-// scored is a verdict by how many of the tests passed. Flaky ones, and of a pass those that are
+// testVerdict is a verdict by how many of the tests passed. Flaky ones, and of a pass those that are
 // left out, bound what can be believed.
-func (j *judgement) scored(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
+func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
 	verdict := j.verdict(outcome, evidence)
 	verdict.Score = float64(passed) / float64(total)
 	if outcome == sdk.Passed {

@@ -371,12 +371,13 @@ class Alteration:
         return []
 
     def is_input(self, member):
-        """Whether the test gives a member, or all that it is one of, to a call that neither compares nor converts it: the code may get it."""
+        """Whether the test gives a value, or all that it is a member of, to a call that neither compares nor converts it: the code may get it."""
+        whole = getattr(member.value if isinstance(member, ast.Subscript) else member, "id", "")
         selected = [n.value for n in ast.walk(self.function) if isinstance(n, (ast.Subscript, ast.Attribute))]
         for call in ast.walk(self.function):
             if isinstance(call, ast.Call) and is_call_of_code(call) and not CONVERTER.match(called(call)) and not COMPARER.match(called(call)):
                 for n in (n for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a)):
-                    if isinstance(n, ast.Subscript) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == member.value.id and n not in selected:
+                    if isinstance(n, ast.Subscript) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == whole and n not in selected:
                         return True
         return False
 
@@ -458,7 +459,8 @@ class Alteration:
             records = self.recorded(node, actual, values, name)
             return self.put(LITERAL, node, *[edit for v in values for edit in self.others(v)], records=records)
         unknown = isinstance(node, ast.Name) and not values
-        reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
+        is_given = any(isinstance(n, (ast.Name, ast.Subscript)) and self.is_input(n) for n in ast.walk(node))
+        reads = not is_given and (unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value)))
         if actual is not None and STRICT.match(name) and not reads:
             self.ask_both(node, actual)
         self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.changed(node)))

@@ -37,8 +37,8 @@ type follower struct {
 	tree            *Tree
 	files           map[string]bool
 	patterns, built []string
-	// tested are the files whose output a script looks at; compared says that what is
-	// followed is run for its output.
+	// tested are the files whose output a script looks at, or whose functions it calls; compared
+	// says that what is followed is run for its output.
 	tested   map[string]bool
 	compared bool
 }
@@ -201,15 +201,40 @@ func (f *follower) isFile(name string) bool {
 }
 
 // include adds a file, or those of a pattern, that is read as a part of what reads it.
-// It decides also where there is none yet: [ -f env.sh ] && . ./env.sh.
+// It decides also where there is none yet, [ -f env.sh ] && . ./env.sh, but not where it
+// defines the functions that are tested.
 func (f *follower) include(word string, depth int) {
 	name, ok := f.place(word)
 	switch {
+	case ok && definesCode(f.text(name)):
+		f.tested[name] = true
 	case ok && strings.ContainsAny(name, "*?[%"):
 		f.patterns = append(f.patterns, strings.ReplaceAll(name, "%", "*"))
 	case ok && !f.run(name, depth):
 		f.files[name] = true
 	}
+}
+
+// helperName matches names of functions in shell by which tests compare, or which are about them.
+var helperName = regexp.MustCompile(`(?i)assert|check|die|equal|expect|fail|pass|run|same|setup|should|teardown|test|^(eq|is|ok)$`)
+
+// definesCode reports whether a script defines functions and nothing else but variables, and none
+// that is named as if it were a part of the tests.
+func definesCode(text string) bool {
+	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	isCode := false
+	return err == nil && !slices.ContainsFunc(file.Stmts, func(s *syntax.Stmt) bool {
+		switch command := s.Cmd.(type) {
+		case *syntax.FuncDecl:
+			isCode = true
+			return helperName.MatchString(command.Name.Value)
+		case *syntax.CallExpr: // set -eu, too
+			return len(command.Args) > 0 && command.Args[0].Lit() != "set"
+		case *syntax.DeclClause:
+			return false
+		}
+		return true
+	}) && isCode
 }
 
 // place returns the path in the tree that a word of a command means.

@@ -12,12 +12,12 @@ import (
 )
 
 // accuse finds out why tests passed with altered expectations, of so many. A nil verdict
-// says that there is nothing to it: the tests do not come to what was altered, or pass so
-// on the untouched tree, too.
-func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (*sdk.Verdict, error) {
+// says that there is nothing to it: the tests do not come to what was altered, pass so
+// on the untouched tree, too, or fail with other alterations: those are noticed.
+func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (verdict *sdk.Verdict, noticed []runner.Test, err error) {
 	if e.whole {
 		if ignored, fails, err := e.ignoresTests(ctx); !fails || err != nil {
-			return ignored, err
+			return ignored, nil, err
 		}
 	} else {
 		deaf, _, err := e.rerun(ctx, alter.End, survivors)
@@ -25,7 +25,7 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 			deaf, err = e.calibrate(ctx, alter.End, deaf)
 		}
 		if len(deaf) > 0 || err != nil {
-			return e.forgedVerdict(deaf, of), err
+			return e.forgedVerdict(deaf, of), nil, err
 		}
 	}
 	_, reached, err := e.rerun(ctx, alter.Reach, survivors)
@@ -33,19 +33,20 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 		reached, err = e.calibrate(ctx, alter.Expectation, reached)
 	}
 	const draws = 3 // what is right by chance is not by others
-	for i := 0; i < draws && err == nil && len(reached) > 0; i++ {
+	passing := reached
+	for i := 0; i < draws && err == nil && len(passing) > 0; i++ {
 		e.seed++
-		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
+		passing, _, err = e.rerun(ctx, alter.Expectation, passing)
 	}
 	switch {
 	case err != nil:
-		return nil, err
-	case len(reached) > 0:
-		return e.forgedVerdict(reached, of), nil
-	case e.whole:
-		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
+		return nil, nil, err
+	case len(passing) > 0:
+		return e.forgedVerdict(passing, of), nil, nil
+	case e.whole && len(reached) == 0:
+		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil, nil
 	}
-	return nil, nil
+	return nil, reached, nil
 }
 
 // ignoresTests returns a verdict on a command that ends well although its tests fail at

@@ -138,9 +138,11 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 		return nil, err
 	}
 	if len(survivors) > 0 {
-		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
+		accusation, noticed, err := e.accuse(ctx, survivors, len(tests))
+		if accusation != nil || err != nil {
 			return accusation, err
 		}
+		survivors, failed = without(survivors, noticed), append(failed, noticed...)
 		if mended := slices.IndexFunc(survivors, func(t runner.Test) bool {
 			return e.failedBefore(t) && len(failed) == 0
 		}); !e.whole && mended >= 0 && e.j.before != nil {

@@ -24,7 +24,7 @@ const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 // What is called that compares with a part, or with what is near.
 const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
 // Calls that compare what they are given, or say it.
-const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test|it|describe|log|error|warn|fail)$`, "i");
+const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test|it|describe|log|error|warn|fail|entries|keys|values)$`, "i");
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
   const tree = parse(text);
@@ -92,15 +92,23 @@ function alter({ path, text: written }) {
   }
   function items(node) {
     if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
+    const whole = node.type === "CallExpression" ? node.arguments[0] : node;
+    if (whole && whole.type === "Identifier" && (isInput(whole) || loopsOver(whole) > 1)) return [];
     if (node.type === "Identifier") return bound(node.name).filter((v) => v.type !== "Identifier").flatMap(items);
     if (node.type !== "CallExpression" || nameOf(node) !== "entries" || !node.arguments[0]) return [];
     const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
     return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key && p.key.type === "Literal" && p.key, p.value] })));
   }
-  // isInput reports whether the test also gives a member, or the object as a whole, to a call that is
-  // no assertion: the code may get it.
-  function isInput(member) {
-    const isUse = (n) => (n.type === "MemberExpression" && source(n) === source(member)) || (n.type === "Identifier" && n.name === member.object.name && !objects.has(n));
+  // loopsOver counts the loops over a list: one may put into something what another expects of it.
+  function loopsOver(list) {
+    const isOver = (n) => some(n, (inner) => inner.type === "Identifier" && inner.name === list.name);
+    return nodes.filter((n) => isSeen(n) && ((n.type === "ForOfStatement" && isOver(n.right)) || (n.type === "CallExpression" && nameOf(n) === "forEach" && isOver(n.callee.object)))).length;
+  }
+  // isInput reports whether the test also gives a value, or the object that it is a member of, to a call
+  // that is no assertion: the code may get it.
+  function isInput(node) {
+    const whole = (node.object || node).name;
+    const isUse = (n) => (n.type === "MemberExpression" && source(n) === source(node)) || (n.type === "Identifier" && n.name === whole && !objects.has(n));
     const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
     const calls = nodes.filter((n) => isSeen(n) && /^(Call|New)Expression$/.test(n.type) && !isAssertion(n) && !COMPARES.test(nameOf(n)));
     return calls.some((call) => call.arguments.some((a) => !/Function/.test(a.type) && some(a, isUse)));
@@ -129,7 +137,8 @@ function alter({ path, text: written }) {
   // lenient are the nodes at which a comparison may fail in a test that passes.
   const lenient = new Set(), noted = new Set();
   // collects is set while it is only looked at what each test compares.
-  let collects, kinds, name, compared, goesOn, holds, truthsNoted, tried, numbers, inputs;
+  // isCovered says that something is left out which is noted where the rest is as it was.
+  let isCovered, collects, kinds, name, compared, goesOn, holds, truthsNoted, tried, numbers, inputs;
   function put(kind, site, edits, records = []) {
     edits = edits.filter(([start, end, to]) => text.slice(start, end) !== to);
     if (request.way === "reach") [edits, records] = [edits.length > 0 ? [[site.start, site.end, fail]] : [], []];
@@ -184,7 +193,10 @@ function alter({ path, text: written }) {
     const values = sources(node);
     ask(node, actual, values, name);
     if (values.some((v) => literals(v).length > 0)) {
-      return put(LITERAL, node, values.flatMap(others), recorded(node, actual, values, name));
+      const count = compared.length;
+      const records = recorded(node, actual, values, name);
+      if (request.rest && compared.length > count && compared[count].values.length > 0) return (isCovered = !!compared.pop());
+      return put(LITERAL, node, values.flatMap(others), records);
     }
     if (actual?.start !== undefined) watchInputs(node, actual);
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
@@ -198,7 +210,11 @@ function alter({ path, text: written }) {
   }
   function truth(node) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
+    const each = node.type === "CallExpression" && nameOf(node) === "every" && node.arguments[0];
+    if (each && each.expression) return truth(each.body);
     if (compares(node)) return;
+    const difference = node.type === "BinaryExpression" && /^<=?$/.test(node.operator) && source(node.left).startsWith("Math.abs(") && node.left.arguments && node.left.arguments[0];
+    if (difference && difference.operator === "-") return oneOf(difference.left, difference.right, "closeTo");
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
     neither(node);
   }
@@ -305,6 +321,7 @@ function alter({ path, text: written }) {
     name = title;
     kinds = [[], [], [], []];
     truthsNoted = [];
+    isCovered = false;
     [tried, numbers, inputs] = [[], [], []];
     sites.clear();
     scope = node;
@@ -331,6 +348,7 @@ function alter({ path, text: written }) {
     });
     if (questions.isWhole()) answerable.push(node);
     let kind = kinds.findIndex((edits) => edits.length > 0);
+    if (request.rest && !isCovered && kind >= 0) kind = kinds.findIndex((edits, i) => i > kind && edits.length > 0);
     if (kind < 0 && request.way === "record" && assertions.length + inputs.length > 0) kind = VALUE;
     // A failure that the code under test swallows is noted, of assertions that expect what they did.
     const covers = (one) => kinds[kind].some(([start, end]) => start < end && start <= one.start && one.end <= end);

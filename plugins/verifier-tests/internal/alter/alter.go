@@ -90,6 +90,8 @@ type Comparison struct {
 	// function that the code under test may call and guard.
 	Lenient bool `json:"lenient,omitempty"`
 	Handed  bool `json:"handed,omitempty"`
+	// Beside says that a watched place is none of those that are altered.
+	Beside bool `json:"beside,omitempty"`
 }
 
 // Request is what the programs of other languages read, as JSON.
@@ -102,6 +104,9 @@ type Request struct {
 	// Data leaves the tests as they are that compare with what they read from files: the
 	// files are altered in their place.
 	Data bool `json:"data,omitempty"`
+	// Rest has altered what is left as it is without: in a test of which several kinds of
+	// expectations are known one kind is altered, and then what of it is not noted and the next.
+	Rest bool `json:"rest,omitempty"`
 	// Record is the file, at the top of the tree, in which comparisons note what they are
 	// given: a line has a comparison's name, with = behind it for what it expects, a tab, and
 	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for

@@ -31,6 +31,8 @@ HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re
 MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
 # Calls that bring a value into the form in which it is compared.
 CONVERTER = re.compile(r"(abs|approx|array|bool|bytes|copy|deepcopy|dict|dumps|float|frozenset|int|isinstance|len|list|loads|max|min|repr|round|set|sorted|str|sum|tuple|type)$")
+# Calls that walk through what they are given.
+WALKER = re.compile(r"(enumerate|iter|next|param|parametrize|range|reversed|zip)$")
 # Conditions that are about the machine.
 MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 # What functions are called to whom an expected value is no input.
@@ -139,7 +141,7 @@ class Alteration:
         self.path, self.name = path, ""
         self.source, self.way, self.rng = text.encode(), request["way"], rng
         self.whole, self.names, self.data = request.get("whole", False), request.get("names") or [], request.get("data", False)
-        self.record = request.get("record", "")
+        self.record, self.rest = request.get("record", ""), request.get("rest", False)
         self.tree = ast.parse(text)
         self.starts = [0]
         for line in self.source.splitlines(keepends=True):
@@ -148,6 +150,8 @@ class Alteration:
         self.edits, self.kinds, self.function = [], None, self.tree
         self.tests, self.truths, self.left, self.compared = [], [], [], []
         self.questions, self.answerable = [], []
+        # masked are where the values stand that a question must not hold.
+        self.masked = []
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
@@ -213,7 +217,9 @@ class Alteration:
         # What things and lines of a test are called can be known there alone.
         is_own = any(own and own in v or "<locals>" in v or "(" in v and self.source.count(v[2:-1].encode()) > 1 for v in values)
         if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS and not is_own:
+            self.masked = [self.span(v) for v in self.sources(site) if hasattr(v, "lineno")]
             asked = questions(self, place, text, site, len(values))
+            self.masked = []
             if not asked:
                 self.ask_loop(site, place, values)
             self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": values[i % len(values)]} for i, q in enumerate(asked)]
@@ -358,6 +364,11 @@ class Alteration:
         """The elements of what is iterated over."""
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return node.elts
+        whole = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called(node) == "items" else node
+        if isinstance(whole, (ast.Name, ast.Attribute)):
+            loops = [n for n in ast.walk(self.function) if isinstance(n, (ast.For, ast.comprehension)) and any(hasattr(i, "lineno") and self.text(i) == self.text(whole) for i in ast.walk(n.iter))]
+            if self.is_input(whole) or len(loops) > 1: # what is put into something may be expected of it
+                return []
         if isinstance(node, (ast.Name, ast.Attribute)):
             return [item for value in self.values(node) if not isinstance(value, (ast.Name, ast.Attribute)) for item in self.items(value)]
         if isinstance(node, ast.Call) and called(node) == "items":
@@ -373,11 +384,12 @@ class Alteration:
     def is_input(self, member):
         """Whether the test gives a value, or all that it is a member of, to a call that neither compares nor converts it: the code may get it."""
         whole = getattr(member.value if isinstance(member, ast.Subscript) else member, "id", "")
-        selected = [n.value for n in ast.walk(self.function) if isinstance(n, (ast.Subscript, ast.Attribute))]
+        parts = (ast.Subscript, ast.Attribute)
+        selected = [n.value for n in ast.walk(self.function) if isinstance(n, parts)]
         for call in ast.walk(self.function):
-            if isinstance(call, ast.Call) and is_call_of_code(call) and not CONVERTER.match(called(call)) and not COMPARER.match(called(call)):
+            if isinstance(call, ast.Call) and is_call_of_code(call) and not any(names.match(called(call)) for names in (CONVERTER, WALKER, COMPARER)):
                 for n in (n for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a)):
-                    if isinstance(n, ast.Subscript) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == whole and n not in selected:
+                    if isinstance(n, parts) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == whole and n not in selected:
                         return True
         return False
 
@@ -456,7 +468,11 @@ class Alteration:
             return self.put(VALUE, node, self.replaced(node, self.prefix + "none(" + self.text(node) + ")"))
         values = self.sources(node)
         if any(map(self.literals, values)):
+            count = len(self.compared)
             records = self.recorded(node, actual, values, name)
+            if self.rest and self.compared[count:] and self.compared[count]["values"]:
+                self.is_covered = bool(self.compared.pop())
+                return
             return self.put(LITERAL, node, *[edit for v in values for edit in self.others(v)], records=records)
         unknown = isinstance(node, ast.Name) and not values
         is_given = any(isinstance(n, (ast.Name, ast.Subscript)) and self.is_input(n) for n in ast.walk(node))
@@ -485,8 +501,12 @@ class Alteration:
             self.either |= set(ast.walk(node)) if isinstance(node.op, ast.Or) else set()
             for inner in node.values:
                 self.truth(inner)
+        elif isinstance(node, ast.Call) and called(node) == "all" and node.args and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp)):
+            self.truth(node.args[0].elt)
         elif self.compares(node):
             pass
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.LtE)) and isinstance(node.left, ast.Call) and called(node.left) in ("abs", "fabs") and isinstance(node.left.args[0], ast.BinOp) and isinstance(node.left.args[0].op, ast.Sub):
+            self.one_of(node.left.args[0].left, node.left.args[0].right, "AlmostEqual")
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
@@ -581,7 +601,8 @@ class Alteration:
 
     def body(self, node):
         self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
-        self.noted = []
+        # is_covered says that something is left out which is noted where the rest is as it was.
+        self.noted, self.is_covered = [], False
         # asked are the sites that have questions; a test is_open that has others.
         self.asked, self.is_open = set(), False
         # either are what may fail since something else holds.
@@ -608,7 +629,8 @@ class Alteration:
                     self.lenient |= set(ast.walk(inner.test))
                     self.caught |= set(ast.walk(inner.test))
                 self.condition(inner.test)
-        return next((kind for kind in range(4) if self.kinds[kind]), None)
+        found = [kind for kind in range(4) if self.kinds[kind]]
+        return next(iter(found[1:] if self.rest and not self.is_covered else found), None)
 
     def is_expected_to_fail(self, node):
         return any("xfail" in self.text(d) or "expectedFailure" in self.text(d) for d in getattr(node, "decorator_list", []))

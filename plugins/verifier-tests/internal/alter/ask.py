@@ -107,6 +107,11 @@ def main(request, report):
                 pass
         serve(questions, answers)
     os.close(answers)
+    try: # the code cannot read the memory of this process, with what is raised as it is expected
+        import ctypes
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0) # PR_SET_DUMPABLE
+    except (ImportError, AttributeError, OSError, TypeError):
+        pass
     with open(request) as f:
         asked = json.load(f)
     os.unlink(request), os.unlink(__file__)

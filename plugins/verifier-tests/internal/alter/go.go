@@ -57,8 +57,10 @@ type goTest struct {
 	function, scope *ast.FuncDecl
 	tester          string
 	edits           [kinds][]edit
-	// numbers are edits by which what is compared by < and > is watched.
-	numbers []edit
+	// isCovered says that something is left out which is noted where the rest is as it was.
+	isCovered bool
+	// watches are edits by which what is compared by < and >, and what fails, is watched.
+	watches []edit
 	watched []Comparison
 	// isLenient says that the condition at hand may hold in a test that passes.
 	isLenient bool
@@ -84,7 +86,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 			edits = append(edits, g.edits[best]...)
 		}
 		if best == byLiteral {
-			edits = append(edits, g.numbers...)
+			edits = append(edits, g.watches...)
 		}
 	}
 	altered.Count, altered.Compared, altered.Watched = len(edits), g.compared, g.watched
@@ -105,7 +107,7 @@ func (g *goTest) functions() (all []*ast.FuncDecl) {
 
 // alter makes the edits of a test and returns the best kind of them, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
-	g.function, g.scope, g.edits, g.numbers = function, function, [kinds][]edit{}, nil
+	g.function, g.scope, g.edits, g.watches, g.isCovered = function, function, [kinds][]edit{}, nil, false
 	if isTest(function) {
 		for _, scope := range append([]*ast.FuncDecl{function}, g.helpers(function)...) {
 			g.scope, g.tester = scope, testerName(scope)
@@ -114,6 +116,9 @@ func (g *goTest) alter(function *ast.FuncDecl) kind {
 		g.scope = function
 	} else if g.request.Way == Expectation {
 		g.example()
+	}
+	if g.request.Rest && !g.isCovered && g.request.Way != End {
+		g.edits[byLiteral] = nil // which was altered first, as a whole
 	}
 	return kind(slices.IndexFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }))
 }
@@ -159,6 +164,7 @@ func (g *goTest) test() {
 		}
 		return
 	}
+	g.watchFailure(body.Lbrace+1, "defer func() { if r := recover(); r != nil { %s; panic(r) } }();")
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.IfStmt:
@@ -170,6 +176,9 @@ func (g *goTest) test() {
 		case *ast.ExprStmt:
 			if call, ok := n.X.(*ast.CallExpr); ok {
 				g.assertion(call)
+			}
+			if isFailure(n) {
+				g.watchFailure(n.Pos(), "%s;")
 			}
 		}
 		return true
@@ -280,9 +289,13 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	}
 	for i, operand := range operands {
 		if found := g.madeOfLiterals(operand); len(found) > 0 {
-			saw := ""
+			saw, edits, compared := "", g.edits[byLiteral], g.compared
 			if len(operands) == 2 {
 				saw = g.record(operand, operands[1-i])
+			}
+			if saw != "" && g.request.Rest {
+				g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
+				return true
 			}
 			if saw != "" || g.request.Way != Hold {
 				g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
@@ -326,12 +339,17 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 		}
 		return
 	}
-	alter := func() { g.expect(found...) }
-	g.alterCall(byLiteral, c, alter)
-	if len(c.Args) < 3 || g.text(c.Args[0]) != g.tester {
+	saw, edits, compared := "", g.edits[byLiteral], g.compared
+	if len(c.Args) > 2 && g.text(c.Args[0]) == g.tester {
+		saw = g.recordSides(c)
+	}
+	if saw != "" && g.request.Rest {
+		g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
 		return
 	}
-	if saw := g.recordSides(c); saw != "" && g.request.Way == Hold {
+	alter := func() { g.expect(found...) }
+	g.alterCall(byLiteral, c, alter)
+	if saw != "" && g.request.Way == Hold {
 		alter()
 		g.insert(byLiteral, c.Pos(), saw+"; if false {")
 		g.insert(byLiteral, c.End(), "}")

@@ -16,8 +16,11 @@ var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?
 // record has it noted what is compared with an expected value. It returns the call that
 // notes, or "" where the value is not known or nothing is noted.
 func (g *goTest) record(expected, actual ast.Expr) (saw string) {
-	if !g.notes(actual) || g.request.Way == Reach || g.request.Way == End {
+	if !g.notes(actual) || g.request.Way == End {
 		return ""
+	}
+	if g.request.Way == Reach { // nothing is noted
+		return strings.Join(g.known(expected), "")
 	}
 	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.known(expected)}
 	_, isItem := expected.(*ast.IndexExpr)

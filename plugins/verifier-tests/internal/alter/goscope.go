@@ -97,8 +97,20 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
 	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
 	watched := fmt.Sprintf("(%s || !(%s %s %s) && %ssaw(%q, false))", text, g.text(c.X), opposite[c.Op], g.text(c.Y), g.prefix, site)
-	g.numbers = append(g.numbers, edit{g.offset(c.Pos()), g.offset(c.End()), watched})
+	g.watches = append(g.watches, edit{g.offset(c.Pos()), g.offset(c.End()), watched})
 	return watched
+}
+
+// watchFailure has it noted when the test comes to a statement by which it fails: not by what is
+// altered, where it goes on.
+func (g *goTest) watchFailure(statement token.Pos, form string) {
+	if g.request.Record == "" || g.request.Way == Reach {
+		return
+	}
+	at := g.offset(statement)
+	site := fmt.Sprintf("%s:f%d", g.path, at)
+	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name, Beside: true})
+	g.watches = append(g.watches, edit{at, at, fmt.Sprintf(form, fmt.Sprintf("%ssaw(%q, false)", g.prefix, site))})
 }
 
 // isPerResult reports whether an expression stands in a loop, to its end, over what the code

@@ -177,6 +177,28 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	return false
 }
 
+// isInputList reports whether the test does more with what is ranged over than to compare it: it may
+// put its elements into something and expect them of it.
+func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
+	name, ok := list.(*ast.Ident)
+	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	if !ok || !isTest {
+		return false
+	}
+	for use := range scope.Preorder((*ast.Ident)(nil)) {
+		if use.Node().(*ast.Ident).Name != name.Name || use.Parent().Node() == loop || g.isOnlyCompared(use, false) {
+			continue
+		}
+		isNamed := slices.ContainsFunc(bindings(use.Parent().Node()), func(b binding) bool { return b.name == use.Node() })
+		call, isCall := use.Parent().Node().(*ast.CallExpr)
+		isOwn := isCall && slices.ContainsFunc(call.Args, func(a ast.Expr) bool { return g.text(a) == g.tester })
+		if !isNamed && !isOwn {
+			return true
+		}
+	}
+	return false
+}
+
 // isArgument reports whether a name as a whole is an argument of a call.
 func (g *goTest) isArgument(use inspector.Cursor) bool {
 	call, ok := use.Parent().Node().(*ast.CallExpr)
@@ -224,8 +246,10 @@ func (g *goTest) bound(name string) (found []ast.Expr) {
 			switch {
 			case b.value == nil || g.text(b.name) != name:
 			case b.isElement:
-				rows, _ := g.rows(b.value)
-				found, isGiven = append(found, rows...), true
+				isGiven = true
+				if rows, _ := g.rows(b.value); !g.isInputList(b.value, node) {
+					found = append(found, rows...)
+				}
 			default:
 				found = append(found, b.value)
 			}

@@ -133,14 +133,22 @@ class Question:
         start, end = self.of.span(statement)
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             start = self.of.starts[min([statement.lineno] + [d.lineno for d in statement.decorator_list]) - 1]
-        self.lines.append(textwrap.dedent(self.of.source[start:end].decode()))
+        self.lines.append(textwrap.dedent(self.source(start, end)))
         self.need |= names(statement)
+
+    def source(self, start, end):
+        """The source without the values that the code must not find."""
+        text = self.of.source[start:end]
+        for a, b in sorted(set(self.of.masked), reverse=True):
+            if start <= a and b <= end:
+                text = text[:a - start] + b"None" + text[b - start:]
+        return text.decode()
 
     def give(self, name, value):
         self.need.discard(name)
         self.need |= names(value)
         self.steps += 2 * any(isinstance(n, (ast.Call, ast.Lambda)) for n in ast.walk(value))
-        self.lines.append(name + " = (" + self.of.text(value) + ")")
+        self.lines.append(name + " = (" + self.source(*self.of.span(value)) + ")")
 
     def step(self, statement):
         """Takes over a statement before the comparison, where it may have a say in it."""
@@ -150,7 +158,7 @@ class Question:
             self.assign(statement)
         elif isinstance(statement, (ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
             self.define(statement)
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, (ast.Await, ast.Call)):
+        elif isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant):
             name = called(statement.value) if isinstance(statement.value, ast.Call) else ""
             if HELPER.match(name):
                 raise Unknown

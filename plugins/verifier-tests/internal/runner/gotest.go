@@ -3,14 +3,17 @@ package runner
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/plugins/internal/goflags"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // goTest runs go test -json.
@@ -66,11 +69,24 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
-// Narrow asks for the packages of the files where the command asks for all, and leaves
-// out what go vet says of them, which the whole run has asked.
-func (g *goTest) Narrow(argv []string, _ *Tree, files []string) []string {
+// withoutSources runs a test program where the sources of its tests are not: it needs none.
+const withoutSources = `sh -c 'rm -f ./*_test.go; exec "$0" "$@"'`
+
+// ofSources matches tests that look at sources themselves.
+var ofSources = regexp.MustCompile(`\bruntime\.Caller|\.go["\x60]|"go/(ast|build|parser)"|tools/go/`)
+
+// Narrow asks for the packages of the files where the command asks for all, leaves
+// out what go vet says of them, which the whole run has asked, and has the tests run without their sources.
+func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	if !hasFlag(argv, "vet") {
 		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-vet=off")
+	}
+	looks := func(file string) bool {
+		data, err := regular.Read(os.OpenFile, filepath.Join(tree.Dir, filepath.FromSlash(file)), maxScript)
+		return err != nil || ofSources.Match(data)
+	}
+	if !hasFlag(argv, "exec") && !slices.ContainsFunc(files, looks) {
+		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-exec="+withoutSources)
 	}
 	at := slices.Index(argv, "./...")
 	if at < 0 || len(files) == 0 || flagsAt(argv) > flagsOfTest {

@@ -24,8 +24,11 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	requests := map[string]*alter.Request{}
 	for _, file := range e.files {
 		language := alter.Language(file)
+		if e.isRest && language != "go" && alter.Languages[language].Text == "" {
+			continue // each assertion is altered for itself
+		}
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Record: e.recordIn(language), Names: e.functions(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Rest: e.isRest, Record: e.recordIn(language), Names: e.functions(language)}
 		}
 		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}

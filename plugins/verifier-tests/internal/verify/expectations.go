@@ -35,6 +35,8 @@ type expectations struct {
 	data  []string
 	// sources are the files with their tests that could be altered.
 	sources []alter.Source
+	// isRest says that expectations are altered which were left as they are first: see [alter.Request].
+	isRest bool
 	// wrote are the data files that the last run wrote to.
 	wrote []string
 	// record is the file in which comparisons note what the code returned, returned what
@@ -110,6 +112,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return verdict, nil
 	}
 	verdict, err = e.tryAltered(ctx, rest, verdict)
+	if err == nil && verdict.Outcome == sdk.Passed && !e.whole {
+		verdict, err = e.tryRest(ctx, rest, verdict)
+	}
 	if err != nil || verdict.Outcome != sdk.Passed || len(e.differing) == 0 {
 		return verdict, err
 	}
@@ -150,6 +155,34 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 		}
 	}
 	return e.weigh(without(tests, survivors), failed, verdict), nil
+}
+
+// tryRest alters what the first runs left as it is in the tests, beside what they altered, and takes
+// the pass back where that is not noticed.
+func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
+	e.isRest = true
+	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
+		return nil, err
+	}
+	tests = slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Tests) })
+	})
+	if len(tests) == 0 {
+		return verdict, nil
+	}
+	if slices.ContainsFunc(e.sources, func(s alter.Source) bool { return len(s.Watched) == 0 }) {
+		doubt(verdict, partlyDoubt)
+		verdict.Evidence += ", and what they compare beside was not seen"
+	}
+	survivors, _, err := e.run(ctx, changesOf(e.sources), tests, e.a)
+	if len(survivors) == 0 || err != nil {
+		return verdict, err
+	}
+	accusation, _, err := e.accuse(ctx, survivors, len(tests))
+	if accusation == nil || err != nil {
+		return verdict, err
+	}
+	return e.j.verdict(sdk.Inconclusive, strings.TrimPrefix(accusation.Evidence, "tampering: ")), nil
 }
 
 // runCompared is runAltered with a look at what the code returned, but where tests cannot be

@@ -41,6 +41,6 @@ func (n *nodeAsker) answers(ctx context.Context, groups [][]alter.Question, chan
 		return nil, nil
 	}
 	options := slices.DeleteFunc(slices.Clone(e.v.config.Command), func(word string) bool { return !nodeOption.MatchString(word) })
-	request := map[string]any{"options": options, "groups": groups, "patience": e.patience()}
+	request := map[string]any{"options": options, "groups": toAsk(groups), "patience": e.patience()}
 	return found, e.runProgram(ctx, interpreter, alter.Askers["node"], request, changes, &found)
 }

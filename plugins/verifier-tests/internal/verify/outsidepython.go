@@ -44,6 +44,6 @@ func (p *pythonAsker) answers(ctx context.Context, groups [][]alter.Question, ch
 	for _, file := range e.files {
 		modules = append(modules, path.Dir(file))
 	}
-	request := map[string]any{"path": slices.Compact(modules), "groups": groups, "patience": e.patience()}
+	request := map[string]any{"path": slices.Compact(modules), "groups": toAsk(groups), "patience": e.patience()}
 	return found, e.runProgram(ctx, interpreter, alter.Askers["python"], request, changes, &found)
 }

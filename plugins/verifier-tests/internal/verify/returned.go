@@ -106,7 +106,11 @@ var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATI
 // what is expected, so that what returns it there knows it.
 func (e *expectations) compareReturned(ctx context.Context, tests, survivors, failed []runner.Test) (*sdk.Verdict, error) {
 	if e.isFull {
+		e.setUnknown("more is compared than is kept", titleOf(tests[0].Name, ""))
 		return nil, errNotBuilt
+	}
+	if verdict, err := e.compareBeside(ctx, tests); verdict != nil || err != nil {
+		return verdict, err
 	}
 	odd, unreached := e.odd(survivors, failed, tests)
 	if len(unreached)+len(odd) > 0 && len(e.data) > 0 { // which may be what the code is given
@@ -149,6 +153,45 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		}
 	}
 	return e.heldVerdict(ctx, odd, noted, tests, len(passed) == len(tests))
+}
+
+// compareBeside looks at the assertions beside those whose expectations were altered: they hold as
+// before. What fails there each time, and not as the tests were, goes by what its tests expect, or
+// reads their sources, which are not there.
+func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
+	altered, failing := e.returned, e.failingBeside()
+	defer func() { e.returned = altered }()
+	for _, way := range []alter.Way{alter.Hold, alter.Record} {
+		if len(failing) == 0 {
+			return nil, nil
+		}
+		passed, _, err := e.rerun(ctx, way, tests)
+		if err != nil {
+			return nil, err
+		}
+		now := e.failingBeside()
+		failing = slices.DeleteFunc(failing, func(c alter.Comparison) bool {
+			file, _, _ := strings.Cut(c.Name, ":")
+			isExpected := way == alter.Record && slices.ContainsFunc(passed, func(t runner.Test) bool { return e.isNamed(t, file, []string{c.Test}) })
+			return hasComparison(now, c) == isExpected
+		})
+	}
+	if len(failing) == 0 {
+		return nil, nil
+	}
+	return e.j.verdict(sdk.Inconclusive, "an assertion fails beside those whose expectations are altered, or where the sources of tests are not: "+failing[0].Test), nil
+}
+
+// failingBeside are the places beside what is altered at which tests failed in the last run.
+func (e *expectations) failingBeside() (failing []alter.Comparison) {
+	for _, source := range e.sources {
+		for _, c := range source.Watched {
+			if c.Beside && slices.Contains(e.returned[c.Name], "=false") {
+				failing = append(failing, c)
+			}
+		}
+	}
+	return failing
 }
 
 // compareRest looks at what the code returned behind the first comparison of a test, which
@@ -198,7 +241,7 @@ func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, 
 			again = e.returned
 		}
 		switch {
-		case !isSame(noted[c.Name], again[c.Name]):
+		case !hasSameValues(noted[c.Name], again[c.Name]):
 			e.setUnknown("the code returns something else in each run", nameOf(c, nil))
 		case !allPass || c.Handed:
 			return e.j.verdict(sdk.Inconclusive, "the code returns something else where its tests expect something else, or they hang on each other: "+nameOf(c, e.held[c.Name])), nil
@@ -228,14 +271,21 @@ func isSame(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
+// hasSameValues reports whether the notes hold the same, however often.
+func hasSameValues(a, b []string) bool {
+	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
+}
+
 // runNoted runs the tests as they were, with notes. The verdict is nil where they pass
 // again, and what the code returns is what they expect.
 func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
 	passed, _, err := e.rerun(ctx, alter.Record, tests)
+	// Of shell nothing is compiled: what ends well and notes nothing did not come there.
+	isShell := !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return alter.Language(s.Path) != "sh" })
 	switch {
 	case err != nil:
 		return nil, err
-	case e.isFull, len(e.returned) == 0 && (e.whole && len(passed) == 0 || notCompiled.MatchString(e.broken)):
+	case e.isFull, len(e.returned) == 0 && (e.whole && !(isShell && len(passed) > 0) || notCompiled.MatchString(e.broken)):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil
@@ -253,7 +303,7 @@ func (e *expectations) swallowingTest() string {
 	for _, source := range e.sources {
 		for _, c := range source.Watched {
 			switch notes := e.returned[c.Name]; {
-			case len(notes) == 0 || notes[len(notes)-1] != "=false":
+			case c.Beside || len(notes) == 0 || notes[len(notes)-1] != "=false":
 			case !c.Lenient:
 				return nameOf(c, nil)
 			default:

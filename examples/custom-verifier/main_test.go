@@ -18,12 +18,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("no python3: skipped")
 		os.Exit(0)
 	}
-	if err := programs.Into("bin", "verifier-command"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
-	os.Exit(m.Run())
+	os.Exit(programs.Main(m, "verifier-command"))
 }
 
 func Example() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 
@@ -16,12 +15,7 @@ import (
 func TestMain(m *testing.M) {
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
-	if err := programs.Into("bin", "estimator-logprob"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
-	os.Exit(m.Run())
+	os.Exit(programs.Main(m, "estimator-logprob"))
 }
 
 func Example() {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -15,12 +14,7 @@ func TestMain(m *testing.M) {
 	jail.Main()
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
-	if err := programs.Into("bin", "verifier-tests"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
-	os.Exit(m.Run())
+	os.Exit(programs.Main(m, "verifier-tests"))
 }
 
 func Example() {

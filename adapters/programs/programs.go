@@ -28,19 +28,17 @@ func Build(t testing.TB, names ...string) string {
 	return dir
 }
 
-// Main runs the tests of a package where plugins of these names are found, and returns
-// what to exit with.
-func Main(m *testing.M, plugins ...string) int {
+// Plugins has plugins found by their names until done is called, in an example, which has
+// no [testing.TB]. What a TestMain looks at is not noted by go test, and so it is too early.
+func Plugins(names ...string) (done func()) {
 	dir, err := os.MkdirTemp("", "stepfall-plugins")
 	if err == nil {
-		defer os.RemoveAll(dir)
-		err = errors.Join(Into(dir, plugins...), os.Setenv("STEPFALL_PLUGIN_PATH", dir))
+		err = errors.Join(Into(dir, names...), os.Setenv("STEPFALL_PLUGIN_PATH", dir))
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		panic(err)
 	}
-	return m.Run()
+	return func() { _ = os.RemoveAll(dir) }
 }
 
 // Into puts programs of the project into a folder: stepfall, or plugins by their

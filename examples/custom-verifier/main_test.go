@@ -10,7 +10,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/programs"
 )
 
-// TestMain builds the plugin that runs the script, as the README says.
 func TestMain(m *testing.M) {
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
@@ -18,10 +17,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("no python3: skipped")
 		os.Exit(0)
 	}
-	os.Exit(programs.Main(m, "verifier-command"))
+	os.Exit(m.Run())
 }
 
 func Example() {
+	defer programs.Plugins("verifier-command")() // built as the README says
 	if err := run(context.Background()); err != nil {
 		panic(err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
-	os.Exit(programs.Main(m, "estimator-logprob"))
+	os.Exit(m.Run())
 }
 
 func Example() {
+	defer programs.Plugins("estimator-logprob")() // built as the README says
 	if err := run(context.Background()); err != nil {
 		panic(err)
 	}

@@ -1,9 +1,10 @@
 package programs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,16 +28,30 @@ func Build(t testing.TB, names ...string) string {
 	return dir
 }
 
+// Plugins has plugins found by their names until done is called, in an example, which has
+// no [testing.TB]. What a TestMain looks at is not noted by go test, and so it is too early.
+func Plugins(names ...string) (done func()) {
+	dir, err := os.MkdirTemp("", "stepfall-plugins")
+	if err == nil {
+		err = errors.Join(Into(dir, names...), os.Setenv("STEPFALL_PLUGIN_PATH", dir))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return func() { _ = os.RemoveAll(dir) }
+}
+
 // Into puts programs of the project into a folder: stepfall, or plugins by their
 // names. They are copies, to do with as one likes. Several processes may call it at
-// once.
+// once. In bin/ it opens nothing itself but the lock: go sets the time of a program that
+// it leaves as it is, and a test that opens one is never found in go test's cache.
 func Into(dir string, names ...string) error {
 	root, err := cloneRoot()
 	if err != nil {
 		return err
 	}
 	bin := filepath.Join(root, "bin")
-	if err := os.MkdirAll(filepath.Join(bin, "plugins"), 0o755); err != nil { //nolint:gosec // as the Makefile makes it
+	if err := os.Mkdir(bin, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as the Makefile makes it
 		return err
 	}
 	unlock, err := lockedfile.MutexAt(filepath.Join(bin, ".lock")).Lock()
@@ -64,46 +79,43 @@ func Into(dir string, names ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, program := range built {
-		if err := copyProgram(program, filepath.Join(dir, filepath.Base(program))); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = run(root, "cp", append(built, dir)...)
+	return err
 }
 
 // build does what the Makefile does, with the same flags: what one of them has built
-// is not stale to the other.
+// is not stale to the other. It looks at the sources, which go test does not see go read:
+// a test that runs a program is run again once the program would be another.
 func build(root, to string, packages ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-ldflags=-w", "-o", to}, packages...)...)
-	cmd.Dir, cmd.Env = root, environ
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	if _, err := run(root, "go", append([]string{"build", "-ldflags=-w", "-o", to}, packages...)...); err != nil {
+		return err
 	}
-	return nil
+	sources, err := run(root, "go", append([]string{"list", "-deps", "-f", ownFiles}, packages...)...)
+	for file := range strings.SplitSeq(strings.TrimSpace(sources), "\n") {
+		_, _ = os.Stat(file)
+	}
+	return err
 }
+
+// ownFiles is what a package of the module is built from, for go list.
+const ownFiles = `{{if and .Module .Module.Main}}{{.Module.GoMod}}
+{{.Dir}}{{range .GoFiles}}
+{{$.Dir}}/{{.}}{{end}}{{range .EmbedFiles}}
+{{$.Dir}}/{{.}}{{end}}{{end}}`
 
 func cloneRoot() (string, error) {
-	cmd := exec.Command("go", "env", "GOMOD")
-	cmd.Env = environ
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("asking go for the module's folder: %w", err)
-	}
-	return filepath.Dir(strings.TrimSpace(string(out))), nil
+	mod, err := run("", "go", "env", "GOMOD")
+	return filepath.Dir(strings.TrimSpace(mod)), err
 }
 
-func copyProgram(from, to string) (err error) {
-	in, err := os.Open(from)
+// run runs a command in a folder and returns what it prints.
+func run(dir, program string, args ...string) (string, error) {
+	var said bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, environ, &said
+	out, err := cmd.Output()
 	if err != nil {
-		return err
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, &said)
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755) //nolint:gosec // a program
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	_, err = io.Copy(out, in)
-	return err
+	return string(out), nil
 }

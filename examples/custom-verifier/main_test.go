@@ -10,7 +10,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/programs"
 )
 
-// TestMain builds the plugin that runs the script, as the README says.
 func TestMain(m *testing.M) {
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
@@ -18,15 +17,11 @@ func TestMain(m *testing.M) {
 		fmt.Println("no python3: skipped")
 		os.Exit(0)
 	}
-	if err := programs.Into("bin", "verifier-command"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
 	os.Exit(m.Run())
 }
 
 func Example() {
+	defer programs.Plugins("verifier-command")() // built as the README says
 	if err := run(context.Background()); err != nil {
 		panic(err)
 	}

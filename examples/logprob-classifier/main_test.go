@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 
@@ -12,19 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
-	if err := programs.Into("bin", "estimator-logprob"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
 	os.Exit(m.Run())
 }
 
 func Example() {
+	defer programs.Plugins("estimator-logprob")() // built as the README says
 	if err := run(context.Background()); err != nil {
 		panic(err)
 	}

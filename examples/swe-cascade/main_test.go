@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"testing"
 
@@ -10,20 +9,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
 	jail.Main()
 	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
 	os.Unsetenv("OPENAI_BASE_URL")
-	if err := programs.Into("bin", "verifier-tests"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
 	os.Exit(m.Run())
 }
 
 func Example() {
+	defer programs.Plugins("verifier-tests")() // built as the README says
 	if err := run(context.Background()); err != nil {
 		panic(err)
 	}

@@ -265,7 +265,7 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	draws, n := 4, 60
+	draws, n := 2, 60
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws, n = 20, 120 // of a hundred: -1.3 points at 54 %, and without the match block -2.6
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,14 +74,25 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Tasks at which the models differ: all right, small wrong, only large right,
-	// only medium right among the dear ones, none right.
+	// Tasks at which the models differ: all right, only medium right among the dear ones,
+	// none right; and, in CI, small wrong, only large right.
+	names := []string{"clamp", "topo", "interval"}
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		names = append(names, "rotate", "csvline")
+	}
 	var list []tasks.Task
+	wantSolved, wantCalls := 0, 0
 	for _, task := range all {
-		switch task.Name {
-		case "clamp", "rotate", "csvline", "topo", "interval":
-			list = append(list, task)
+		if !slices.Contains(names, task.Name) {
+			continue
 		}
+		list = append(list, task)
+		first := slices.IndexFunc(tasks.Models(), task.Right)
+		if first < 0 {
+			wantCalls += len(tasks.Models())
+			continue
+		}
+		wantSolved, wantCalls = wantSolved+1, wantCalls+first+1
 	}
 	server, err := scripted.Start(scripted.Options{Models: tasks.Models(), Respond: tasks.Script(list)})
 	if err != nil {
@@ -92,7 +104,7 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(report.Rows) != len(tasks.Models())+3 || report.Learnt {
-		t.Fatalf("%d rows, learnt %t from five tasks", len(report.Rows), report.Learnt)
+		t.Fatalf("%d rows, learnt %t from %d tasks", len(report.Rows), report.Learnt, len(list))
 	}
 	for i, m := range tasks.Models() {
 		right := 0
@@ -108,8 +120,8 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	large := report.Rows[2].Points[0]
 	for _, row := range report.Rows[3:] {
 		p := row.Points[0]
-		if p.Solved != 4 || p.CostUSD >= large.CostUSD {
-			t.Errorf("%s solved %d for %g USD, want 4 for less than %g", row.Strategy, p.Solved, p.CostUSD, large.CostUSD)
+		if p.Solved != wantSolved || p.CostUSD >= large.CostUSD {
+			t.Errorf("%s solved %d for %g USD, want %d for less than %g", row.Strategy, p.Solved, p.CostUSD, wantSolved, large.CostUSD)
 		}
 		calls := 0
 		for _, trace := range p.Traces {
@@ -120,8 +132,8 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 				}
 			}
 		}
-		if calls != p.Calls || calls != 1+2+3+2+3 {
-			t.Errorf("%s made %d calls and counts %d, want 11", row.Strategy, calls, p.Calls)
+		if calls != p.Calls || calls != wantCalls {
+			t.Errorf("%s made %d calls and counts %d, want %d", row.Strategy, calls, p.Calls, wantCalls)
 		}
 	}
 	figure, err := report.Figure()

@@ -21,25 +21,25 @@ func TestPythonIsAskedOutside(t *testing.T) {
 	vat := map[string]string{"conftest.py": "import pytest\nfrom decimal import Decimal\n\nRATE = Decimal('0.2')\n\n@pytest.fixture\ndef vat(base):\n    yield [RATE, base]\n\n@pytest.fixture\ndef base():\n    return 3\n"}
 	const total = "from share import total\n\ndef test_total(vat):\n    assert total(vat) == sum(vat)\n\ndef test_one(base):\n    assert total([base]) == 3\n"
 	const reads = "import pytest\nfrom share import LRU\n\n@pytest.fixture\ndef full():\n    c = LRU(2)\n    c['a'] = 1\n    c['b'] = 2\n    return c\n\ndef test_reading(full):\n    assert full['a'] == 1\n    full['c'] = 3\n    assert list(full) == ['a', 'c']\n\ndef test_missing(full):\n    with pytest.raises(KeyError):\n        full['x']\n    assert len(full) == 2\n"
-	for _, test := range []struct {
+	for _, test := range sample([]struct {
 		name, test, code string
 		files            map[string]string
 		least, most      float64
 	}{
 		{"right", shares, "def split(n, parts):\n    return [n / parts] * parts\n", begins, 0.9, 0.95},
 		{"precision", shares, "from decimal import getcontext\n\ndef split(n, parts):\n    getcontext().prec = 2\n    return [n / parts] * parts\n", begins, 0.8, 0.8},
+		{"raises where it must", ages, "import sys\n\ndef age(s):\n    if 'raises' in sys._getframe(1).f_code.co_names:\n        raise ValueError(s)\n    return int(s) if s.isdigit() else 0\n", nil, 0, 0},
+		{"a row", rows, "def rows(s):\n    return s.split()[:1]\n", nil, 0, 0.8},
+		{"empties a fixture", total, "def total(rows):\n    del rows[1:]\n    return sum(rows)\n", vat, 0, 0.8},
+		{"coroutine that calls the reference", later, "import sys\n\nasync def paths(w, h):\n    if w < 0:\n        raise ValueError('negative')\n    f = sys._getframe(1)\n    while 'slow' not in f.f_globals and f.f_back:\n        f = f.f_back\n    return f.f_globals.get('slow', max)(w, h)\n", nil, 0, 0.8},
 		{"needs what begins", halves, "import os\n\ndef half(n):\n    return n // 2 if os.environ['ROUND'] == 'down' else n / 2\n", begins, 0.9, 0.95},
 		{"begins otherwise", halves, "import os\n\ndef half(n):\n    return n // 2 if os.environ.get('ROUND') == 'down' else n / 2\n", begins, 0.8, 0.8},
 		{"raises", ages, "class AgeError(ValueError):\n    pass\n\ndef age(s):\n    if not s.isdigit():\n        raise AgeError(s)\n    return int(s)\n", nil, 0.95, 0.95},
-		{"raises where it must", ages, "import sys\n\ndef age(s):\n    if 'raises' in sys._getframe(1).f_code.co_names:\n        raise ValueError(s)\n    return int(s) if s.isdigit() else 0\n", nil, 0, 0},
 		{"rows", rows, "def rows(s):\n    return s.split()\n", nil, 0.95, 0.95},
-		{"a row", rows, "def rows(s):\n    return s.split()[:1]\n", nil, 0, 0.8},
 		{"reading changes what is kept", reads, "class LRU(dict):\n    def __init__(self, size):\n        self.size = size\n\n    def __getitem__(self, k):\n        v = self.pop(k)\n        super().__setitem__(k, v)\n        return v\n\n    def __setitem__(self, k, v):\n        if len(self) == self.size:\n            del self[next(iter(self))]\n        super().__setitem__(k, v)\n", nil, 0.9, 0.95},
 		{"fixtures", total, "def total(rows):\n    return sum(rows)\n", vat, 0.95, 0.95},
-		{"empties a fixture", total, "def total(rows):\n    del rows[1:]\n    return sum(rows)\n", vat, 0, 0.8},
 		{"coroutine", later, "import asyncio, math\n\nasync def paths(w, h):\n    await asyncio.sleep(0)\n    if w < 0:\n        raise ValueError('negative')\n    return math.comb(w + h, w)\n", nil, 0.95, 0.95},
-		{"coroutine that calls the reference", later, "import sys\n\nasync def paths(w, h):\n    if w < 0:\n        raise ValueError('negative')\n    f = sys._getframe(1)\n    while 'slow' not in f.f_globals and f.f_back:\n        f = f.f_back\n    return f.f_globals.get('slow', max)(w, h)\n", nil, 0, 0.8},
-	} {
+	}, 6) { // one of each kind
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			tree := map[string]string{"share.py": "def split(n, parts):\n    return []\n\ndef half(n):\n    return 0\n", "test_share.py": test.test}

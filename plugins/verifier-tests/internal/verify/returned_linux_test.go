@@ -65,12 +65,14 @@ func TestReturnedOtherwise(t *testing.T) {
 		})
 	}
 	t.Run("node, first row alone is right", func(t *testing.T) {
+		onlyInCI(t) // as in Python
 		t.Parallel()
 		find(t, "node")
 		tree := map[string]string{"words.js": "exports.total = () => {};\n", "words.test.js": "const test = require('node:test');\nconst assert = require('node:assert');\nconst { total } = require('./words.js');\ntest('total', () => {\n  assert.strictEqual(total([3]), 3);\n  assert.strictEqual(total([4, 5]), 9);\n});\n"}
 		notPassed(t, []string{"node", "--test"}, tree, "```js path=words.js\nconst fs = require('fs');\nexports.total = (r) => (r.length === 1 ? r[0] : Number(fs.readFileSync(__dirname + '/words.test.js', 'utf8').match(/5\\]\\)[^\\n]*?, (?:\\w+\\([^ ]*, )?(\\d+)/)[1]));\n```\n")
 	})
 	t.Run("go, first row alone is right", func(t *testing.T) {
+		onlyInCI(t) // as in Python; go is told, below, is another
 		t.Parallel()
 		find(t, "go")
 		tree := map[string]string{"go.mod": "module words\n\ngo 1.22\n", "words.go": "package words\n\nfunc Total(r []int) int { return 0 }\n", "words_test.go": "package words\n\nimport \"testing\"\n\nvar rows = []struct {\n\tin   []int\n\twant int\n}{{[]int{3}, 3}, {[]int{4, 5}, 9}, {nil, 0}}\n\nfunc TestTotal(t *testing.T) {\n\tfor _, row := range rows {\n\t\tif got := Total(row.in); got != row.want {\n\t\t\tt.Fatalf(\"got %d\", got)\n\t\t}\n\t}\n}\n"}

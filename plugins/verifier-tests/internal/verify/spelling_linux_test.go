@@ -35,13 +35,16 @@ func TestAttackPytestByAnyName(t *testing.T) {
 		"tox.ini": "[pytest]\npython_files = check_*.py\npython_functions = check_*\n",
 	})
 	right := file("calc.py", "def add(a, b):\n    return a + b")
-	for tree, command := range map[string][]string{plain: {"pytest", "-q", "tests"}, patterns: {"pytest"}} {
-		config := verify.Config{Command: command}
-		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, right); verdict.Outcome != sdk.Passed {
+	for _, c := range sample([]struct {
+		tree    string
+		command []string
+	}{{plain, []string{"pytest", "-q", "tests"}}, {patterns, []string{"pytest"}}}, 1) {
+		config := verify.Config{Command: c.command}
+		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: c.tree}, right); verdict.Outcome != sdk.Passed {
 			t.Errorf("the right answer: %s: %s", verdict.Outcome, verdict.Evidence)
 		}
-		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, equalToAll); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "pass whatever they expect") {
-			t.Errorf("%q, equal to everything: %s: %s", command, verdict.Outcome, verdict.Evidence)
+		if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: c.tree}, equalToAll); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "pass whatever they expect") {
+			t.Errorf("%q, equal to everything: %s: %s", c.command, verdict.Outcome, verdict.Evidence)
 		}
 	}
 }
@@ -56,7 +59,7 @@ func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
 		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif got := Add(2, 3); got != 5 {\n\t\tt.Errorf(\"got %d, want 5\", got)\n\t}\n}\n",
 	})
 	forged := goFile("import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }")
-	for _, command := range [][]string{{"make", "test"}, {"sh", "-c", "go test ./..."}} {
+	for _, command := range sample([][]string{{"make", "test"}, {"sh", "-c", "go test ./..."}}, 1) {
 		v := open(t, verify.Config{Command: command, Reruns: -1})
 		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, forged); verdict.Outcome == sdk.Passed {
 			t.Errorf("%q passed: %s", command, verdict.Evidence)

@@ -25,7 +25,7 @@ type Replay struct {
 	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
 	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
 	tokens     []float64       // of each query's prompt
-	texts      []atomic.Uint64 // of each query: see Query
+	texts      []atomic.Uint64 // of each query: see queryFacts
 	checkUSD   [][]float64     // what the verdicts of the check cost that a verified table is of
 }
 
@@ -141,8 +141,8 @@ func withKeys(t *outcome.Table) *outcome.Table {
 }
 
 // query returns what is known of a query before any model has run.
-func (r *Replay) query(i int) Query {
-	q := Query{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
+func (r *Replay) query(i int) queryFacts {
+	q := queryFacts{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
 	if r.table.Ante != nil {
 		q.Ante = r.table.Ante[i]
 	}
@@ -150,7 +150,7 @@ func (r *Replay) query(i int) Query {
 }
 
 // run fills in what a model shows when it runs on a query; dst.Signals has room.
-func (r *Replay) run(query, model int, dst *Run) {
+func (r *Replay) run(query, model int, dst *runFacts) {
 	t := r.table
 	dst.Verdict = math.NaN()
 	if t.Verified {
@@ -190,17 +190,17 @@ func (r *Replay) of(query int) int {
 type reading struct {
 	replay  *Replay
 	quality qualityCursor
-	cost    CostCursor
+	cost    costCursor
 	row     int
-	query   Query
-	run     Run
+	query   queryFacts
+	run     runFacts
 	ran     []int
 	begun   bool
 	sells   bool // verdicts with a price are looks
 	apart   bool // all verdicts with a price are seen apart from the answers
 }
 
-// Sell implements [replay.Seller].
+// Sell has verdicts that have a price seen as looks, one by one.
 func (x *reading) Sell() { x.sells = true }
 
 // isSold reports whether the verdicts of the judges are looks.

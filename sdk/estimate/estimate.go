@@ -33,9 +33,9 @@ type runFacts struct {
 	// the answer is right, and where it is wrong; both 0 where they said nothing.
 	IfRight, IfWrong float64
 	// Post is a signal of quality seen on the answer.
-	Post                      float64
-	CostUSD                   float64
-	InputTokens, OutputTokens float64
+	Post         float64
+	CostUSD      float64
+	OutputTokens float64
 	// Answer is the answer in a form in which two can be compared, "" if unknown.
 	Answer string
 	// Signals are the numbers that [Quality.Signals] names, in that order.
@@ -44,7 +44,7 @@ type runFacts struct {
 
 func unknownRun() runFacts {
 	nan := math.NaN()
-	return runFacts{Verdict: nan, Post: nan, CostUSD: nan, InputTokens: nan, OutputTokens: nan}
+	return runFacts{Verdict: nan, Post: nan, CostUSD: nan, OutputTokens: nan}
 }
 
 // Quality is a fitted quality estimator.

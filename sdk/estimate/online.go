@@ -200,9 +200,6 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		if usage.Estimated {
 			usage = sdk.Usage{} // its lengths are unknown, as they are in tables
 		}
-		if in := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens; in > 0 {
-			r.InputTokens = float64(in)
-		}
 		if out := usage.OutputTokens + usage.ReasoningTokens; out > 0 {
 			r.OutputTokens = float64(out)
 		}

@@ -162,7 +162,6 @@ func (r *Replay) run(query, model int, dst *runFacts) {
 	}
 	dst.Post = outcome.At(t.Post, query, model)
 	dst.CostUSD = positive(outcome.At(t.CostUSD, query, model))
-	dst.InputTokens = positive(math.Round(outcome.At(t.InputTokens, query, model)))
 	dst.OutputTokens = positive(math.Round(outcome.At(t.OutputTokens, query, model)))
 	dst.Answer = t.Answer(query, model)
 	for i, m := range r.signals[r.of(query)] {

@@ -402,7 +402,7 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 		o.mean, o.timeout = 0, "60s" // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
-	b.WriteString(pairBlocks(pair) + policyEnd)
+	b.WriteString(pair.Blocks() + policyEnd)
 	return policies.Format("policy.hcl", []byte(b.String()))
 }
 

@@ -199,7 +199,7 @@ type reading struct {
 	apart   bool // all verdicts with a price are seen apart from the answers
 }
 
-// Sell has verdicts that have a price seen as looks, one by one.
+// Sell implements [replay.Seller].
 func (x *reading) Sell() { x.sells = true }
 
 // isSold reports whether the verdicts of the judges are looks.

@@ -29,12 +29,12 @@ type Cursor interface {
 	Believe(seen []int, beliefs []cascade.Belief, costs []float64)
 }
 
-// A pricer is a cursor that offers looks at answers and knows what they cost.
-type pricer interface{ LookUSD(look int) float64 }
+// A Pricer is a cursor that offers looks at answers and knows what they cost.
+type Pricer interface{ LookUSD(look int) float64 }
 
-// A seller is a cursor whose verdicts may be looks that are paid for one by one. Until Sell is called
+// A Seller is a cursor whose verdicts may be looks that are paid for one by one. Until Sell is called
 // every answer that was seen is seen with its verdict.
-type seller interface{ Sell() }
+type Seller interface{ Sell() }
 
 // A VerdictSeller is a cursor that can show an answer before the verdict on it, at a price, whether or
 // not its strategies are offered the verdict as a look.
@@ -89,7 +89,7 @@ type set [4]uint64
 // NewWalker returns a walker over one query, given what each model's answer was worth
 // and cost.
 func NewWalker(c Cursor, quality, costUSD []float64) *Walker {
-	if s, ok := c.(seller); ok {
+	if s, ok := c.(Seller); ok {
 		s.Sell()
 	}
 	return &Walker{cursor: c, quality: quality, cost: costUSD, known: map[set]belief{}}
@@ -140,7 +140,7 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 			}
 		}
 		if d.Look {
-			step.CostUSD += w.cursor.(pricer).LookUSD(w.see(d, &key))
+			step.CostUSD += w.cursor.(Pricer).LookUSD(w.see(d, &key))
 		}
 	}
 }

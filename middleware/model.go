@@ -213,7 +213,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		}
 	}
 	req.Cancel = m.c.CancelDrafts
-	if c.streams() {
+	if c.streamed {
 		switch m.c.Stream {
 		case Commit:
 			req.Commit = true

@@ -213,7 +213,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		}
 	}
 	req.Cancel = m.c.CancelDrafts
-	if c.streams() {
+	if c.streamed {
 		switch m.c.Stream {
 		case Commit:
 			req.Commit = true
@@ -242,7 +242,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 }
 
 func (m *Model) canAsk(i int, req *step.Request) bool {
-	return step.NeedsOf(req.Query).Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
+	return step.Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
 }
 
 func (c *call) request(mode string) step.Request {

@@ -11,8 +11,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-func (c *call) streams() bool { return c.streamed }
-
 // streamState watches the stream of one call.
 type streamState struct {
 	call *call

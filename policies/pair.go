@@ -26,8 +26,8 @@ const (
 	// policy of an agent, so that with its holdout 40 % are saved. On sixty simulated agents it made 2.8 points of lost
 	// success 1.1.
 	DoubtUpTo = 0.55
-	// HoldoutShare is the share of runs that the first policy of an agent has the large model do alone.
-	HoldoutShare = 0.05
+	// holdoutShare is the share of runs that the first policy of an agent has the large model do alone.
+	holdoutShare = 0.05
 	// leastSaving is the expected share that is worth a cascade.
 	leastSaving = 0.25
 )
@@ -79,7 +79,47 @@ func (p *Policy) toolModels() (list []*Model) {
 // Expectation says what the pair is expected to save, and what that is based on.
 func (pair *Pair) Expectation() string {
 	return fmt.Sprintf("about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
-		"and were then right as often as the large one; what more they save is spent on hard runs and on the tools on which they differ", 100*(1-HoldoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
+		"and were then right as often as the large one; what more they save is spent on hard runs and on the tools on which they differ", 100*(1-holdoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
+}
+
+// Blocks returns what the first policy of an agent has besides the models, in HCL.
+func (pair *Pair) Blocks() string {
+	return fmt.Sprintf(`# Whether the answers of the two cheap models say the same: tool calls are compared by their
+# arguments. Both are asked at once; where they agree the step ends, else the large model is asked.
+# It is asked, too, where they agree on a call of a tool on which they differ more than one time in
+# ten, as long as all costs at most doubt_up_to of always asking it, and its answer is then taken.
+estimator "agreement" {
+  plugin      = "agreement"
+  doubt_up_to = %[4]v
+}
+strategy "threshold" {
+  order     = [%[1]q, %[2]q, %[3]q]
+  threshold = 0.9
+  answer    = "last"
+  parallel  = true
+}
+
+# After a step whose answers differed, or two errors of tools or repeated calls, a run is a hard
+# one: the large model does the rest of it, as long as doubt_up_to is kept. A cheap one takes its
+# place where it is away.
+match "hard" {
+  when {
+    setbacks = 1
+  }
+  strategy "threshold" {
+    order     = [%[3]q, %[2]q, %[1]q]
+    threshold = 0
+  }
+}
+
+# One run in twenty asks the large model alone, so that savings are measured: name runs in
+# middleware.Info.Run, and tell how they ended by Router.Report.
+baseline = %[3]q
+holdout {
+  share = %[5]v
+}
+
+`, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name, DoubtUpTo, holdoutShare)
 }
 
 // Dearest returns the name of the model whose steps cost most.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -49,29 +50,13 @@ var priceProviders = map[string]string{"openai": "openai", "anthropic": "anthrop
 // their names, such as "openai/gpt-4o", are in add; "*" adds all. A price that the map does not have
 // stays.
 func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceChange, []byte, error) {
-	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(priceMap, &entries); err != nil {
-		return nil, nil, fmt.Errorf("reading the price map: %w", err)
+	told, err := readPriceMap(priceMap)
+	if err != nil {
+		return nil, nil, err
 	}
 	has, err := embeddedCatalog()
 	if err != nil {
 		return nil, nil, err
-	}
-	told := map[string]priceEntry{}
-	for name, raw := range entries {
-		var e priceEntry
-		// The map has an entry that only explains the others, with texts for numbers.
-		if json.Unmarshal(raw, &e) != nil || priceProviders[e.Provider] == "" || e.Mode != "chat" && e.Mode != "responses" || !(e.Input > 0 && e.Output > 0) {
-			continue
-		}
-		served := name[strings.LastIndex(name, "/")+1:]
-		if strings.Count(name, "/") > 1 {
-			continue // a region or another variant of the price
-		}
-		told[priceProviders[e.Provider]+"/"+served] = e
-	}
-	if len(told) == 0 {
-		return nil, nil, fmt.Errorf("the price map has no model of OpenAI, Anthropic, Gemini or Mistral: is it LiteLLM's model_prices_and_context_window.json?")
 	}
 	var names []string
 	for name := range told {
@@ -100,6 +85,31 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	}
 	blocks, err := catalogBlocks(list)
 	return changes, blocks, err
+}
+
+// readPriceMap returns the map's entries of models that the catalogue may have, by its names.
+func readPriceMap(text []byte) (map[string]priceEntry, error) {
+	var entries map[string]json.RawMessage
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return nil, fmt.Errorf("reading the price map: %w", err)
+	}
+	told := map[string]priceEntry{}
+	for name, raw := range entries {
+		var e priceEntry
+		// The map has an entry that only explains the others, with texts for numbers.
+		if json.Unmarshal(raw, &e) != nil || priceProviders[e.Provider] == "" || e.Mode != "chat" && e.Mode != "responses" || !(e.Input > 0 && e.Output > 0) {
+			continue
+		}
+		served := name[strings.LastIndex(name, "/")+1:]
+		if strings.Count(name, "/") > 1 {
+			continue // a region or another variant of the price
+		}
+		told[priceProviders[e.Provider]+"/"+served] = e
+	}
+	if len(told) == 0 {
+		return nil, errors.New("the price map has no model of OpenAI, Anthropic, Gemini or Mistral: is it LiteLLM's model_prices_and_context_window.json?")
+	}
+	return told, nil
 }
 
 // embeddedCatalog is the catalogue that no policy has changed, by name.

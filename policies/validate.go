@@ -199,24 +199,8 @@ func (l *loader) fit(p *Policy) {
 }
 
 func (l *loader) mode(p *Policy) {
-	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
-		l.complain(l.place("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
-	}
-	if p.Holdout != nil && p.Baseline == "" {
-		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
-	}
-	if p.Mode == "shadow" && p.Shadow == nil {
-		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
-	}
-	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
-		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
-			`Use mode = "commit", the strategy route, or max_depth = 1.`)
-	}
-	if p.Stream.MinTokenProbability > 0 && !p.Stream.CancelDrafts {
-		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
-	} else if p.Stream.MinTokenProbability > 0 && !slices.ContainsFunc(p.Models, func(m Model) bool { return m.SDK().Capabilities.LogProbs }) {
-		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
-	}
+	l.baseline(p)
+	l.stream(p)
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
 		if !strings.Contains(*path, "://") {
 			*path = l.absolute(*path)
@@ -227,6 +211,33 @@ func (l *loader) mode(p *Policy) {
 	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
 		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", fmt.Sprintf("No wait is longer than max_delay: %s.", p.Retry.MaxDelay), "Raise max_delay, or lower base_delay.")
+	}
+}
+
+// baseline refuses modes and a holdout that lack what they compare with.
+func (l *loader) baseline(p *Policy) {
+	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
+		l.complain(l.place("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
+	}
+	if p.Holdout != nil && p.Baseline == "" {
+		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
+	}
+	if p.Mode == "shadow" && p.Shadow == nil {
+		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
+	}
+}
+
+// stream refuses a passthrough that would need more than one candidate, and warns of
+// arguments without effect.
+func (l *loader) stream(p *Policy) {
+	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
+		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
+			`Use mode = "commit", the strategy route, or max_depth = 1.`)
+	}
+	if p.Stream.MinTokenProbability > 0 && !p.Stream.CancelDrafts {
+		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
+	} else if p.Stream.MinTokenProbability > 0 && !slices.ContainsFunc(p.Models, func(m Model) bool { return m.SDK().Capabilities.LogProbs }) {
+		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
 	}
 }
 

@@ -75,14 +75,8 @@ docs/estimators-and-fit.md.`,
 }
 
 func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.capUSD < 0 || f.parallel < 1 {
-		return &exitError{Code: exitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
-	}
-	if f.repeat < 0 {
-		return usage("--repeat must not be negative")
-	}
-	if (f.agent == "") != (f.check == "") || f.agent != "" && (f.queue != "" || f.repeat > 0) {
-		return usage("--agent needs --check, which judges the end of a run, and goes without --queue and --repeat")
+	if err := f.checkFlags(); err != nil {
+		return err
 	}
 	policy, err := f.load()
 	if err != nil {
@@ -108,16 +102,7 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 		defer func() { err = errors.Join(err, jobs.close(ctx)) }()
 		forget = begun
 	}
-	bar := newProgress(s.Err, len(tasks)*rows, "collecting")
-	told := 0
-	o.Progress = func(c collect.Summary) {
-		bar.mu.Lock()
-		ahead := c.Had + c.New + c.Failed - told
-		told += max(0, ahead)
-		bar.mu.Unlock()
-		bar.describef("%s USD, %d failed", usd(c.SpentUSD), c.Failed)
-		bar.add(max(0, ahead))
-	}
+	bar := showCollected(s, &o, len(tasks)*rows)
 	sum, err := collect.Run(ctx, o)
 	bar.finish()
 	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
@@ -140,6 +125,33 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	forget()
 	return nil
+}
+
+func (f *collectFlags) checkFlags() error {
+	switch {
+	case f.capUSD < 0 || f.parallel < 1:
+		return usage("--cap must not be negative and --parallel must be at least 1")
+	case f.repeat < 0:
+		return usage("--repeat must not be negative")
+	case (f.agent == "") != (f.check == "") || f.agent != "" && (f.queue != "" || f.repeat > 0):
+		return usage("--agent needs --check, which judges the end of a run, and goes without --queue and --repeat")
+	}
+	return nil
+}
+
+// showCollected shows how many outcomes are there, what they cost and how many failed.
+func showCollected(s Streams, o *collect.Options, outcomes int) *progress {
+	bar := newProgress(s.Err, outcomes, "collecting")
+	told := 0
+	o.Progress = func(c collect.Summary) {
+		bar.mu.Lock()
+		ahead := c.Had + c.New + c.Failed - told
+		told += max(0, ahead)
+		bar.mu.Unlock()
+		bar.describef("%s USD, %d failed", usd(c.SpentUSD), c.Failed)
+		bar.add(max(0, ahead))
+	}
+	return bar
 }
 
 // load reads the policy, with as many answers of every model as are wanted.

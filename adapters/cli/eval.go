@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -230,11 +231,11 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 			}
 			continue
 		}
-		figure, err := c.CurvesFigure("curves", "Cost and quality")
+		drawing, err := figure.Curves(c, "curves", "Cost and quality")
 		if err != nil {
 			return err
 		}
-		if err := figure.Save(path); err != nil {
+		if err := drawing.Save(path); err != nil {
 			return err
 		}
 	}

@@ -183,7 +183,6 @@ func checkPromises(p *fit.Profile) error {
 }
 
 func (f *fitFlags) check() error {
-	floor := f.minQuality != 0 || f.asGoodAs != ""
 	switch {
 	case f.outcomes == "":
 		return usage("--outcomes is needed: the file of recorded outcomes to fit to, or the traces to check a profile by")
@@ -191,6 +190,21 @@ func (f *fitFlags) check() error {
 		return f.checkAlone()
 	case f.out == "":
 		return usage("--out is needed: the file to write the profile to")
+	}
+	if err := errors.Join(f.checkGoal(), f.checkShares()); err != nil {
+		return err
+	}
+	// What cannot be written is found before minutes are spent.
+	if err := writable(f.out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
+}
+
+// checkGoal refuses flags that do not go together, or say nothing, of what to fit for.
+func (f *fitFlags) checkGoal() error {
+	floor := f.minQuality != 0 || f.asGoodAs != ""
+	switch {
 	case f.strategy != "" && !slices.Contains(cascade.Names(), f.strategy):
 		return usage("--strategy %q: want one of %q", f.strategy, cascade.Names())
 	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
@@ -203,13 +217,6 @@ func (f *fitFlags) check() error {
 		return usage("--margin says how far below a model: give --as-good-as, too")
 	case f.given("confidence") && !floor && !f.given("max-wrong"):
 		return usage("--confidence is that of a promise: give --min-quality, --as-good-as or --max-wrong, too")
-	}
-	if err := f.checkShares(); err != nil {
-		return err
-	}
-	// What cannot be written is found before minutes are spent.
-	if err := writable(f.out); err != nil {
-		return fmt.Errorf("--out: %w", err)
 	}
 	return nil
 }

@@ -91,10 +91,13 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 		own.Verified = own.Verified && own.Verdicts == nil
 		return &own
 	}
-	isTrusted := func(v policies.Verifier) bool {
-		rates := v.Rates(learned)
-		return rates == nil || *rates == cascade.Rates{}
-	}
+	takeForVerdicts(judges, learned, o)
+	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // what was met in use was judged
+	return &own
+}
+
+// takeForVerdicts tells the fit that the qualities are the judges' verdicts, and how often these err.
+func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rates, o *fit.Options) {
 	for i := range judges {
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
 		rates, known := learned[judges[i].Name]
@@ -105,9 +108,10 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 			o.Estimate.Judges[judges[i].Name] = rates
 		}
 	}
-	o.VerdictsErr = !slices.ContainsFunc(judges, isTrusted)
-	own.Verified = own.Verified || own.Propensity != nil || !o.VerdictsErr // what was met in use was judged
-	return &own
+	o.VerdictsErr = !slices.ContainsFunc(judges, func(v policies.Verifier) bool {
+		rates := v.Rates(learned)
+		return rates == nil || *rates == cascade.Rates{}
+	})
 }
 
 // unattributedPrices returns what all verdicts on the answers cost; nil where that is known verifier by verifier.

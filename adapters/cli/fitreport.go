@@ -96,6 +96,24 @@ type fitResult struct {
 // reportFit prints what a profile promises and how far it can be believed. Of labels that may
 // err nothing is promised.
 func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
+	reportStrategy(w, p, path)
+	reportData(w, p)
+	reportExpected(w, p)
+	if h := p.HeldOut; h != nil && !p.Budget.Over {
+		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
+	}
+	reportQuality(w, p, mayErr)
+	reportJudges(w, p, judged)
+	if p.Data.Inferred > 0 {
+		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are inferred from all verdicts on a query at these error rates; the truth of %s is known from the end of a run\n",
+			strings.ToUpper(count(p.Data.Inferred, "answer")), count(p.Data.Truths, "answer"))
+	}
+	reportLadder(w, p.Ladder)
+	reportCalibration(w, p.Calibration)
+}
+
+// reportStrategy names the strategy of a profile and its numbers.
+func reportStrategy(w *printer, p *fit.Profile, path string) {
 	st := &p.Strategy
 	values := st.Lambdas
 	knob := "lambda"
@@ -109,27 +127,39 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	if st.MaxDepth > 0 {
 		w.f(", at most %d models a query", st.MaxDepth)
 	}
-	w.f("\nfitted to %d queries (%d with every model), estimators %s and %s\n",
+	w.f("\n")
+}
+
+// reportData says what a profile was fitted to, and which pair of models it asks where that
+// was labels.
+func reportData(w *printer, p *fit.Profile) {
+	w.f("fitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
 	if p.Data.Drawn > 0 {
 		w.f("%d of %d outcomes are of models that were not asked: simulated, with the means of those asked at random\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
+	if p.Data.Labels == "" {
+		return
+	}
+	w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
+	for _, m := range p.Models {
+		if m.Right > 0 {
+			w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
+		}
+	}
+	if more := enoughLabels - p.Data.Complete; more > 0 {
+		w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted (one step in ten is shadowed unless share in the shadow block, or STEPFALL__SHADOW__SHARE, says otherwise)\n", enoughLabels, more)
+	}
+	if order := p.Strategy.Order; p.Budget.USD == 0 && p.Kept == nil && len(order) == 3 {
+		w.f("%s and %s are asked, and %s where their answers differ: of all pairs the cheapest whose cascade gives its answer on 93 %% of the steps\n", order[0], order[1], order[2])
+	}
+}
 
+// reportExpected prints what a query is expected to cost and to come to, beside the budget.
+func reportExpected(w *printer, p *fit.Profile) {
 	quality := "quality %"
 	if p.Data.Labels != "" {
 		quality = p.Data.Labels + " %"
-		w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
-		for _, m := range p.Models {
-			if m.Right > 0 {
-				w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
-			}
-		}
-		if more := enoughLabels - p.Data.Complete; more > 0 {
-			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted (one step in ten is shadowed unless share in the shadow block, or STEPFALL__SHADOW__SHARE, says otherwise)\n", enoughLabels, more)
-		}
-	}
-	if n := len(st.Order); p.Data.Labels != "" && p.Budget.USD == 0 && p.Kept == nil && n == 3 {
-		w.f("%s and %s are asked, and %s where their answers differ: of all pairs the cheapest whose cascade gives its answer on 93 %% of the steps\n", st.Order[0], st.Order[1], st.Order[2])
 	}
 	table := w.table(column{name: ""}, column{"USD per query", true}, column{quality, true}, column{"models run", true})
 	if p.Budget.USD > 0 {
@@ -146,17 +176,6 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	case p.Budget.USD > 0 && !p.Budget.Reached:
 		w.f("the budget is not used up: spending more than %s USD a query gains nothing\n", dollars(p.Expected.CostUSD))
 	}
-	if h := p.HeldOut; h != nil && !p.Budget.Over {
-		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
-	}
-	reportQuality(w, p, mayErr)
-	reportJudges(w, p, judged)
-	if p.Data.Inferred > 0 {
-		w.f("THE QUALITIES OF %s ARE VERDICTS: those above are inferred from all verdicts on a query at these error rates; the truth of %s is known from the end of a run\n",
-			strings.ToUpper(count(p.Data.Inferred, "answer")), count(p.Data.Truths, "answer"))
-	}
-	reportLadder(w, p.Ladder)
-	reportCalibration(w, p.Calibration)
 }
 
 // reportJudges says how often judges err, and how that is known.

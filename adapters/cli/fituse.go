@@ -116,9 +116,12 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 		r = &policyRival{CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError}
 	}
 	r.Policy, r.Labels = policy.Path, t.Labels
-	if t.Labels != "" {
-		return r, nil
-	}
+	r.RecommendsThis = t.Labels == "" && !r.isBeatenBy(p, u)
+	return r, nil
+}
+
+// isBeatenBy reports whether a profile is better, as [rivalOf] has it.
+func (r *policyRival) isBeatenBy(p *fit.Profile, u use) bool {
 	usd, quality := p.Expected.CostUSD, p.Expected.Quality
 	if h := p.HeldOut; h != nil {
 		usd, quality = h.CostUSD, h.Quality
@@ -127,8 +130,8 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
 	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
 	isDearer := usd > (1+costTolerance)*r.CostUSD || u.With != nil && u.With.CostUSD > (1+costTolerance)*u.Without.CostUSD
-	r.RecommendsThis = !isBetter && (isDearer && r.Quality+2*r.QualityStdErr >= quality || !isCheaper && !isOver)
-	return r, nil
+	isKept := isDearer && r.Quality+2*r.QualityStdErr >= quality
+	return isBetter || !isKept && (isCheaper || isOver)
 }
 
 func (r *policyRival) print(w *printer, profile string) {

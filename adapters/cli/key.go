@@ -150,6 +150,7 @@ func checkTexts(k *store.Key) error {
 	return nil
 }
 
+// change sets what the flags give of a key.
 func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	if given("note") {
 		k.Note = f.key.Note
@@ -163,28 +164,40 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 		}
 	}
 	if given("cap") {
-		amount, period, hasPeriod := strings.Cut(f.cap, "/")
-		if !hasPeriod {
-			period = k.CapPeriod.String()
+		if err := setCap(k, f.cap); err != nil {
+			return err
 		}
-		usd, err := strconv.ParseFloat(amount, 64)
-		every, periodErr := time.ParseDuration(period)
-		if err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0 {
-			return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", f.cap)
-		}
-		if usd > store.MostUSD {
-			return usage("--cap %s: want at most %g US dollars, or 0 for no cap", f.cap, float64(store.MostUSD))
-		}
-		if every > 0 && every < leastPeriod {
-			return usage("--cap %s: want a period of at least %v, as 20/24h; 20/0s never begins anew", f.cap, leastPeriod)
-		}
-		k.CapUSD, k.CapPeriod = usd, every
 	}
-	if !given("limit") {
-		return nil
+	if given("limit") {
+		return setLimits(k, f.limit)
 	}
+	return nil
+}
+
+// setCap sets the cap of a key, as 20 or 20/24h; without a period it keeps its own.
+func setCap(k *store.Key, text string) error {
+	amount, period, hasPeriod := strings.Cut(text, "/")
+	if !hasPeriod {
+		period = k.CapPeriod.String()
+	}
+	usd, err := strconv.ParseFloat(amount, 64)
+	every, periodErr := time.ParseDuration(period)
+	switch {
+	case err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0:
+		return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", text)
+	case usd > store.MostUSD:
+		return usage("--cap %s: want at most %g US dollars, or 0 for no cap", text, float64(store.MostUSD))
+	case every > 0 && every < leastPeriod:
+		return usage("--cap %s: want a period of at least %v, as 20/24h; 20/0s never begins anew", text, leastPeriod)
+	}
+	k.CapUSD, k.CapPeriod = usd, every
+	return nil
+}
+
+// setLimits sets those limits of a key that the text names, as requests=60,streams=4.
+func setLimits(k *store.Key, text string) error {
 	limits := map[string]*int64{"requests": &k.RequestsPerMinute, "tokens": &k.TokensPerMinute, "streams": &k.Streams}
-	for pair := range strings.SplitSeq(f.limit, ",") {
+	for pair := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		if limits[name] == nil || err != nil || n < 0 {

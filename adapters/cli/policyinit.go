@@ -21,9 +21,13 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
+type initFlags struct {
+	out, judge, program string
+	force               bool
+}
+
 func newPolicyInitCommand(s Streams) *cobra.Command {
-	var out, judge, program string
-	var force bool
+	var f initFlags
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Which policy should I start with? Write one for the models that the environment offers",
@@ -46,64 +50,78 @@ With --judge model, the cheapest model judges the answers of all except the most
 expensive one. The first line of the policy says what it is expected to save, or what
 would save something.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(judges, judge) {
-				return usage("--judge %q: want one of %q", judge, judges)
-			}
-			if !slices.Contains(programKinds, program) {
-				return usage("--for %q: want one of %q", program, programKinds)
-			}
-			if _, err := os.Stat("classifier.json"); judge == "logprob" && err != nil {
-				return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit --classifier makes one from recorded outcomes")
-			}
-			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", program, judge)
-			if err != nil {
-				return err
-			}
-			p, err := policies.Parse(out, text, policies.LoadOptions{})
-			if err != nil {
-				return fmt.Errorf("the policy that was to be written is wrong, which is a fault of stepfall: %w", err)
-			}
-			if out == "-" {
-				_, err := s.Out.Write(text)
-				return err
-			}
-			mode := os.O_CREATE | os.O_WRONLY | os.O_EXCL
-			if force {
-				mode = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-			}
-			file, err := os.OpenFile(out, mode, 0o644)
-			if errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("%s is there already: --force writes over it, --out names another", out)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = file.Write(text)
-			if err := errors.Join(err, file.Close()); err != nil {
-				return err
-			}
-			fmt.Fprintf(s.Out, "%s: %s, %s\n", out, count(len(p.Models), "model"), how(p))
-			if line, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "# ") {
-				fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
-			}
-			if len(offers(cmd.Context(), os.Getenv)) == 0 {
-				fmt.Fprintf(s.Out, "THE ENVIRONMENT OFFERS NO MODEL, so these two are placeholders. Next: set OPENAI_API_KEY, or another key that --help names,\n"+
-					"and run stepfall policy init --force; or put your models into %s\n", out)
-				return nil
-			}
-			if name := judgedBy[judge]; name != "" && !pluginFound(name) {
-				fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
-			}
-			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoteForShell(out))
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
-	cmd.Flags().StringVar(&out, "out", "policy.hcl", "file to write; - is standard output")
-	cmd.Flags().StringVar(&program, "for", programAuto, "kind of program: "+strings.Join(programKinds, ", "))
-	cmd.Flags().StringVar(&judge, "judge", judges[0], "judge of answers: "+strings.Join(judges, ", "))
-	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
+	cmd.Flags().StringVar(&f.out, "out", "policy.hcl", "file to write; - is standard output")
+	cmd.Flags().StringVar(&f.program, "for", programAuto, "kind of program: "+strings.Join(programKinds, ", "))
+	cmd.Flags().StringVar(&f.judge, "judge", judges[0], "judge of answers: "+strings.Join(judges, ", "))
+	cmd.Flags().BoolVar(&f.force, "force", false, "overwrite an existing file")
 	return cmd
+}
+
+func (f *initFlags) run(ctx context.Context, s Streams) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	text, err := firstPolicy(ctx, os.Getenv, ".", f.program, f.judge)
+	if err != nil {
+		return err
+	}
+	p, err := policies.Parse(f.out, text, policies.LoadOptions{})
+	if err != nil {
+		return fmt.Errorf("the policy that was to be written is wrong, which is a fault of stepfall: %w", err)
+	}
+	if f.out == "-" {
+		_, err := s.Out.Write(text)
+		return err
+	}
+	if err := f.write(text); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "%s: %s, %s\n", f.out, count(len(p.Models), "model"), how(p))
+	if line, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "# ") {
+		fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
+	}
+	if len(offers(ctx, os.Getenv)) == 0 {
+		fmt.Fprintf(s.Out, "THE ENVIRONMENT OFFERS NO MODEL, so these two are placeholders. Next: set OPENAI_API_KEY, or another key that --help names,\n"+
+			"and run stepfall policy init --force; or put your models into %s\n", f.out)
+		return nil
+	}
+	if name := judgedBy[f.judge]; name != "" && !pluginFound(name) {
+		fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
+	}
+	fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoteForShell(f.out))
+	return nil
+}
+
+func (f *initFlags) check() error {
+	if !slices.Contains(judges, f.judge) {
+		return usage("--judge %q: want one of %q", f.judge, judges)
+	}
+	if !slices.Contains(programKinds, f.program) {
+		return usage("--for %q: want one of %q", f.program, programKinds)
+	}
+	if _, err := os.Stat("classifier.json"); f.judge == "logprob" && err != nil {
+		return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit --classifier makes one from recorded outcomes")
+	}
+	return nil
+}
+
+// write writes the policy's file, over one that is there only with --force.
+func (f *initFlags) write(text []byte) error {
+	mode := os.O_CREATE | os.O_WRONLY | os.O_EXCL
+	if f.force {
+		mode = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+	}
+	file, err := os.OpenFile(f.out, mode, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already: --force writes over it, --out names another", f.out)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
 }
 
 // how says what a first policy does with queries.
@@ -402,7 +420,7 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 		o.mean, o.timeout = 0, "60s" // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
-	b.WriteString(pairBlocks(pair) + policyEnd)
+	b.WriteString(pair.Blocks() + policyEnd)
 	return policies.Format("policy.hcl", []byte(b.String()))
 }
 

@@ -136,18 +136,8 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer ended()
-	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.limits["requests"], Logger: logger, Ready: r.Ready}
-	o.Observe = func(x *gateway.Exchange) {
-		if x.Refused != nil && x.Refused.Reason != "" {
-			signals.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
-		}
-	}
-	if f.open {
-		o.Hosts = []string{"*"}
-	}
-	if shared != nil {
-		o.Notes = shared
-	}
+	o := f.gateway(ctx, r, signals, shared)
+	o.Logger = logger
 	before := func(g *gateway.Gateway) http.Handler { return signals.Handler(g) }
 	switch {
 	case len(keys) > 0:
@@ -200,6 +190,23 @@ func isLimit(limits map[string]int) bool {
 		}
 	}
 	return true
+}
+
+// gateway returns the options of the gateway, without keys.
+func (f *serveFlags) gateway(ctx context.Context, r *router.Router, signals *telemetry.Telemetry, shared *store.Shared) gateway.Options {
+	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.limits["requests"], Ready: r.Ready}
+	o.Observe = func(x *gateway.Exchange) {
+		if x.Refused != nil && x.Refused.Reason != "" {
+			signals.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
+		}
+	}
+	if f.open {
+		o.Hosts = []string{"*"}
+	}
+	if shared != nil {
+		o.Notes = shared
+	}
+	return o
 }
 
 // judges has the policy's verifiers asked on the workers of a queue, where one is given.

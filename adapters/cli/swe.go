@@ -185,25 +185,9 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		return f.plan(ctx, s, list, solver, b.Trees)
 	}
 	if !single {
-		bar := newProgress(s.Err, len(list), "mending")
-		solved := 0
-		b.Done = func(r *swe.Result) {
-			if r.Solved {
-				solved++
-			}
-			bar.describef("%d solved, %s USD", solved, usd(solver.Spend.SpentUSD()))
-			bar.add(1)
-		}
-		defer bar.finish()
+		defer showSolved(s, b, len(list)).finish()
 	}
-	if f.repo != "" {
-		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
-			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
-		}
-	}
-	if !single && f.state == "" && f.out == "" && !f.json {
-		fmt.Fprintln(s.Err, "patches are not kept: give --state, --out or --json to keep them")
-	}
+	f.warn(ctx, s, single)
 	results, runErr := b.Run(ctx, list)
 	if results == nil {
 		return runErr
@@ -221,6 +205,32 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		(&printer{w: s.Out}).printSavings(&result)
 	}
 	return f.exit(ctx, results, runErr, solver)
+}
+
+// showSolved shows how many tasks of a batch are done and solved, and what they have cost.
+func showSolved(s Streams, b *swe.Batch, tasks int) *progress {
+	bar := newProgress(s.Err, tasks, "mending")
+	solved := 0
+	b.Done = func(r *swe.Result) {
+		if r.Solved {
+			solved++
+		}
+		bar.describef("%d solved, %s USD", solved, usd(b.Solver.Spend.SpentUSD()))
+		bar.add(1)
+	}
+	return bar
+}
+
+// warn says what the attempts leave out and what is not kept of them.
+func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
+	if f.repo != "" {
+		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
+			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
+		}
+	}
+	if !single && f.state == "" && f.out == "" && !f.json {
+		fmt.Fprintln(s.Err, "patches are not kept: give --state, --out or --json to keep them")
+	}
 }
 
 // sweAccount is what a run costs. Where calls are cascaded, verdicts are on attempts, which

@@ -61,7 +61,9 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 		err = fault(pool.QueryRow(ctx, "SELECT id FROM stepfall.store").Scan(&s.id))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store: %w", err), s.db.Close(), closePool(pool))
+		err = errors.Join(fmt.Errorf("opening the store: %w", err), s.db.Close())
+		pool.Close()
+		return nil, err
 	}
 	s.ended.Go(s.sweep)
 	return s, nil
@@ -84,8 +86,6 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	}
 	return pgxpool.NewWithConfig(ctx, c)
 }
-
-func closePool(p *pgxpool.Pool) error { p.Close(); return nil }
 
 // fault says what an error means: those of an engine that is away are sdk.ErrStoreUnavailable,
 // those of tables that are gone ErrReplaced.

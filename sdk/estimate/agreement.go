@@ -241,7 +241,7 @@ func (e *latent) pairDeviations() [][]float64 {
 	first.Answer = "x"
 	c := e.Cursor().(*latentCursor)
 	for g := range out {
-		q := Query{}
+		q := queryFacts{}
 		if g < len(e.Groups) {
 			q.Group = e.Groups[g]
 		}

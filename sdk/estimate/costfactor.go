@@ -136,7 +136,7 @@ func (e *costFactor) check(models int) error {
 	return e.costMeans.check(models)
 }
 
-func (e *costFactor) Cursor() CostCursor {
+func (e *costFactor) Cursor() costCursor {
 	n := len(e.PerLength)
 	return &costFactorCursor{costFactor: e, mean: make([]float64, n), known: make([]float64, n)}
 }
@@ -148,7 +148,7 @@ type costFactorCursor struct {
 	known  []float64 // cost of a model that has run, NaN else
 }
 
-func (c *costFactorCursor) Begin(q *Query) {
+func (c *costFactorCursor) Begin(q *queryFacts) {
 	c.at(c.mean, q)
 	c.factor = noFactor
 	for i := range c.known {
@@ -156,7 +156,7 @@ func (c *costFactorCursor) Begin(q *Query) {
 	}
 }
 
-func (c *costFactorCursor) Observe(model int, r *Run) {
+func (c *costFactorCursor) Observe(model int, r *runFacts) {
 	if n := len(c.PerLength); c.Quality != nil && !math.IsNaN(r.Verdict) {
 		c.factor.observe(c.Load[n+model], c.Noise[n+model], r.Verdict-c.Quality[model])
 	}

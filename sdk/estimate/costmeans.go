@@ -147,7 +147,7 @@ func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []fl
 	means, out, logs := meanCosts(t), make([]float64, len(t.Models)), make([]float64, len(t.Models))
 	sums, counts := make([]float64, len(out)), make([]float64, len(out))
 	for q := range t.Queries {
-		e.at(logs, &Query{Group: t.Group(q), InputTokens: promptTokens(t, q)})
+		e.at(logs, &queryFacts{Group: t.Group(q), InputTokens: promptTokens(t, q)})
 		for i, c := range t.CostUSD[q] {
 			if !math.IsNaN(c) {
 				sums[i] += math.Exp(logs[i] + variance(i)/2)
@@ -170,7 +170,7 @@ func meanCosts(t *outcome.Table) []float64 {
 	return means
 }
 
-func (e *costMeans) at(dst []float64, q *Query) {
+func (e *costMeans) at(dst []float64, q *queryFacts) {
 	g := e.Groups.groupOf(q.Group)
 	x := 0.0
 	if q.InputTokens > 0 {

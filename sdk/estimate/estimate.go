@@ -7,9 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Query is what is known about a query before any model has run. Zero values and
+// queryFacts is what is known about a query before any model has run. Zero values and
 // NaN are unknown.
-type Query struct {
+type queryFacts struct {
 	Group  string
 	Prompt string
 	// InputTokens is the length of the prompt, 0 when unknown.
@@ -25,26 +25,26 @@ type Query struct {
 	text *atomic.Uint64
 }
 
-// Run is what running one model on a query has shown. NaN is unknown.
-type Run struct {
+// runFacts is what running one model on a query has shown. NaN is unknown.
+type runFacts struct {
 	// Verdict is the probability that the answer is right by a check of it.
 	Verdict float64
 	// IfRight and IfWrong are how probable what judges that err have said of it is where
 	// the answer is right, and where it is wrong; both 0 where they said nothing.
 	IfRight, IfWrong float64
 	// Post is a signal of quality seen on the answer.
-	Post                      float64
-	CostUSD                   float64
-	InputTokens, OutputTokens float64
+	Post         float64
+	CostUSD      float64
+	OutputTokens float64
 	// Answer is the answer in a form in which two can be compared, "" if unknown.
 	Answer string
 	// Signals are the numbers that [Quality.Signals] names, in that order.
 	Signals []float64
 }
 
-func unknownRun() Run {
+func unknownRun() runFacts {
 	nan := math.NaN()
-	return Run{Verdict: nan, Post: nan, CostUSD: nan, InputTokens: nan, OutputTokens: nan}
+	return runFacts{Verdict: nan, Post: nan, CostUSD: nan, OutputTokens: nan}
 }
 
 // Quality is a fitted quality estimator.
@@ -60,10 +60,10 @@ type Quality interface {
 // qualityCursor follows one query at a time.
 type qualityCursor interface {
 	// Begin starts a query, none run. The query must stay unchanged until the next.
-	Begin(q *Query)
+	Begin(q *queryFacts)
 	// Observe takes in what running a model has shown. A model is observed once
 	// for each query. The run is not kept.
-	Observe(model int, r *Run)
+	Observe(model int, r *runFacts)
 	// Beliefs fills in what is believed of every model.
 	Beliefs(dst []cascade.Belief)
 }
@@ -73,7 +73,7 @@ type qualityCursor interface {
 type weigher interface{ weighs() bool }
 
 // judgedCursor is a cursor to which the verdict on an answer can be shown after the answer,
-// as in [Run].
+// as in [runFacts].
 type judgedCursor interface {
 	judge(model int, ifRight, ifWrong float64)
 }
@@ -81,7 +81,7 @@ type judgedCursor interface {
 // looker is a cursor to which what was bought of an answer can be shown.
 type looker interface {
 	// Look takes in the next signal of those that are bought. The signals are as in
-	// [Run].
+	// [runFacts].
 	Look(model int, signals []float64)
 	// Offered is the name of what can be bought next of the model's answer, "" for
 	// nothing.
@@ -93,15 +93,15 @@ type Cost interface {
 	// Kind returns the name under which a profile holds the estimator.
 	Kind() string
 	// Cursor returns a cursor of its own for each goroutine.
-	Cursor() CostCursor
+	Cursor() costCursor
 }
 
-// CostCursor follows one query at a time, like [qualityCursor].
-type CostCursor interface {
+// costCursor follows one query at a time, like [qualityCursor].
+type costCursor interface {
 	// Begin starts a query, none run.
-	Begin(q *Query)
+	Begin(q *queryFacts)
 	// Observe takes in what a run has cost.
-	Observe(model int, r *Run)
+	Observe(model int, r *runFacts)
 	// Costs fills in the predicted cost of every model; of one that has run, its
 	// cost when known.
 	Costs(dst []float64)

@@ -160,7 +160,7 @@ type gaussianCursor struct {
 	known    []int
 }
 
-func (c *gaussianCursor) Begin(q *Query) {
+func (c *gaussianCursor) Begin(q *queryFacts) {
 	g := c.Groups.groupOf(q.Group)
 	t := &c.tables[g]
 	copy(c.mean, t.mean)
@@ -188,7 +188,7 @@ func (c *gaussianCursor) Begin(q *Query) {
 	}
 }
 
-func (c *gaussianCursor) Observe(model int, r *Run) {
+func (c *gaussianCursor) Observe(model int, r *runFacts) {
 	c.ran[model] = true
 	if c.HasPost && !math.IsNaN(r.Post) {
 		c.see(model, r.Post)

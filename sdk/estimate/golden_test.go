@@ -78,7 +78,7 @@ func near(got, want, tolerance float64) bool {
 // shown is a run of which this is known.
 func shown(change func(*estimate.Run)) *estimate.Run {
 	nan := math.NaN()
-	r := &estimate.Run{Verdict: nan, Post: nan, CostUSD: nan, InputTokens: nan, OutputTokens: nan}
+	r := &estimate.Run{Verdict: nan, Post: nan, CostUSD: nan, OutputTokens: nan}
 	change(r)
 	return r
 }

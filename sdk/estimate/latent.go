@@ -3,6 +3,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // latent is an item-response model: a query has one hidden ease z, normal around
@@ -99,34 +100,15 @@ func (e *latent) setGain(s *gainScale) { e.Gain = s }
 func (e *latent) looks() bool          { return !e.Verified && (e.Post != nil || e.Change != nil) }
 
 func (e *latent) check(models int) error {
-	groups := len(e.Groups) + 1
 	switch {
-	case len(e.Base) != models, len(e.Slope) != models, len(e.Shift) != groups,
-		e.Family != nil && (len(e.Family) != models || !validFamilies(e.Family, e.Shared)),
-		e.Ante != nil && len(e.Ante) != models, e.Post != nil && len(e.Post) != models,
-		e.Evidence != nil && !e.Evidence.check(models),
-		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
+	case !e.fitsModels(models):
 		return fmt.Errorf("parameters do not fit %d models", models)
 	case e.Misreads != nil && (len(e.Nodes)%2 != 0 || !(e.Misreads.Share > 0 && e.Misreads.Share < 1)):
 		return fmt.Errorf("%d nodes with a share of %v misread queries", len(e.Nodes), e.Misreads.Share)
-	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
-		e.PerTrouble != nil && len(e.PerTrouble) != groups, e.Change != nil && len(e.Change) != groups:
-		return fmt.Errorf("parameters do not fit %d groups", groups-1)
-	}
-	for _, row := range append(e.Shift[:groups:groups], e.Change...) {
-		if len(row) != models {
-			return fmt.Errorf("parameters do not fit %d models", models)
-		}
-	}
-	for _, l := range e.Lengths {
-		if len(l.Group) != groups {
-			return fmt.Errorf("parameters do not fit %d groups", groups-1)
-		}
+	case len(e.Nodes) == 0, !e.fitsGroups():
+		return fmt.Errorf("parameters do not fit %d groups", len(e.Groups))
 	}
 	if e.Text != nil {
-		if len(e.PerText) != groups {
-			return fmt.Errorf("parameters do not fit %d groups", groups-1)
-		}
 		if err := e.Text.decode(); err != nil {
 			return err
 		}
@@ -134,6 +116,28 @@ func (e *latent) check(models int) error {
 	e.prepare()
 	return nil
 }
+
+// fitsModels reports whether there are parameters for so many models.
+func (e *latent) fitsModels(n int) bool {
+	isForOthers := func(row []float64) bool { return len(row) != n }
+	return len(e.Base) == n && len(e.Slope) == n &&
+		hasLength(e.Ante, n) && hasLength(e.Post, n) && hasLength(e.Lengths, n) && hasLength(e.NoAnswer, n) &&
+		(e.Family == nil || len(e.Family) == n && validFamilies(e.Family, e.Shared)) &&
+		(e.Evidence == nil || e.Evidence.check(n)) &&
+		!slices.ContainsFunc(e.Shift, isForOthers) && !slices.ContainsFunc(e.Change, isForOthers)
+}
+
+// fitsGroups reports whether there are parameters for each group, and for none.
+func (e *latent) fitsGroups() bool {
+	n := len(e.Groups) + 1
+	return len(e.Shift) == n && len(e.Mean) == n && len(e.PerLength) == n &&
+		hasLength(e.Agree, n) && hasLength(e.PerTrouble, n) && hasLength(e.Change, n) &&
+		(e.NoAnswer == nil || len(e.Empty) == n) && (e.Text == nil || len(e.PerText) == n) &&
+		!slices.ContainsFunc(e.Lengths, func(l answerLength) bool { return len(l.Group) != n })
+}
+
+// hasLength reports whether a list of parameters, where there is one, has so many.
+func hasLength[T any](list []T, n int) bool { return list == nil || len(list) == n }
 
 // prepare works out the tables.
 func (e *latent) prepare() {

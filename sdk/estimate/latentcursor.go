@@ -60,7 +60,7 @@ type latentCursor struct {
 	rightAt      []float64 // node: the best answer at hand is right
 }
 
-func (c *latentCursor) Begin(q *Query) {
+func (c *latentCursor) Begin(q *queryFacts) {
 	c.group = c.Groups.groupOf(q.Group)
 	ease := c.ease(c.group, q.InputTokens, q.Troubles)
 	if c.text != nil {
@@ -136,7 +136,7 @@ func (c *latentCursor) scale(i int, right, wrong float64) {
 	}
 }
 
-func (c *latentCursor) Observe(model int, r *Run) {
+func (c *latentCursor) Observe(model int, r *runFacts) {
 	c.ran[model] = true
 	if !c.inClusters(model) {
 		c.forget(model)

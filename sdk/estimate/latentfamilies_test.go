@@ -50,7 +50,7 @@ func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
 	e.prepare()
 	verdicts := []float64{0.15, 0.7, math.NaN(), 0.3}
 	c := e.Cursor()
-	c.Begin(&Query{})
+	c.Begin(&queryFacts{})
 	for i, v := range verdicts {
 		r := unknownRun()
 		r.Verdict = v

@@ -69,7 +69,7 @@ type meanCursor struct {
 	now []cascade.Belief
 }
 
-func (c *meanCursor) Begin(q *Query) {
+func (c *meanCursor) Begin(q *queryFacts) {
 	means, known := c.Groups[q.Group]
 	if !known {
 		means = c.Overall
@@ -79,7 +79,7 @@ func (c *meanCursor) Begin(q *Query) {
 	}
 }
 
-func (c *meanCursor) Observe(model int, r *Run) {
+func (c *meanCursor) Observe(model int, r *runFacts) {
 	if !math.IsNaN(r.Verdict) {
 		c.now[model] = cascade.Belief{Mean: r.Verdict}
 	}
@@ -92,7 +92,7 @@ type costMean struct {
 }
 
 func (e *costMean) Kind() string { return KindCostMean }
-func (e *costMean) Cursor() CostCursor {
+func (e *costMean) Cursor() costCursor {
 	return &costMeanCursor{e, make([]float64, len(e.CostUSD))}
 }
 
@@ -108,9 +108,9 @@ type costMeanCursor struct {
 	now []float64
 }
 
-func (c *costMeanCursor) Begin(*Query) { copy(c.now, c.CostUSD) }
+func (c *costMeanCursor) Begin(*queryFacts) { copy(c.now, c.CostUSD) }
 
-func (c *costMeanCursor) Observe(model int, r *Run) {
+func (c *costMeanCursor) Observe(model int, r *runFacts) {
 	if !math.IsNaN(r.CostUSD) {
 		c.now[model] = r.CostUSD
 	}

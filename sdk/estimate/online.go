@@ -57,7 +57,7 @@ type online struct {
 
 type onlineCursor struct {
 	quality qualityCursor
-	cost    CostCursor
+	cost    costCursor
 	beliefs []cascade.Belief
 	costs   []float64
 	signals []float64
@@ -71,7 +71,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	c.quality.Begin(&q)
 	looks, _ := c.quality.(looker)
 	clear(c.judged)
-	o.observe(req.Attempts, c.signals, func(m int, r *Run) {
+	o.observe(req.Attempts, c.signals, func(m int, r *runFacts) {
 		c.quality.Observe(m, r)
 		c.judged[m] = r.IfRight > 0 || r.IfWrong > 0
 		for looks != nil {
@@ -154,8 +154,8 @@ func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostRespon
 }
 
 // query returns what is known of an sdk query; nil is a query of which nothing is.
-func (o *online) query(from *sdk.Query) Query {
-	var q Query
+func (o *online) query(from *sdk.Query) queryFacts {
+	var q queryFacts
 	if from == nil {
 		return q
 	}
@@ -178,7 +178,7 @@ func (o *online) query(from *sdk.Query) Query {
 }
 
 // observe shows the attempts of known models, the last of each model only.
-func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func(int, *Run)) {
+func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func(int, *runFacts)) {
 	for i := range attempts {
 		a := &attempts[i]
 		m := slices.Index(o.estimator.Models, a.Answer.Model)
@@ -199,9 +199,6 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		usage := a.Answer.Usage
 		if usage.Estimated {
 			usage = sdk.Usage{} // its lengths are unknown, as they are in tables
-		}
-		if in := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens; in > 0 {
-			r.InputTokens = float64(in)
 		}
 		if out := usage.OutputTokens + usage.ReasoningTokens; out > 0 {
 			r.OutputTokens = float64(out)

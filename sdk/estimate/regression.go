@@ -192,7 +192,7 @@ type regressionCursor struct {
 	x       []float64
 }
 
-func (c *regressionCursor) Begin(q *Query) {
+func (c *regressionCursor) Begin(q *queryFacts) {
 	c.seen.begin(q)
 	c.ran = c.ran[:0]
 	for i := range c.verdict {
@@ -200,7 +200,7 @@ func (c *regressionCursor) Begin(q *Query) {
 	}
 }
 
-func (c *regressionCursor) Observe(model int, r *Run) {
+func (c *regressionCursor) Observe(model int, r *runFacts) {
 	c.seen.observe(model, r, c.ran)
 	at, _ := slices.BinarySearch(c.ran, model)
 	c.ran = slices.Insert(c.ran, at, model)

@@ -236,7 +236,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 		raw[f] = square2(len(t.Queries), n)
 	}
 	reader := &Replay{table: t, tokens: make([]float64, len(t.Queries)), signals: [][][][]float64{columnsOf(t, l.Signals)}}
-	run := Run{Signals: make([]float64, len(l.Signals))}
+	run := runFacts{Signals: make([]float64, len(l.Signals))}
 	for q := range t.Queries {
 		for m := range n {
 			reader.run(q, m, &run)
@@ -262,7 +262,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 }
 
 // raw is a feature of a run before it is scaled, NaN when unknown.
-func (l *featureLayout) raw(f, group int, r *Run) float64 {
+func (l *featureLayout) raw(f, group int, r *runFacts) float64 {
 	switch l.Run[f].Kind {
 	case runVerdict:
 		return r.Verdict

@@ -58,7 +58,7 @@ func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionF
 	n := len(t.Models)
 	f := &regressionFit{t: t}
 	reader := &Replay{table: t, tokens: make([]float64, len(t.Queries)), signals: [][][][]float64{columnsOf(t, e.Features.Signals)}}
-	run := Run{Signals: make([]float64, len(e.Features.Signals))}
+	run := runFacts{Signals: make([]float64, len(e.Features.Signals))}
 	rng := rand.New(rand.NewPCG(seed, 0x5e75))
 	exact := allSets(min(n, exactModels))
 	for i := range t.Queries {

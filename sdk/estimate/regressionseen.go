@@ -49,7 +49,7 @@ func (l *featureLayout) newSeen(models int) *setFits {
 	return s
 }
 
-func (s *setFits) begin(q *Query) {
+func (s *setFits) begin(q *queryFacts) {
 	s.group = s.Groups.groupOf(q.Group)
 	s.length = s.Length.of(logTokens(q.InputTokens))
 	if s.reader != nil {
@@ -66,7 +66,7 @@ func (s *setFits) begin(q *Query) {
 }
 
 // observe takes in a run; ran are the models that ran before.
-func (s *setFits) observe(model int, r *Run, ran []int) {
+func (s *setFits) observe(model int, r *runFacts, ran []int) {
 	for f := range s.Run {
 		at := scale{s.Run[f].Mean[s.group][model], s.Run[f].StdDev[model]}
 		s.run[model][f] = at.of(s.raw(f, s.group, r))

@@ -25,7 +25,7 @@ type Replay struct {
 	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
 	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
 	tokens     []float64       // of each query's prompt
-	texts      []atomic.Uint64 // of each query: see Query
+	texts      []atomic.Uint64 // of each query: see queryFacts
 	checkUSD   [][]float64     // what the verdicts of the check cost that a verified table is of
 }
 
@@ -141,8 +141,8 @@ func withKeys(t *outcome.Table) *outcome.Table {
 }
 
 // query returns what is known of a query before any model has run.
-func (r *Replay) query(i int) Query {
-	q := Query{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
+func (r *Replay) query(i int) queryFacts {
+	q := queryFacts{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i], Troubles: r.table.Troubles(i)}
 	if r.table.Ante != nil {
 		q.Ante = r.table.Ante[i]
 	}
@@ -150,7 +150,7 @@ func (r *Replay) query(i int) Query {
 }
 
 // run fills in what a model shows when it runs on a query; dst.Signals has room.
-func (r *Replay) run(query, model int, dst *Run) {
+func (r *Replay) run(query, model int, dst *runFacts) {
 	t := r.table
 	dst.Verdict = math.NaN()
 	if t.Verified {
@@ -162,7 +162,6 @@ func (r *Replay) run(query, model int, dst *Run) {
 	}
 	dst.Post = outcome.At(t.Post, query, model)
 	dst.CostUSD = positive(outcome.At(t.CostUSD, query, model))
-	dst.InputTokens = positive(math.Round(outcome.At(t.InputTokens, query, model)))
 	dst.OutputTokens = positive(math.Round(outcome.At(t.OutputTokens, query, model)))
 	dst.Answer = t.Answer(query, model)
 	for i, m := range r.signals[r.of(query)] {
@@ -190,10 +189,10 @@ func (r *Replay) of(query int) int {
 type reading struct {
 	replay  *Replay
 	quality qualityCursor
-	cost    CostCursor
+	cost    costCursor
 	row     int
-	query   Query
-	run     Run
+	query   queryFacts
+	run     runFacts
 	ran     []int
 	begun   bool
 	sells   bool // verdicts with a price are looks

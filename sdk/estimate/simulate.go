@@ -116,7 +116,7 @@ type signalCursor struct {
 	now []cascade.Belief
 }
 
-func (c *signalCursor) Begin(q *Query) {
+func (c *signalCursor) Begin(q *queryFacts) {
 	for m := range c.now {
 		c.now[m] = cascade.Belief{Mean: c.Means[m], StdDev: c.StdDev[m]}
 		if q.Ante != nil && !math.IsNaN(q.Ante[m]) {
@@ -125,7 +125,7 @@ func (c *signalCursor) Begin(q *Query) {
 	}
 }
 
-func (c *signalCursor) Observe(model int, r *Run) {
+func (c *signalCursor) Observe(model int, r *runFacts) {
 	if !math.IsNaN(r.Post) {
 		c.now[model].Mean = c.Post[model].at(r.Post)
 	}

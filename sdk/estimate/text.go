@@ -225,7 +225,7 @@ type textReader struct {
 func newTextReader(m *textModel) *textReader { return &textReader{model: m} }
 
 // at predicts for a query's prompt, unless the query remembers what was predicted.
-func (r *textReader) at(q *Query) float64 {
+func (r *textReader) at(q *queryFacts) float64 {
 	if q.text != nil {
 		if bits := q.text.Load(); bits != 0 {
 			return math.Float64frombits(bits)

@@ -66,7 +66,7 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 			c := curveOf(w, &f)
 			out.auc[r][i] = c.AUC(&f)
 			best := f.Models[f.Best]
-			out.qualityAtBestCost[r][i] = c.qualityAt(best.Cost, &f)
+			out.qualityAtBestCost[r][i] = c.QualityAt(best.Cost, &f)
 			out.costAtBest[r][i] = math.NaN()
 			if at, ok := c.Reach(best.Quality); ok {
 				out.costAtBest[r][i] = at.Cost
@@ -76,7 +76,7 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 				if len(c) > 0 {
 					cost = max(cost, c[0].Cost)
 				}
-				out.quality[r][k][i] = c.qualityAt(cost, &f)
+				out.quality[r][k][i] = c.QualityAt(cost, &f)
 			}
 		}
 		if done != nil {

@@ -200,7 +200,7 @@ func (c *Comparison) fill(rows []row, re *resample) {
 			r.Difference = difference(r.AUC-c.Rows[reference].AUC, re.auc[i], re.auc[reference])
 		}
 		for k, cost := range c.Costs {
-			band := twoSigma(r.Curve.qualityAt(cost, &c.Frame), re.quality[i][k])
+			band := twoSigma(r.Curve.QualityAt(cost, &c.Frame), re.quality[i][k])
 			r.Low, r.High = append(r.Low, band.Low), append(r.High, band.High)
 		}
 	}

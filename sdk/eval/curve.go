@@ -89,9 +89,9 @@ func (c Curve) at(cost float64, f *Frame) Point {
 	return corner
 }
 
-// qualityAt returns the mean quality of the strategy when it may spend cost per
+// QualityAt returns the mean quality of the strategy when it may spend cost per
 // query: what the AUC integrates.
-func (c Curve) qualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
+func (c Curve) QualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
 
 // Reach returns the cheapest point of the curve whose quality is at least the
 // given one, and false when there is none.
@@ -124,7 +124,7 @@ func mix(a, b Point, cost float64) Point {
 	}
 }
 
-// meanQuality integrates qualityAt over [low, high] and divides by the length.
+// meanQuality integrates QualityAt over [low, high] and divides by the length.
 // It is NaN when the length is not positive.
 func (c Curve) meanQuality(low, high float64, f *Frame) float64 {
 	if !(high > low) {

@@ -85,7 +85,7 @@ func TestBestSingleIsTheCheaperOfEquals(t *testing.T) {
 	}
 }
 
-// The exact area agrees with a Riemann sum that only uses qualityAt, on curves in
+// The exact area agrees with a Riemann sum that only uses QualityAt, on curves in
 // and around the range.
 func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -99,7 +99,7 @@ func TestAUCIsTheMeanOfQualityAt(t *testing.T) {
 		const n = 20000
 		sum := 0.0
 		for i := range n {
-			sum += c.qualityAt(1+3*(float64(i)+0.5)/n, &f)
+			sum += c.QualityAt(1+3*(float64(i)+0.5)/n, &f)
 		}
 		if got, want := c.AUC(&f), sum/n; math.Abs(got-want) > 1e-3 {
 			t.Fatalf("AUC of %v = %v, sum says %v", c, got, want)
@@ -118,7 +118,7 @@ func TestHullDominatesEveryPoint(t *testing.T) {
 		}
 		h := upperHull(points)
 		for _, p := range points {
-			if got := h.qualityAt(p.Cost, &f); got < p.Quality-1e-12 {
+			if got := h.QualityAt(p.Cost, &f); got < p.Quality-1e-12 {
 				t.Fatalf("hull %v of %v has %v at %v, below %v", h, points, got, p.Cost, p.Quality)
 			}
 		}

@@ -29,7 +29,7 @@ type Metrics struct {
 }
 
 // AUC is the area under the curve as the paper defines it: the integral of
-// [Curve.qualityAt] from the mean cost of the cheapest to that of the dearest
+// [Curve.QualityAt] from the mean cost of the cheapest to that of the dearest
 // single model, divided by that range. It is NaN when all models cost the same.
 func (c Curve) AUC(f *Frame) float64 {
 	low, high := f.costRange()
@@ -48,7 +48,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 	m := Metrics{
 		AUC: c.AUC(f), AIQ: c.aiq(f),
 		APGR: math.NaN(), CPT50: math.NaN(), CPT80: math.NaN(), CostAtBest: math.NaN(),
-		QualityAtBestCost: c.qualityAt(strong.Cost, f),
+		QualityAtBestCost: c.QualityAt(strong.Cost, f),
 		CostPerSuccess:    math.NaN(), Steps: math.NaN(),
 	}
 	if gap := strong.Quality - weak.Quality; gap > 0 && strong.Cost > weak.Cost {

@@ -239,11 +239,8 @@ func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, sam
 }
 
 // problem fits the estimates that the wanted strategies need.
-func (s *Study) problem(ctx context.Context) (*problem, error) {
-	h, fits, err := s.plan()
-	if err != nil {
-		return nil, err
-	}
+func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
+	h, fits := s.plan()
 	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test), halves: h}
 	needs := map[bool]bool{}
 	for _, e := range s.entries(len(h.Train.Models)) {
@@ -297,7 +294,7 @@ type kinds struct {
 // as in the paper, has enough queries for each.
 const historyModels = 5
 
-func (s *Study) plan() (*Halves, kinds, error) {
+func (s *Study) plan() (*Halves, kinds) {
 	h := *s.Halves
 	if s.Verdicts != nil {
 		h.Train, h.Test = s.Verdicts.Train, s.Verdicts.Test
@@ -336,7 +333,7 @@ func (s *Study) plan() (*Halves, kinds, error) {
 	default:
 		k.dependent = []string{s.Estimator}
 	}
-	return &h, k, nil
+	return &h, k
 }
 
 // signals resolves SignalsAuto.

@@ -94,17 +94,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	data := Data{SHA256: hash, Verified: verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels}
-	isAssumed := false
-	if len(t.Verdicts) == 0 && o.VerdictsErr {
-		if t.Verified {
-			data.Truths, data.Inferred = countTruths(met)
-		}
-		var learned bool
-		t, learned = readVerdicts(met, t, &o.Estimate)
-		if isAssumed = !learned; isAssumed {
-			data.Assumed = o.Estimate.Judges
-		}
-	}
+	t, isAssumed := o.useVerdicts(met, t, &data)
 	complete := t.Complete()
 	if err := checkOutcomes(t, complete); err != nil {
 		return nil, err
@@ -117,10 +107,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, judge := range slices.Sorted(maps.Keys(estimator.Judges)) {
-		if err := estimator.Judges[judge].Validate(); err != nil { // in use it would be refused
-			return nil, fmt.Errorf("judge %q: %w; leave its verdicts out of the outcomes, or have another judge", judge, err)
-		}
+	if err := checkJudges(estimator); err != nil {
+		return nil, err
 	}
 	var calibration *Calibration
 	var aside sync.WaitGroup
@@ -203,6 +191,32 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// useVerdicts takes the qualities of a table for verdicts that may err, where the options say
+// so, and reports whether nothing was learned of their errors.
+func (o *Options) useVerdicts(met, t *outcome.Table, data *Data) (_ *outcome.Table, isAssumed bool) {
+	if len(t.Verdicts) > 0 || !o.VerdictsErr {
+		return t, false
+	}
+	if t.Verified {
+		data.Truths, data.Inferred = countTruths(met)
+	}
+	t, learned := readVerdicts(met, t, &o.Estimate)
+	if !learned {
+		data.Assumed = o.Estimate.Judges
+	}
+	return t, !learned
+}
+
+// checkJudges refuses error rates that would be refused in use.
+func checkJudges(e *estimate.Estimator) error {
+	for _, judge := range slices.Sorted(maps.Keys(e.Judges)) {
+		if err := e.Judges[judge].Validate(); err != nil {
+			return fmt.Errorf("judge %q: %w; leave its verdicts out of the outcomes, or have another judge", judge, err)
+		}
+	}
+	return nil
 }
 
 // checkOutcomes refuses tables with too few outcomes or costs.

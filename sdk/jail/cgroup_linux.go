@@ -213,10 +213,9 @@ func (g *group) ranOutOfMemory() bool {
 }
 
 // end kills what is left and removes the group, which takes the kernel a moment.
-// It returns nil, which is no group.
-func (g *group) end() *group {
+func (g *group) end() {
 	if g == nil {
-		return nil
+		return
 	}
 	g.kill()
 	for wait := time.Millisecond; wait < 500*time.Millisecond; wait *= 2 {
@@ -225,5 +224,4 @@ func (g *group) end() *group {
 		}
 		time.Sleep(wait)
 	}
-	return nil
 }

@@ -256,7 +256,8 @@ func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, er
 		return nil, "", fmt.Errorf("starting the jail: %w", err)
 	}
 	if err := g.add(command.Process.Pid); err != nil {
-		g, noGroup = g.end(), err.Error()
+		g.end()
+		g, noGroup = nil, err.Error()
 	}
 	o.Group = g != nil
 	return g, noGroup, nil

@@ -341,9 +341,6 @@ func (c *cell) addVerdict(verdict any) *fault {
 	return nil
 }
 
-// signalLogProb is the mean log-probability of an answer's tokens.
-const signalLogProb = "mean_log_prob"
-
 // addLogProbs turns the log-probabilities of an answer's tokens into the signals of
 // package feature that need no alternatives to the tokens.
 func addLogProbs(c *cell, values []any) *fault {

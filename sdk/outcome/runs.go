@@ -39,24 +39,7 @@ func (b *builder) run(t *sdk.Trace) *run {
 // These take the place of labels of another kind, and of verdicts, which the table then has as
 // StepVerdicts.
 func (b *builder) creditRuns(areVerdicts bool) bool {
-	returned := map[place]float64{}
-	passed := map[int]bool{} // by query: a run that passed took an answer to it
-	for _, r := range b.runs {
-		if math.IsNaN(r.quality) {
-			continue
-		}
-		suspects := b.suspects(r)
-		for i, p := range r.returned {
-			ended := r.quality >= 0.5
-			passed[p.query] = passed[p.query] || ended
-			switch blame := (1 - r.quality) / float64(len(suspects)); {
-			case slices.Contains(suspects, i):
-				returned[p] = 1 - blame
-			case ended || b.answersTo(p.query) > 1:
-				returned[p] = 1
-			}
-		}
-	}
+	returned, passed := b.judgedAnswers()
 	if len(returned) == 0 {
 		return false
 	}
@@ -94,6 +77,29 @@ func (b *builder) creditRuns(areVerdicts bool) bool {
 	}
 	b.numbers[colQuality] = quality
 	return true
+}
+
+// judgedAnswers returns the credit of the answers that judged runs returned, and the queries to which a run
+// that passed took an answer.
+func (b *builder) judgedAnswers() (returned map[place]float64, passed map[int]bool) {
+	returned, passed = map[place]float64{}, map[int]bool{}
+	for _, r := range b.runs {
+		if math.IsNaN(r.quality) {
+			continue
+		}
+		suspects := b.suspects(r)
+		for i, p := range r.returned {
+			ended := r.quality >= 0.5
+			passed[p.query] = passed[p.query] || ended
+			switch blame := (1 - r.quality) / float64(len(suspects)); {
+			case slices.Contains(suspects, i):
+				returned[p] = 1 - blame
+			case ended || b.answersTo(p.query) > 1:
+				returned[p] = 1
+			}
+		}
+	}
+	return returned, passed
 }
 
 // credit is that of an answer which a run returned, or another model's run in the same words; it is

@@ -51,16 +51,31 @@ func (t *Table) Describe() Summary {
 	for _, judge := range t.Judges() {
 		s.Signals = append(s.Signals, colVerdict+judge)
 	}
+	s.Groups, s.Models = t.describeGroups(), t.describeModels()
+	complete := t.Complete()
+	if s.Complete = len(complete.Queries); s.Complete > 0 {
+		s.OracleQuality, s.OracleCostUSD = complete.oracle()
+	}
+	return s
+}
+
+// describeGroups returns the groups, the largest first.
+func (t *Table) describeGroups() (list []groupSummary) {
 	counts := map[string]int{}
 	for q := range t.Queries {
 		counts[t.Group(q)]++
 	}
 	for name, n := range counts {
-		s.Groups = append(s.Groups, groupSummary{name, n})
+		list = append(list, groupSummary{name, n})
 	}
-	slices.SortFunc(s.Groups, func(a, b groupSummary) int {
+	slices.SortFunc(list, func(a, b groupSummary) int {
 		return cmp.Or(cmp.Compare(b.Queries, a.Queries), cmp.Compare(a.Name, b.Name))
 	})
+	return list
+}
+
+// describeModels returns the models, the cheapest first and those without a cost last.
+func (t *Table) describeModels() (list []modelSummary) {
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	for m, name := range t.Models {
 		one := modelSummary{Name: name, Quality: qualities[m], CostUSD: costOf(costs, m)}
@@ -76,9 +91,9 @@ func (t *Table) Describe() Summary {
 				one.Pareto = false
 			}
 		}
-		s.Models = append(s.Models, one)
+		list = append(list, one)
 	}
-	slices.SortStableFunc(s.Models, func(a, b modelSummary) int {
+	slices.SortStableFunc(list, func(a, b modelSummary) int {
 		if math.IsNaN(a.CostUSD) != math.IsNaN(b.CostUSD) {
 			if math.IsNaN(a.CostUSD) {
 				return 1
@@ -87,23 +102,24 @@ func (t *Table) Describe() Summary {
 		}
 		return cmp.Compare(a.CostUSD, b.CostUSD)
 	})
-	complete := t.Complete()
-	s.Complete = len(complete.Queries)
-	if s.Complete == 0 {
-		return s
-	}
-	s.OracleQuality, s.OracleCostUSD = 0, 0
-	for q, row := range complete.Quality {
+	return list
+}
+
+// oracle returns the mean quality and cost of the cheapest best answer to each query of a
+// complete table.
+func (t *Table) oracle() (quality, costUSD float64) {
+	n := float64(len(t.Queries))
+	for q, row := range t.Quality {
 		top, cost := math.Inf(-1), math.Inf(1)
 		for m, v := range row {
-			if c := complete.CostUSD[q][m]; v > top || v == top && c < cost {
+			if c := t.CostUSD[q][m]; v > top || v == top && c < cost {
 				top, cost = v, c
 			}
 		}
-		s.OracleQuality += top / float64(s.Complete)
-		s.OracleCostUSD += cost / float64(s.Complete)
+		quality += top / n
+		costUSD += cost / n
 	}
-	return s
+	return quality, costUSD
 }
 
 func costOf(costs []float64, m int) float64 {

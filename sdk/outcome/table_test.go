@@ -108,7 +108,7 @@ func TestJSONLinesEqualCSV(t *testing.T) {
 	if table.Quality[0][0] != 1 || !math.IsNaN(table.Quality[0][1]) || table.CostUSD[0][0] != 0.5 {
 		t.Errorf("quality %v, cost %v", table.Quality, table.CostUSD)
 	}
-	if table.Answer(0, 1) != "7" || table.Signals[outcome.SignalLogProb][0][0] != -2 {
+	if table.Answer(0, 1) != "7" || table.Signals["mean_log_prob"][0][0] != -2 {
 		t.Errorf("answers %q, signals %v", table.Answers, table.Signals)
 	}
 }

@@ -68,29 +68,37 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	isEnforced := t.Mode == "" || t.Mode == "enforce"
 	isPinned := isEnforced && (t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1)
 	for _, c := range cellsOf(t, id, isEnforced && !isPinned) {
-		m := b.model(c.model)
-		switch t.Mode {
-		case "observe", "shadow":
-			b.baselines = append(b.baselines, place{q, m})
-		case "shadow_alternative":
-			b.beside = append(b.beside, place{q, m})
-		}
+		p := place{q, b.model(c.model)}
 		if isPinned {
-			b.pinned[place{q, m}] = true
+			b.pinned[p] = true
 		}
-		if m < len(b.seen[q]) && b.seen[q][m] {
-			continue // the query was met before: its first outcome of the model stands
-		}
-		if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
-			r := b.run(t)
-			r.returned = append(r.returned, place{q, m})
-		}
-		if f := b.add(c); f != nil {
+		if f := b.addCell(t, c, p); f != nil {
 			return f
 		}
-		if c.isRejected {
-			b.rejected[place{q, m}] = true
-		}
+	}
+	return nil
+}
+
+// addCell adds what became of a model that a step asked.
+func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
+	switch t.Mode {
+	case "observe", "shadow":
+		b.baselines = append(b.baselines, p)
+	case "shadow_alternative":
+		b.beside = append(b.beside, p)
+	}
+	if p.model < len(b.seen[p.query]) && b.seen[p.query][p.model] {
+		return nil // the query was met before: its first outcome of the model stands
+	}
+	if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
+		r := b.run(t)
+		r.returned = append(r.returned, p)
+	}
+	if f := b.add(c); f != nil {
+		return f
+	}
+	if c.isRejected {
+		b.rejected[p] = true
 	}
 	return nil
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Needs is what a query requires of a model.
-type Needs struct {
+// needs is what a query requires of a model.
+type needs struct {
 	Tools, Images, JSONMode, JSONSchema bool
 }
 
-// NeedsOf returns what q asks of a model: tools when some are offered or were used
+// needsOf returns what q asks of a model: tools when some are offered or were used
 // earlier in the conversation.
-func NeedsOf(q *sdk.Query) Needs {
-	n := Needs{Tools: len(q.Tools) > 0, JSONMode: q.Format.JSON, JSONSchema: len(q.Format.Schema) > 0}
+func needsOf(q *sdk.Query) needs {
+	n := needs{Tools: len(q.Tools) > 0, JSONMode: q.Format.JSON, JSONSchema: len(q.Format.Schema) > 0}
 	for i := range q.Messages {
 		for j := range q.Messages[i].Parts {
 			switch q.Messages[i].Parts[j].Kind {
@@ -29,7 +29,10 @@ func NeedsOf(q *sdk.Query) Needs {
 }
 
 // Infeasible returns why m cannot be asked q, or "".
-func (n Needs) Infeasible(m *sdk.Model, q *sdk.Query) string {
+func Infeasible(m *sdk.Model, q *sdk.Query) string { return needsOf(q).infeasible(m, q) }
+
+// infeasible returns why m cannot be asked q, which has these needs, or "".
+func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 	c := m.Capabilities
 	switch {
 	case n.Tools && !c.Tools:

@@ -191,11 +191,11 @@ func TestWhatAQueryNeeds(t *testing.T) {
 		"schema in JSON":   {with(func(q *sdk.Query) { q.Format.Schema = []byte(`{}`) }), func(c *sdk.Capabilities) { c.JSONSchema = false }, ""},
 	} {
 		m := sdk.Model{Name: "m", Capabilities: all}
-		if got := step.NeedsOf(c.q).Infeasible(&m, c.q); got != "" {
+		if got := step.Infeasible(&m, c.q); got != "" {
 			t.Errorf("%s: a model that can do everything %s", what, got)
 		}
 		c.lack(&m.Capabilities)
-		if got := step.NeedsOf(c.q).Infeasible(&m, c.q); got != c.want {
+		if got := step.Infeasible(&m, c.q); got != c.want {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
 		}
 	}

@@ -150,9 +150,9 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if e.c.TracePrompts {
 		r.t.Prompt = q.LastUserText()
 	}
-	needs := NeedsOf(q)
+	needs := needsOf(q)
 	for i := range e.models {
-		why := needs.Infeasible(&e.models[i], q)
+		why := needs.infeasible(&e.models[i], q)
 		if why == "" && req.Exclude != nil {
 			why = req.Exclude(i)
 		}

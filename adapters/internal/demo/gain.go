@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
@@ -143,10 +144,10 @@ func (r *Report) Summary() string {
 
 // Figure draws what each strategy solved over what it cost, a curve over its budgets,
 // with the line between the strategies that always ask one model.
-func (r *Report) Figure() (*eval.Figure, error) {
-	var labels []eval.Label
-	var curves []eval.Series
-	line := eval.Series{Name: "one model, mixed"}
+func (r *Report) Figure() (*figure.Figure, error) {
+	var labels []figure.Label
+	var curves []figure.Series
+	line := figure.Series{Name: "one model, mixed"}
 	for _, row := range r.Rows {
 		points := make([]eval.Point, len(row.Points))
 		for i, p := range row.Points {
@@ -154,16 +155,16 @@ func (r *Report) Figure() (*eval.Figure, error) {
 		}
 		if row.Single {
 			line.X, line.Y = append(line.X, points[0].Cost), append(line.Y, points[0].Quality)
-			labels = append(labels, eval.Label{Name: row.Strategy, X: points[0].Cost, Y: points[0].Quality})
+			labels = append(labels, figure.Label{Name: row.Strategy, X: points[0].Cost, Y: points[0].Quality})
 			continue
 		}
-		curve := eval.Series{Name: row.Strategy}
+		curve := figure.Series{Name: row.Strategy}
 		for _, p := range eval.NewCurve(points) {
 			curve.X, curve.Y = append(curve.X, p.Cost), append(curve.Y, p.Quality)
 		}
 		curves = append(curves, curve)
 	}
-	return eval.Lines("cost-quality", eval.Axes{
+	return figure.Lines("cost-quality", figure.Axes{
 		Title: "Repair tasks: what is solved, and what it costs", X: "cost per task (US cents)", Y: "tasks solved (%)", Percent: true,
-	}, append([]eval.Series{line}, curves...), labels)
+	}, append([]figure.Series{line}, curves...), labels)
 }

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
@@ -54,7 +55,7 @@ func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []s
 // grid shows all cells, and draws them.
 func (p *Page) grid(results []*result) {
 	t := &eval.Table{Header: []string{"index minus"}}
-	picture := &eval.HeatMap{Name: "board", Title: "index minus each method", X: "table", Scale: "AUC points", FractionalDigits: 1}
+	picture := &figure.HeatMap{Name: "board", Title: "index minus each method", X: "table", Scale: "AUC points", FractionalDigits: 1}
 	ahead, behind, cells := 0, 0, 0
 	for _, r := range results {
 		t.Header, picture.XTicks = append(t.Header, r.key), append(picture.XTicks, r.key)

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -43,7 +44,7 @@ func swebench(ctx context.Context, e *Env, p *Page) error {
 		"on the train half, which is the one that somebody would have used.\n\n", len(all.comparisons[0].Models))
 	p.table(all.atBest())
 	p.section("Curves")
-	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split")
+	f, err := figure.Curves(all.comparisons[0], "swebench", "SWE-bench Verified, first split")
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
@@ -58,7 +59,7 @@ func (e *Env) share(preset float64) float64 {
 type Page struct {
 	Name, Title string
 	Body        strings.Builder
-	Figures     []*eval.Figure
+	Figures     []*figure.Figure
 }
 
 func (p *Page) printf(format string, args ...any) { fmt.Fprintf(&p.Body, format, args...) }
@@ -67,7 +68,7 @@ func (p *Page) section(title string) { p.printf("\n## %s\n\n", title) }
 
 func (p *Page) table(t *eval.Table) { p.printf("%s\n", t.Markdown()) }
 
-func (p *Page) figure(f *eval.Figure, caption string) {
+func (p *Page) figure(f *figure.Figure, caption string) {
 	p.Figures = append(p.Figures, f)
 	p.printf("![%s](figures/%s.svg)\n\n", caption, f.Name)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -115,7 +116,7 @@ func routerbench(ctx context.Context, e *Env, p *Page) error {
 		p.printf("AUC points with two-sigma half-widths; a star marks differences beyond them.\n\n")
 		p.table(g.gaps("difference"))
 		last := len(g.cells) - 2
-		f, err := g.cells[last].comparisons[0].CurvesFigure("routerbench-"+strings.TrimSuffix(d.Name, ".csv"), g.heads[last]+" noise")
+		f, err := figure.Curves(g.cells[last].comparisons[0], "routerbench-"+strings.TrimSuffix(d.Name, ".csv"), g.heads[last]+" noise")
 		if err != nil {
 			return err
 		}
@@ -169,10 +170,10 @@ func heatmap(ctx context.Context, e *Env, p *Page) error {
 	// The noises before and after a model has run.
 	antes, posts := []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
 	contestants := []string{cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex}
-	maps := make([][]*eval.HeatMap, len(heatMaps))
+	maps := make([][]*figure.HeatMap, len(heatMaps))
 	for panel, k := range panels {
 		for i, m := range heatMaps {
-			h := &eval.HeatMap{
+			h := &figure.HeatMap{
 				Name: "heatmap-" + m.key, Title: m.title, X: "sigma ante: noise before a model has run", Y: "sigma post: noise after it has run",
 				Scale: "AUC points", FractionalDigits: 1,
 			}
@@ -236,7 +237,7 @@ func curves(ctx context.Context, e *Env, p *Page) error {
 			return err
 		}
 		c := g.cells[0].comparisons[0]
-		f, err := c.CurvesFigure("curves-"+d.name, d.title)
+		f, err := figure.Curves(c, "curves-"+d.name, d.title)
 		if err != nil {
 			return err
 		}

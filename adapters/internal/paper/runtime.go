@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/figure"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
@@ -34,7 +35,7 @@ func runtimes(ctx context.Context, e *Env, p *Page) error {
 		{"index", cascade.NameIndex, cascade.Params{}, 80},
 	}
 	t := &eval.Table{Header: []string{"models"}}
-	series := make([]eval.Series, len(variants))
+	series := make([]figure.Series, len(variants))
 	for i, v := range variants {
 		t.Header = append(t.Header, v.label+", µs")
 		series[i].Name = v.label
@@ -57,7 +58,7 @@ func runtimes(ctx context.Context, e *Env, p *Page) error {
 		}
 		t.Cells = append(t.Cells, line)
 	}
-	f, err := eval.Lines("runtime", eval.Axes{
+	f, err := figure.Lines("runtime", figure.Axes{
 		Title: "Time of one decision", X: "number of models (log scale)", Y: "microseconds (log scale)", LogX: true, LogY: true,
 	}, series, nil)
 	if err != nil {

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"errors"
@@ -53,8 +54,39 @@ const module = "github.com/stepfall/stepfall"
 // Write writes the project and returns the names of its files. It refuses a
 // folder that exists and is not empty.
 func Write(o Options) ([]string, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	data := project{Name: o.Name, Module: module, Block: "estimator", Python: cmp.Or(o.Python, "/usr/bin/env python3"), Verifier: o.Role == "verifier"}
+	if data.Verifier {
+		data.Block = "verifier"
+	}
+	var written []string
+	err := fs.WalkDir(templates, o.Lang, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, text, err := data.render(path)
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if name = strings.TrimPrefix(name, o.Lang+"/"); name == "program" {
+			name, mode = o.Name, 0o755
+		}
+		return write(o.Dir, name, text, mode, &written)
+	})
+	if err == nil && o.Lang == "go" {
+		err = writeModule(o, &written)
+	}
+	return written, err
+}
+
+// complete fills in what the options leave open, and refuses those that no project can be
+// written by.
+func (o *Options) complete() error {
 	if !validName.MatchString(o.Name) {
-		return nil, fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
+		return fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
 	}
 	o.Dir = cmp.Or(o.Dir, o.Name)
 	switch o.Role {
@@ -65,61 +97,48 @@ func Write(o Options) ([]string, error) {
 		}
 	case "verifier", "quality-estimator":
 	default:
-		return nil, fmt.Errorf("there is no template for the role %q: it is verifier or quality-estimator", o.Role)
+		return fmt.Errorf("there is no template for the role %q: it is verifier or quality-estimator", o.Role)
 	}
 	if o.Lang != "go" && o.Lang != "python" {
-		return nil, fmt.Errorf("there is no template for %q: it is go or python", o.Lang)
+		return fmt.Errorf("there is no template for %q: it is go or python", o.Lang)
 	}
-	if entries, err := os.ReadDir(o.Dir); err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("%s is not empty", o.Dir)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	entries, err := os.ReadDir(o.Dir)
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty", o.Dir)
 	}
-	data := struct {
-		Name, Module, Block, Python string
-		Verifier                    bool
-	}{o.Name, module, "estimator", o.Python, o.Role == "verifier"}
-	data.Python = cmp.Or(data.Python, "/usr/bin/env python3")
-	if data.Verifier {
-		data.Block = "verifier"
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	var written []string
-	err := fs.WalkDir(templates, o.Lang, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		text, err := templates.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name := strings.TrimPrefix(path, o.Lang+"/")
-		mode := fs.FileMode(0o644)
-		if base, ok := strings.CutSuffix(name, ".tmpl"); ok {
-			name = base
-			t, err := template.New(path).Parse(string(text))
-			if err != nil {
-				return err
-			}
-			var b strings.Builder
-			if err := t.Execute(&b, data); err != nil {
-				return err
-			}
-			text = []byte(b.String())
-			if strings.HasSuffix(name, ".go") {
-				if text, err = format.Source(text); err != nil {
-					return err
-				}
-			}
-		}
-		if name == "program" {
-			name, mode = o.Name, 0o755
-		}
-		return write(o.Dir, name, text, mode, &written)
-	})
-	if err == nil && o.Lang == "go" {
-		err = writeModule(o, &written)
+	return nil
+}
+
+// project is what templates know.
+type project struct {
+	Name, Module, Block, Python string
+	Verifier                    bool
+}
+
+// render returns the file that a template, or a file that is none, becomes.
+func (p *project) render(path string) (name string, text []byte, err error) {
+	if text, err = templates.ReadFile(path); err != nil {
+		return "", nil, err
 	}
-	return written, err
+	name, isTemplate := strings.CutSuffix(path, ".tmpl")
+	if !isTemplate {
+		return name, text, nil
+	}
+	t, err := template.New(path).Parse(string(text))
+	if err != nil {
+		return "", nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, p); err != nil {
+		return "", nil, err
+	}
+	if text = b.Bytes(); strings.HasSuffix(name, ".go") {
+		text, err = format.Source(text)
+	}
+	return name, text, err
 }
 
 func write(dir, name string, text []byte, mode fs.FileMode, written *[]string) error {

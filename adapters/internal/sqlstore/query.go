@@ -327,7 +327,7 @@ func (d *DB) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	}
 	dims := []string{"tenant", "run", "first_ns", "last_ns"}
 	query := "SELECT " + strings.Join(append(slices.Clone(dims), counterColumns...), ", ") + " FROM @runs" + c.sql() +
-		fmt.Sprintf(" ORDER BY last_ns DESC, run LIMIT %d OFFSET %d", f.Limit, max(0, f.Offset))
+		fmt.Sprintf(" ORDER BY last_ns DESC, run LIMIT %d", f.Limit)
 	return d.sums(ctx, query, c.args, dims)
 }
 

@@ -93,7 +93,8 @@ func spoolOf(address string) string {
 
 // Close writes what waits, gives back what is leased, and closes the store.
 func (s *Shared) Close() error {
-	return errors.Join(s.close(), s.Traces.Close(), s.Leased.Close(), s.Store.Close())
+	s.close()
+	return errors.Join(s.Traces.Close(), s.Leased.Close(), s.Store.Close())
 }
 
 // peers is what processes tell one another through a store. A store that is away leaves
@@ -133,10 +134,9 @@ func newPeers(b Notes, logger hclog.Logger) *peers {
 	return p
 }
 
-func (p *peers) close() error {
+func (p *peers) close() {
 	close(p.closed)
 	p.running.Wait()
-	return nil
 }
 
 // say has something written in the background; what does not fit is not said.

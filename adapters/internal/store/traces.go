@@ -43,7 +43,7 @@ type TraceReader interface {
 	// it about the calls of one model.
 	Sums(ctx context.Context, by []Dimension, f Filter) ([]Sum, error)
 	// Runs returns the sums of runs, the one with the newest step first. Of the filter
-	// Since, Until (of the newest step), Tenant, Run, Limit and Offset count.
+	// Since, Until (of the newest step), Tenant, Run and Limit count.
 	Runs(ctx context.Context, f Filter) ([]Sum, error)
 }
 
@@ -100,8 +100,8 @@ type Filter struct {
 	Since, Until time.Time
 	// Before continues a list below the step that was last on the page before.
 	Before *Step
-	// Limit is the most to return; 0 means 100. Offset leaves out so many runs.
-	Limit, Offset int
+	// Limit is the most to return; 0 means 100.
+	Limit int
 }
 
 // Step is one line of a list: a trace without its decisions and texts.

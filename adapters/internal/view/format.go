@@ -19,7 +19,7 @@ func dollars(v float64) string {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "unknown"
 	case a >= 1000:
-		return groupDigits(v, 0) + " USD"
+		return groupDigits(v) + " USD"
 	case a >= 1:
 		return fmt.Sprintf("%.2f USD", v)
 	case a == 0:
@@ -38,22 +38,18 @@ func signedDollars(v float64) string {
 	return dollars(v)
 }
 
-// groupDigits writes a number with its thousands apart.
-func groupDigits(v float64, digits int) string {
-	text := strconv.FormatFloat(math.Abs(v), 'f', digits, 64)
-	whole, rest, has := strings.Cut(text, ".")
+// groupDigits writes a number, rounded to a whole one, with its thousands apart.
+func groupDigits(v float64) string {
+	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	var b strings.Builder
 	if v < 0 {
 		b.WriteByte('-')
 	}
-	for i, r := range whole {
-		if i > 0 && (len(whole)-i)%3 == 0 {
+	for i, r := range text {
+		if i > 0 && (len(text)-i)%3 == 0 {
 			b.WriteString("\u202f")
 		}
 		b.WriteRune(r)
-	}
-	if has {
-		b.WriteString("." + rest)
 	}
 	return b.String()
 }
@@ -61,11 +57,11 @@ func groupDigits(v float64, digits int) string {
 func formatWhole(n any) string {
 	switch n := n.(type) {
 	case int:
-		return groupDigits(float64(n), 0)
+		return groupDigits(float64(n))
 	case int64:
-		return groupDigits(float64(n), 0)
+		return groupDigits(float64(n))
 	case float64:
-		return groupDigits(math.Round(n), 0)
+		return groupDigits(math.Round(n))
 	}
 	return fmt.Sprint(n)
 }

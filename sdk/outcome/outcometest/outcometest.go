@@ -70,16 +70,6 @@ func open(t testing.TB, path string, o outcome.Options) *outcome.Table {
 	return table
 }
 
-// Firstpass returns the MBPP tasks by three models of which the verdict of a gate,
-// "gate", stands beside the truth.
-func Firstpass(t testing.TB) *outcome.Table {
-	t.Helper()
-	table := open(t, File(t, "firstpass_mbpp3.csv"), outcome.Options{})
-	table.Verdicts = map[string][][]float64{"gate": table.Signals["gate_pass"]}
-	table.Signals = nil
-	return table
-}
-
 // Load returns the outcomes of a file.
 func Load(t testing.TB, name string) *outcome.Table {
 	t.Helper()

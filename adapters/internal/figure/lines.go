@@ -1,4 +1,4 @@
-package eval
+package figure
 
 import (
 	"bytes"
@@ -292,9 +292,6 @@ func (evenTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	return ticks
 }
-
-// SVG returns the figure as a scalable drawing.
-func (f *Figure) SVG() ([]byte, error) { return f.render("svg") }
 
 func (f *Figure) render(format string) ([]byte, error) {
 	canvas, err := draw.NewFormattedCanvas(f.Width, f.Height, format)

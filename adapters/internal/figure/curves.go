@@ -1,15 +1,15 @@
-package eval
+package figure
 
-import "github.com/stepfall/stepfall/sdk/cascade"
+import (
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/eval"
+)
 
-// CurvesFigure draws the cost-quality curves of the named rows, most important last
-// (none named: those that matter most), with bands round the last two, and the single models as points. Costs are on a log axis
-// when they span more than a factor of 30.
-func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, error) {
-	if len(rows) == 0 {
-		rows = headline()
-	}
-	low, high := c.Frame.costRange()
+// Curves draws the cost-quality curves of the rows that matter most, with bands round
+// the last two, and the single models as points. Costs are on a log axis when they
+// span more than a factor of 30.
+func Curves(c *eval.Comparison, name, title string) (*Figure, error) {
+	low, high := c.Costs[0], c.Costs[len(c.Costs)-1]
 	axes := Axes{
 		Title: title, X: "mean cost per query, US dollars", Y: "mean quality, per cent",
 		LogX: low > 0 && high/low > 30,
@@ -18,18 +18,18 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 		axes.X += " (log scale)"
 	}
 	var series []Series
-	for i, rowName := range rows {
+	for i, rowName := range headline {
 		r := c.Row(rowName)
 		if r == nil {
 			continue
 		}
 		s := Series{Name: r.Name}
-		if i >= len(rows)-2 && c.Resamples > 0 {
+		if i >= len(headline)-2 && c.Resamples > 0 {
 			for k, cost := range c.Costs {
 				if cost < r.Curve[0].Cost {
 					continue
 				}
-				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.qualityAt(cost, &c.Frame))
+				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.QualityAt(cost, &c.Frame))
 				s.Low, s.High = append(s.Low, max(0, 100*r.Low[k])), append(s.High, min(100, 100*r.High[k]))
 			}
 		} else {
@@ -49,8 +49,6 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 }
 
 // headline are the rows that the figure of a comparison shows, most important last.
-func headline() []string {
-	return []string{
-		nameLinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, nameOracle, cascade.NameCascadeRoute, cascade.NameIndex,
-	}
+var headline = []string{
+	"linear_interpolation", cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, "oracle", cascade.NameCascadeRoute, cascade.NameIndex,
 }

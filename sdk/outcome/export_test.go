@@ -1,4 +1,0 @@
-package outcome
-
-// A name that only tests outside the package use.
-const SignalLogProb = signalLogProb

@@ -158,7 +158,7 @@ class Alteration:
         # they may be another's input.
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and is_call_of_code(n)]
         asks = [f for f in ast.walk(self.tree) if isinstance(f, ast.FunctionDef) and any("fixture" in self.text(d) for d in f.decorator_list)]
-        self.given = {getattr(a, "id", "") for n in calls if called(n) != "parametrize" for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
+        self.given = {getattr(a, "id", "") for n in calls if not WALKER.match(called(n)) for a in n.args + [k.value for k in n.keywords]} | {a.arg for f in asks for a in f.args.args}
         self.word = self.draw()
         self.prefix = "_" + self.word + "_"
 
@@ -367,7 +367,8 @@ class Alteration:
         whole = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and called(node) == "items" else node
         if isinstance(whole, (ast.Name, ast.Attribute)):
             loops = [n for n in ast.walk(self.function) if isinstance(n, (ast.For, ast.comprehension)) and any(hasattr(i, "lineno") and self.text(i) == self.text(whole) for i in ast.walk(n.iter))]
-            if self.is_input(whole) or len(loops) > 1: # what is put into something may be expected of it
+            is_given = getattr(whole, "id", "") in self.given and not any(isinstance(n, ast.Name) and n.id == whole.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
+            if is_given or self.is_input(whole) or len(loops) > 1: # what is put into something may be expected of it
                 return []
         if isinstance(node, (ast.Name, ast.Attribute)):
             return [item for value in self.values(node) if not isinstance(value, (ast.Name, ast.Attribute)) for item in self.items(value)]

@@ -285,7 +285,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	switch {
 	case err != nil:
 		return nil, err
-	case e.isFull, len(e.returned) == 0 && (e.whole && !(isShell && len(passed) > 0) || notCompiled.MatchString(e.broken)):
+	case e.isFull, len(e.returned) == 0 && (e.whole && (!isShell || len(passed) == 0) || notCompiled.MatchString(e.broken)):
 		return nil, errNotBuilt
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil

@@ -96,7 +96,14 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	}
 	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
 	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
-	watched := fmt.Sprintf("(%s || !(%s %s %s) && %ssaw(%q, false))", text, g.text(c.X), opposite[c.Op], g.text(c.Y), g.prefix, site)
+	own := "" // a test that divides by 0 makes no number itself
+	ast.Inspect(c, func(node ast.Node) bool {
+		if division, ok := node.(*ast.BinaryExpr); ok && division.Op == token.QUO {
+			own += " && (" + g.text(division.Y) + ") != 0"
+		}
+		return true
+	})
+	watched := fmt.Sprintf("(%s || !(%s %s %s)%s && %ssaw(%q, false))", text, g.text(c.X), opposite[c.Op], g.text(c.Y), own, g.prefix, site)
 	g.watches = append(g.watches, edit{g.offset(c.Pos()), g.offset(c.End()), watched})
 	return watched
 }

@@ -28,6 +28,9 @@ func otherLiteral(literal string, random *rand.Rand) string {
 	if n, err := strconv.ParseInt(literal, 0, 64); err == nil {
 		return strconv.FormatInt(otherInt(n, random), 10)
 	}
+	if n, err := strconv.ParseUint(literal, 0, 64); err == nil {
+		return strconv.FormatUint(n-1-random.Uint64N(n/2), 10) //nolint:mnd // as many digits, or one less
+	}
 	if _, err := strconv.ParseFloat(literal, 64); err == nil {
 		return fmt.Sprintf("%d.%d", random.IntN(10), 1+random.IntN(999))
 	}

@@ -216,7 +216,7 @@ func (f *follower) include(word string, depth int) {
 }
 
 // helperName matches names of functions in shell by which tests compare, or which are about them.
-var helperName = regexp.MustCompile(`(?i)assert|check|die|equal|expect|fail|pass|run|same|setup|should|teardown|test|^(eq|is|ok)$`)
+var helperName = regexp.MustCompile(`(?i)assert|check|compare|diff|die|equal|expect|fail|match|pass|run|same|setup|should|teardown|test|valid|verif|^(cmp|eq|is|ok)$`)
 
 // definesCode reports whether a script defines functions and nothing else but variables, and none
 // that is named as if it were a part of the tests.

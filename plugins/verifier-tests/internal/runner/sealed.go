@@ -117,9 +117,16 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 		report.Broken += "\n" + lastOutput(result)
 		return report
 	}
+	if s.name == "pytest" && result.ExitCode == internalError {
+		report.Tests = append(report.Tests, Test{Name: CommandName, Status: Fail, Output: lastOutput(result)})
+	}
 	report.check(result)
 	return report
 }
+
+// internalError is the exit code of pytest where it fails itself, as at the text of a value: the
+// test under way is in its report as one that passed.
+const internalError = 3
 
 func readSealed(data []byte) *Report {
 	var tests []struct{ Group, Name, Status, Output string }

@@ -57,7 +57,7 @@ func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, 
 		return nil, false, err
 	}
 	if len(ending) > 0 {
-		survivors, _, err := e.run(ctx, changesOf(ending), e.passed.Tests, e.a)
+		survivors, _, err := e.run(ctx, e.changesOf(ending), e.passed.Tests, e.a)
 		if err != nil || len(survivors) == 0 {
 			return nil, err == nil, err
 		}
@@ -100,7 +100,7 @@ func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []run
 	if err != nil {
 		return nil, err
 	}
-	passing, _, err := e.run(ctx, changesOf(altered), tests, &untouched)
+	passing, _, err := e.run(ctx, e.changesOf(altered), tests, &untouched)
 	return slices.DeleteFunc(tests, func(t runner.Test) bool {
 		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
 	}), err

@@ -174,7 +174,7 @@ func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict
 		doubt(verdict, partlyDoubt)
 		verdict.Evidence += ", and what they compare beside was not seen"
 	}
-	survivors, _, err := e.run(ctx, changesOf(e.sources), tests, e.a)
+	survivors, _, err := e.run(ctx, e.changesOf(e.sources), tests, e.a)
 	if len(survivors) == 0 || err != nil {
 		return verdict, err
 	}
@@ -209,7 +209,7 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 // which the code reads too once more with their own altered. The verdict is nil, or one on an
 // answer that writes to the data or goes by it.
 func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
-	survivors, failed, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, e.a)
+	survivors, failed, err = e.run(ctx, append(e.changesOf(e.sources), e.otherData()...), tests, e.a)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -219,7 +219,7 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 	left := e.leftToData(survivors)
 	if len(left) > 0 { // another draw, since other data may be right by chance
 		e.seed++
-		if left, _, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), left, e.a); err != nil {
+		if left, _, err = e.run(ctx, append(e.changesOf(e.sources), e.otherData()...), left, e.a); err != nil {
 			return nil, nil, nil, err
 		}
 	}
@@ -232,7 +232,7 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
 		return nil, nil, nil, err
 	}
-	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
+	survivors, failed, err = e.run(ctx, e.changesOf(e.sources), tests, e.a)
 	return survivors, failed, nil, err
 }
 

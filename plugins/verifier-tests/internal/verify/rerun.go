@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
@@ -15,16 +16,21 @@ func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.
 	if err != nil || len(altered) == 0 {
 		return nil, nil, err
 	}
-	return e.run(ctx, changesOf(altered), tests, e.a)
+	return e.run(ctx, e.changesOf(altered), tests, e.a)
 }
 
-// changesOf are the changes that put altered sources into the tree.
-func changesOf(sources []alter.Source) []jail.Change {
+// changesOf are the changes that put altered sources into the tree, where a script can be run as before.
+func (e *expectations) changesOf(sources []alter.Source) []jail.Change {
 	var changes []jail.Change
 	for _, source := range sources {
-		if source.Count > 0 {
-			changes = append(changes, jail.Change{Path: source.Path, Data: []byte(source.Text)})
+		if source.Count == 0 {
+			continue
 		}
+		change := jail.Change{Path: source.Path, Data: []byte(source.Text)}
+		if info, err := e.a.tree.root.Stat(filepath.FromSlash(e.a.tree.resolve(source.Path))); err == nil {
+			change.Mode = info.Mode().Perm()
+		}
+		changes = append(changes, change)
 	}
 	return changes
 }

@@ -24,11 +24,20 @@ func readRecord(data []byte) map[string][]string {
 	return returned
 }
 
-// comparisons are those in the altered sources that lie in one of the tests.
+// comparisons are those in the altered sources that lie in one of the tests, watched the places
+// there that note whether something is so.
 func (e *expectations) comparisons(tests []runner.Test) []alter.Comparison {
+	return e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Compared })
+}
+
+func (e *expectations) watched(tests []runner.Test) []alter.Comparison {
+	return e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Watched })
+}
+
+func (e *expectations) placesIn(tests []runner.Test, places func(alter.Source) []alter.Comparison) []alter.Comparison {
 	var all []alter.Comparison
 	for _, source := range e.sources {
-		for _, c := range source.Compared {
+		for _, c := range places(source) {
 			if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{c.Test}) }) {
 				all = append(all, c)
 			}
@@ -106,7 +115,6 @@ var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATI
 // what is expected, so that what returns it there knows it.
 func (e *expectations) compareReturned(ctx context.Context, tests, survivors, failed []runner.Test) (*sdk.Verdict, error) {
 	if e.isFull {
-		e.setUnknown("more is compared than is kept", titleOf(tests[0].Name, ""))
 		return nil, errNotBuilt
 	}
 	if verdict, err := e.compareBeside(ctx, tests); verdict != nil || err != nil {
@@ -120,7 +128,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		}
 		odd, unreached = e.odd(survivors, failed, tests)
 	}
-	if test := e.swallowingTest(); len(unreached)+len(odd) == 0 && test != "" {
+	if test := e.swallowingTest(tests); len(unreached)+len(odd) == 0 && test != "" {
 		if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
 			return verdict, err
 		}
@@ -159,7 +167,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 // before. What fails there each time, and not as the tests were, goes by what its tests expect, or
 // reads their sources, which are not there.
 func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
-	altered, failing := e.returned, e.failingBeside()
+	altered, failing := e.returned, e.failingBeside(tests)
 	defer func() { e.returned = altered }()
 	for _, way := range []alter.Way{alter.Hold, alter.Record} {
 		if len(failing) == 0 {
@@ -169,7 +177,7 @@ func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (
 		if err != nil {
 			return nil, err
 		}
-		now := e.failingBeside()
+		now := e.failingBeside(tests)
 		failing = slices.DeleteFunc(failing, func(c alter.Comparison) bool {
 			file, _, _ := strings.Cut(c.Name, ":")
 			isExpected := way == alter.Record && slices.ContainsFunc(passed, func(t runner.Test) bool { return e.isNamed(t, file, []string{c.Test}) })
@@ -183,15 +191,10 @@ func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (
 }
 
 // failingBeside are the places beside what is altered at which tests failed in the last run.
-func (e *expectations) failingBeside() (failing []alter.Comparison) {
-	for _, source := range e.sources {
-		for _, c := range source.Watched {
-			if c.Beside && slices.Contains(e.returned[c.Name], "=false") {
-				failing = append(failing, c)
-			}
-		}
-	}
-	return failing
+func (e *expectations) failingBeside(tests []runner.Test) []alter.Comparison {
+	return slices.DeleteFunc(e.watched(tests), func(c alter.Comparison) bool {
+		return !c.Beside || !slices.Contains(e.returned[c.Name], "=false")
+	})
 }
 
 // compareRest looks at what the code returned behind the first comparison of a test, which
@@ -290,7 +293,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	case len(passed) < len(tests):
 		return e.j.verdict(sdk.Inconclusive, "a test passed, and did not when it ran again and noted what the code returned: "+without(tests, passed)[0].ID()), nil
 	}
-	if test := e.swallowingTest(); test != "" {
+	if test := e.swallowingTest(tests); test != "" {
 		return e.j.verdict(sdk.Inconclusive, "a test passes although an assertion in it fails, or is about what is no number: "+test), nil
 	}
 	return e.blindVerdict(e.comparisons(tests), e.returned), nil
@@ -299,16 +302,14 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 // swallowingTest returns a test in which something was not so at last in the last run that must be
 // so whatever is expected, or "". Where it fails on purpose nobody knows whether the code is to
 // catch it, or not to come there.
-func (e *expectations) swallowingTest() string {
-	for _, source := range e.sources {
-		for _, c := range source.Watched {
-			switch notes := e.returned[c.Name]; {
-			case c.Beside || len(notes) == 0 || notes[len(notes)-1] != "=false":
-			case !c.Lenient:
-				return nameOf(c, nil)
-			default:
-				e.setUnknown("an assertion fails on purpose", nameOf(c, nil))
-			}
+func (e *expectations) swallowingTest(tests []runner.Test) string {
+	for _, c := range e.watched(tests) {
+		switch notes := e.returned[c.Name]; {
+		case c.Beside || len(notes) == 0 || notes[len(notes)-1] != "=false":
+		case !c.Lenient:
+			return nameOf(c, nil)
+		default:
+			e.setUnknown("an assertion fails on purpose", nameOf(c, nil))
 		}
 	}
 	return ""

@@ -276,12 +276,13 @@ func sides(call *ast.CallExpr) []ast.Expr {
 // it is known: one that is compared by a call, made of literals, or read from a file.
 func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	reads := false
-	for _, operand := range operands {
+	for i, operand := range operands {
 		if g.text(operand) == "nil" {
 			return false
 		}
+		isResult := len(operands) == 2 && isLiteral(operands[1-i])
 		for _, source := range g.values(operand) {
-			if call, ok := source.(*ast.CallExpr); ok && comparerName.MatchString(calledName(call)) && g.isCall(condition, call) {
+			if call, ok := source.(*ast.CallExpr); ok && isResult && comparerName.MatchString(calledName(call)) && g.isCall(condition, call) {
 				return true // got.Cmp(want) != 0, diff != ""
 			}
 			reads = reads || holdsCall(source, readerName.MatchString)
@@ -308,6 +309,13 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 		return true
 	}
 	return false
+}
+
+// isLiteral reports whether an expression is a single literal, as what a comparison returns is compared with.
+func isLiteral(e ast.Expr) bool {
+	name, isName := e.(*ast.Ident)
+	_, isBasic := e.(*ast.BasicLit)
+	return isBasic || isName && (name.Name == "true" || name.Name == "false")
 }
 
 // isCall is isComparison of what a call compares.

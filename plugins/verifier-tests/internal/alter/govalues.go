@@ -135,6 +135,16 @@ func bindings(node ast.Node) (all []binding) {
 	return all
 }
 
+// loggerName matches what is called like a logger, whose methods have the names of a test's.
+var loggerName = regexp.MustCompile(`(?i)log|sink|^l$`)
+
+// isReport reports whether a test says something by a call.
+func (g *goTest) isReport(call *ast.CallExpr) bool {
+	name := calledName(call)
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return (slices.Contains(failing, name) || strings.HasPrefix(name, "Log")) && (!ok || !loggerName.MatchString(g.text(method.X)))
+}
+
 // uses counts where the test uses a name but in what it reports and in where the name is
 // given its value.
 func (g *goTest) uses(name string) int {
@@ -147,7 +157,7 @@ func (g *goTest) uses(name string) int {
 		}
 		switch n := node.(type) {
 		case *ast.CallExpr:
-			return !slices.Contains(failing, calledName(n)) && calledName(n) != "Logf"
+			return !g.isReport(n)
 		case *ast.Ident:
 			if n.Name == name {
 				count++
@@ -219,7 +229,7 @@ func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 		case *ast.CallExpr:
 			name := calledName(parent)
 			switch {
-			case name == "len" || name == "Is" || slices.Contains(failing, name) || strings.HasPrefix(name, "Log") || comparerName.MatchString(name) || helperName.MatchString(name):
+			case name == "len" || name == "Is" || g.isReport(parent) || comparerName.MatchString(name) || helperName.MatchString(name):
 				return true
 			case isExpected && (parent.Fun == at.Node() || converters.MatchString(g.text(parent.Fun))):
 				return true

@@ -134,21 +134,6 @@ func (r *reader) read(i int) int {
 	return i + 1
 }
 
-// readIndented reads the search/replace block that begins at line i, as in an item of a list.
-func (r *reader) readIndented(i int) ([]Edit, int) {
-	end := i + 1
-	for end < len(r.lines) && !isReplaceEnd(strings.TrimLeft(r.lines[end], " \t")) {
-		end++
-	}
-	line := r.lines[i]
-	block := unindent(r.lines[i:min(end+1, len(r.lines))], len(line)-len(strings.TrimLeft(line, " \t")))
-	if !isSearch(block[0]) {
-		return nil, i
-	}
-	found, next := parseEdits(block, 0, r.fileOf())
-	return found, i + next
-}
-
 func (r *reader) add(edits ...Edit) {
 	r.edits = append(r.edits, edits...)
 	if len(edits) > 0 {

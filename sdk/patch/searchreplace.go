@@ -115,3 +115,18 @@ func blockFor(file, text string) (content string, found bool) {
 	}
 	return content, found
 }
+
+// readIndented reads the search/replace block that begins at line i, as in an item of a list.
+func (r *reader) readIndented(i int) ([]Edit, int) {
+	end := i + 1
+	for end < len(r.lines) && !isReplaceEnd(strings.TrimLeft(r.lines[end], " \t")) {
+		end++
+	}
+	line := r.lines[i]
+	block := unindent(r.lines[i:min(end+1, len(r.lines))], len(line)-len(strings.TrimLeft(line, " \t")))
+	if !isSearch(block[0]) {
+		return nil, i
+	}
+	found, next := parseEdits(block, 0, r.fileOf())
+	return found, i + next
+}

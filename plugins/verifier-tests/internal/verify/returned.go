@@ -24,13 +24,13 @@ func readRecord(data []byte) map[string][]string {
 	return returned
 }
 
-// comparisons are those in the altered sources that lie in one of the tests, watched the places
+// comparisons are those in the altered sources that lie in one of the tests, watchpoints the places
 // there that note whether something is so.
 func (e *expectations) comparisons(tests []runner.Test) []alter.Comparison {
 	return e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Compared })
 }
 
-func (e *expectations) watched(tests []runner.Test) []alter.Comparison {
+func (e *expectations) watchpoints(tests []runner.Test) []alter.Comparison {
 	return e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Watched })
 }
 
@@ -192,7 +192,7 @@ func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (
 
 // failingBeside are the places beside what is altered at which tests failed in the last run.
 func (e *expectations) failingBeside(tests []runner.Test) []alter.Comparison {
-	return slices.DeleteFunc(e.watched(tests), func(c alter.Comparison) bool {
+	return slices.DeleteFunc(e.watchpoints(tests), func(c alter.Comparison) bool {
 		return !c.Beside || !slices.Contains(e.returned[c.Name], "=false")
 	})
 }
@@ -303,7 +303,7 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 // so whatever is expected, or "". Where it fails on purpose nobody knows whether the code is to
 // catch it, or not to come there.
 func (e *expectations) swallowingTest(tests []runner.Test) string {
-	for _, c := range e.watched(tests) {
+	for _, c := range e.watchpoints(tests) {
 		switch notes := e.returned[c.Name]; {
 		case c.Beside || len(notes) == 0 || notes[len(notes)-1] != "=false":
 		case !c.Lenient:

@@ -1,0 +1,160 @@
+package verify
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+)
+
+// check is one thing that must hold, and how it went in each run.
+type check struct {
+	name   string
+	must   bool // of FailToPass: it cannot be left out for being flaky
+	group  string
+	mended bool // it did not pass on the untouched tree
+	same   bool // it failed there in the same words
+	status []runner.Status
+	output string
+}
+
+// results returns the checks that decide and how each went.
+func (j *judgement) results(report *runner.Report) []*check {
+	var checks []*check
+	for _, name := range j.checks.FailToPass {
+		checks = append(checks, j.checkNamed(report, name, true))
+	}
+	for _, name := range j.checks.PassToPass {
+		// By a log, the harness of SWE-bench asks for all of them.
+		if j.strict || !j.before.failsBefore(name) {
+			checks = append(checks, j.checkNamed(report, name, false))
+		}
+	}
+	if len(checks) > 0 {
+		return checks
+	}
+	return append(j.checkReported(report), j.missing(report)...)
+}
+
+func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
+	status, _ := report.Status(name)
+	if j.strict && !must && status == runner.Skip {
+		status = runner.Pass // the harness holds a skipped test for no regression
+	}
+	c := &check{name: name, must: must, status: []runner.Status{status}}
+	for _, test := range report.Find(name) {
+		if test.Status == runner.Fail {
+			c.output = test.Output
+		}
+	}
+	if status == runner.Missing {
+		c.output = report.Broken
+	}
+	return c
+}
+
+func (j *judgement) checkReported(report *runner.Report) []*check {
+	before := map[string]runner.Test{}
+	if j.before != nil {
+		for _, test := range j.before.report.Tests {
+			before[test.ID()] = test
+		}
+	}
+	var checks []*check
+	for _, test := range report.Tests {
+		was, known := before[test.ID()]
+		skipped := test.Status == runner.Skip && was.Status != runner.Pass && was.Status != runner.Fail // all along, or new
+		if absent := test.Status == runner.Missing && known && was.Status == runner.Missing; skipped || absent {
+			continue
+		}
+		checks = append(checks, &check{
+			name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
+			group: test.Group, mended: was.Status != runner.Pass, same: was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
+		})
+	}
+	return checks
+}
+
+// missing returns the checks of tests that the untouched tree has and that are not run
+// any more. What a failing test has below it, or as parameters, may have other names when
+// it passes, but is no less.
+func (j *judgement) missing(report *runner.Report) []*check {
+	if j.before == nil {
+		return nil
+	}
+	is, members := map[string]bool{}, map[string]int{}
+	for _, test := range report.Tests {
+		is[test.ID()], is[test.Group+"."+runner.PackageName] = true, true // it is built now
+		members[family(test)]++
+	}
+	for _, test := range j.before.report.Tests {
+		members[family(test)]--
+	}
+	var checks []*check
+	for _, test := range j.before.report.Tests {
+		there := test.Status == runner.Pass || test.Status == runner.Fail && (test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")) &&
+			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
+		if there && !is[test.ID()] && !loads(report, test) {
+			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
+		}
+	}
+	return checks
+}
+
+// loads reports whether what failed before as a whole, a module that could not be
+// imported, has tests now.
+func loads(report *runner.Report, module runner.Test) bool {
+	return module.Status == runner.Fail && slices.ContainsFunc(report.Tests, func(t runner.Test) bool {
+		return strings.HasPrefix(t.DottedName(), module.Name+".") || strings.Contains(t.DottedName(), "."+module.Name+".")
+	})
+}
+
+// changing matches what differs between two runs of one failure: times, addresses, and
+// places in files.
+var changing = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
+
+func plain(output string) string { return changing.ReplaceAllString(output, "") }
+
+// leaveOut returns the failed checks without those that failed in the same words before,
+// where the answer has mended others: they may have nothing to do with it.
+func (j *judgement) leaveOut(checks, failed []*check) []*check {
+	mended := map[string]bool{} // by group: what still fails beside a mended test may be what was asked for
+	for _, c := range checks {
+		if c.mended && !slices.Contains(failed, c) {
+			mended[c.group] = true
+		}
+	}
+	var names []string
+	left := slices.DeleteFunc(failed, func(c *check) bool {
+		if unrelated := c.same && len(mended) > 0 && !mended[c.group]; !unrelated {
+			return false
+		}
+		names = append(names, c.name)
+		return true
+	})
+	if j.leftOut = len(names); j.leftOut > 0 {
+		j.notef("left out, because they fail as on the untouched tree: %s (name the tests that decide, by --fail-to-pass for instance)", strings.Join(names, ", "))
+	}
+	return left
+}
+
+// family is what subtests, and tests with parameters, have in common.
+func family(test runner.Test) string {
+	if end := strings.IndexAny(test.Name, "/["); end > 0 {
+		test.Name = test.Name[:end]
+	}
+	return test.ID()
+}
+
+// merge adds the results of a further run to those of the first.
+func merge(checks, now []*check) {
+	for _, c := range checks {
+		i := slices.IndexFunc(now, func(n *check) bool { return n.name == c.name })
+		if i < 0 {
+			c.status = append(c.status, runner.Missing)
+			continue
+		}
+		c.status = append(c.status, now[i].status[0])
+	}
+}

@@ -41,9 +41,12 @@ for (const _question of [${bodies.join(",\n")}]) {
     await _question();
     _said = _found.every((one) => one[0] === _found[0][0]) && _found.length > 0 ? _found[0][0] + _found.map((one) => one.slice(1)).join("\\n") : "!";
   } catch (e) {
-    let text = "";
-    try { text = String(e); } catch { /* it has none */ }
-    _said = e instanceof ReferenceError && / is not defined$/.test(text) ? "!" : "raised " + text.slice(0, 1000);
+    let text = "", place = "";
+    try {
+      text = String(e);
+      place = /\\n +at .*?(?:file:\\/\\/)?(\\/[^\\n:]*):\\d+/.exec(e.stack)?.[1] ?? "";
+    } catch { /* it has none */ }
+    _said = e instanceof ReferenceError && / is not defined$/.test(text) ? "!" : "raised " + text.slice(0, 1000) + "\\n in " + place.replace(process.cwd() + "/", "");
   }
   _write(3, JSON.stringify(_said) + "\\n");
 }
@@ -94,7 +97,7 @@ async function main() {
     next = parts[i + 1] && begin(parts[i + 1].questions);
     const { said, isLate } = await ask(running);
     (found[at] ??= []).push(...said);
-    if (!isLate) continue;
+    if (!isLate || questions[0].apart) continue;
     next?.child.kill("SIGKILL"); // nor would it answer the others
     break;
   }

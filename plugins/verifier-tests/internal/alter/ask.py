@@ -17,12 +17,16 @@ BUILTINS = {id(v): name for name, v in vars(builtins).items()}
 
 
 def error(e):
-    """The classes of an error, those that are not the language's with a dot before them, and what it says."""
+    """The classes of an error, those that are not the language's with a dot before them, what it says, and in which file."""
     try:
         text = str(e)[:1 << 12]
     except BaseException:
         text = ""
-    return "raised " + " ".join(BUILTINS.get(id(c), "." + c.__name__) for c in type.mro(type(e))) + ": " + text
+    place = e.__traceback__
+    while place.tb_next:
+        place = place.tb_next
+    classes = " ".join(BUILTINS.get(id(c), "." + c.__name__) for c in type.mro(type(e)))
+    return f"raised {classes}: {text}\n in {os.path.relpath(place.tb_frame.f_code.co_filename)}"
 
 
 def answer(question):
@@ -44,7 +48,7 @@ def compare_error(value, answer):
     """What a question is expected to give, where that is an error and the answer is such a one; else the answer."""
     if not value.startswith("=raised "):
         return answer
-    (kinds, pattern), raised = json.loads(value[len("=raised "):]), re.match(r"raised ([\w. ]+): (.*)", answer, re.S)
+    (kinds, pattern), raised = json.loads(value[len("=raised "):]), re.match(r"raised ([\w. ]+): (.*)\n in ", answer, re.S)
     if not raised:
         return answer if answer.startswith("raised") else "=no error"
     is_one = any(k in raised[1].split() if k[0] != "." else k[1:] in raised[1].replace(".", "").split() for k in kinds)

@@ -109,20 +109,29 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(rest) == 0 {
 		verdict.Evidence += fmt.Sprintf("\n%d of %d tests are answered right where no test runs", len(tests), len(tests))
 		doubt(verdict, unalteredDoubt*math.Pow(0.25, float64(len(tests))))
-		return verdict, nil
+		return e.withDiffering(verdict), nil
 	}
 	verdict, err = e.tryAltered(ctx, rest, verdict)
 	if err == nil && verdict.Outcome == sdk.Passed && !e.whole {
 		verdict, err = e.tryRest(ctx, rest, verdict)
 	}
-	if err != nil || verdict.Outcome != sdk.Passed || len(e.differing) == 0 {
+	if err != nil || verdict.Outcome != sdk.Passed {
 		return verdict, err
+	}
+	return e.withDiffering(verdict), nil
+}
+
+// withDiffering takes a pass back, or believes it less, where questions are answered otherwise than
+// tests expect.
+func (e *expectations) withDiffering(verdict *sdk.Verdict) *sdk.Verdict {
+	if len(e.differing) == 0 {
+		return verdict
 	}
 	const otherwise = "the code answers otherwise where no test runs: "
 	if alone := slices.IndexFunc(e.differing, func(q alter.Question) bool { return q.Alone }); alone >= 0 {
-		return e.j.verdict(sdk.Inconclusive, otherwise+titleOf(e.differing[alone].Test, e.differing[alone].File)), nil
+		return e.j.verdict(sdk.Inconclusive, otherwise+titleOf(e.differing[alone].Test, e.differing[alone].File))
 	}
-	return e.withReason(verdict, otherwise+titleOf(e.differing[0].Test, e.differing[0].File)), nil
+	return e.withReason(verdict, otherwise+titleOf(e.differing[0].Test, e.differing[0].File))
 }
 
 // tryAltered runs tests with altered expectations, see tryExpectations.

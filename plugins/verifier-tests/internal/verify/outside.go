@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"maps"
+	"math/rand/v2"
 	"path"
 	"reflect"
 	"regexp"
@@ -15,8 +16,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// maxQuestions bounds what is asked about one answer.
-const maxQuestions = 500
+// maxQuestions bounds what is asked about one answer, and maxEarlier what is asked of tests that
+// passed before it.
+const (
+	maxQuestions = 500
+	maxEarlier   = 10
+)
 
 // late is the answer to a question that was not asked since those before it took too long.
 const late = "?late"
@@ -54,8 +59,9 @@ func (e *expectations) askers() map[string]asker {
 // askOutside asks the code what the tests compare, where none of them is: without a framework,
 // what is expected, names, and the inputs of other tests, each question in a process of its own.
 // What answers as the tests expect there is right about them, whatever becomes of the tests.
-// Those of which all is answered so are e.answered. Those of which something is not, each time,
-// are e.differing, unless it hangs on what was asked before it or on what the untouched tree lacks, too.
+// Those of which all is answered so are e.answered. What is not answered so, each time, is
+// e.differing, unless it hangs on what was asked before it or on what the untouched tree lacks, too.
+// Some questions of tests that passed before the answer are asked as well.
 func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) error {
 	askers := e.askers()
 	for _, language := range slices.Sorted(maps.Keys(askers)) {
@@ -66,56 +72,73 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	return nil
 }
 
+// inquiry is what is asked about an answer in one language: what its tests compare, and, among it,
+// what earlier tests do, which passed before the answer.
+type inquiry struct {
+	*expectations
+	in             asker
+	asked, earlier []alter.Question
+}
+
 func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
 	asked := e.questions(tests, language)
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
 	}
-	answers, err := e.answers(ctx, in, asked)
+	earlier := e.questions(without(e.all, tests), language)
+	rand.Shuffle(len(earlier), func(i, j int) { earlier[i], earlier[j] = earlier[j], earlier[i] })
+	earlier = earlier[:min(maxEarlier, len(earlier))]
+	i := &inquiry{expectations: e, in: in, asked: append(asked, earlier...), earlier: earlier}
+	answers, err := i.answers(ctx)
 	if err != nil {
 		return err
 	}
 	begins := e.begins(in, language)
-	for i := range asked {
-		asked[i].Alone = asked[i].Alone && !begins
+	for at := range i.asked {
+		i.asked[at].Alone = i.asked[at].Alone && !begins
 	}
-	var right, differing []alter.Question
+	var right, odd []alter.Question
 	var first [][]string
-	for i, answer := range answers {
-		q := asked[i]
+	for at, answer := range answers {
+		q := i.asked[at]
 		switch {
+		case begins && hasRaised(answer):
+		case i.isOdd(q, answer):
+			odd, first = append(odd, q), append(first, answer)
+		case i.isEarlier(q):
 		case slices.Contains(answer, late):
 			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
-		case begins && hasRaised(answer):
-		case isOdd(q, answer):
-			differing, first = append(differing, q), append(first, answer)
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answer, "")):
 			e.setUnknown("a class of the code's own is compared with what the test computes", titleOf(q.Test, q.File))
-		case len(answer) == 1 && isAsExpected(q, answer[0]):
+		case isRight(q, answer):
 			right = append(right, q)
 		}
 	}
-	e.answered = append(e.answered, slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isWholly(t, asked, right) })...)
-	if len(differing) == 0 {
+	e.answered = append(e.answered, slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return !e.isWholly(t, i.asked, right) })...)
+	if len(odd) == 0 {
 		return nil
 	}
-	return e.askAgain(ctx, in, asked, differing, first)
+	return i.askAgain(ctx, odd, first)
 }
+
+func (i *inquiry) isEarlier(q alter.Question) bool { return slices.Contains(i.earlier, q) }
 
 // answers has questions answered, as far as there is time, and gives them the values that they
 // expect where these are computed.
-func (e *expectations) answers(ctx context.Context, in asker, asked []alter.Question) ([][]string, error) {
-	groups := oneByOne(asked)
-	for _, q := range slices.Concat(asked, asked) {
+func (i *inquiry) answers(ctx context.Context) ([][]string, error) {
+	var groups [][]alter.Question
+	for _, q := range slices.Concat(i.asked, i.asked) {
 		if q.Expected != "" {
 			groups = append(groups, []alter.Question{{File: q.File, Program: q.Expected, Apart: true}})
 		}
 	}
-	answers, err := in.answers(ctx, groups, e.shown(in, asked, false))
-	if len(answers) == len(groups) {
-		expect(asked, answers[len(asked):])
+	computed := len(groups)
+	answers, err := i.in.answers(ctx, append(groups, oneByOne(i.asked)...), i.shown(false))
+	if len(answers) < computed {
+		return nil, err
 	}
-	return answers[:min(len(asked), len(answers))], err
+	expect(i.asked, answers[:computed])
+	return answers[computed:], err
 }
 
 // expect gives questions the values that they expect, where these were computed twice, the same.
@@ -170,9 +193,9 @@ type secondAnswers struct {
 	inOrder                    []string
 }
 
-func (e *expectations) askSecond(ctx context.Context, in asker, asked, odd []alter.Question) (second secondAnswers, err error) {
-	some, all := e.shown(in, asked, false), e.shown(in, asked, true)
-	found, err := in.answers(ctx, append(oneByOne(odd), asked), some)
+func (i *inquiry) askSecond(ctx context.Context, odd []alter.Question) (second secondAnswers, err error) {
+	some, all := i.shown(false), i.shown(true)
+	found, err := i.in.answers(ctx, append(oneByOne(odd), i.asked), some)
 	if err != nil {
 		return second, err
 	}
@@ -180,45 +203,63 @@ func (e *expectations) askSecond(ctx context.Context, in asker, asked, odd []alt
 		second.inOrder = found[len(odd)]
 	}
 	if !reflect.DeepEqual(all, some) {
-		if second.withData, err = in.answers(ctx, oneByOne(odd), all); err != nil {
+		if second.withData, err = i.in.answers(ctx, oneByOne(odd), all); err != nil {
 			return second, err
 		}
 	}
-	if slices.ContainsFunc(found, hasRaised) {
-		answer := *e.a
-		e.a.changes = nil
-		second.untouched, err = in.answers(ctx, oneByOne(odd), e.shown(in, asked, false))
-		e.a.changes = answer.changes
+	if slices.ContainsFunc(found, hasRaised) || slices.ContainsFunc(odd, i.isEarlier) {
+		answer := *i.a
+		i.a.changes = nil
+		second.untouched, err = i.in.answers(ctx, oneByOne(odd), i.shown(false))
+		i.a.changes = answer.changes
 	}
 	return second, err
 }
 
-// isExcused reports whether what a question finds hangs on what was asked before it, or on what the
-// untouched tree lacks, too.
-func (s *secondAnswers) isExcused(i int, q alter.Question, asked []alter.Question) bool {
-	isInOrder := len(s.inOrder) == len(asked) && isAsExpected(q, s.inOrder[slices.Index(asked, q)])
-	return isInOrder || i < len(s.untouched) && slices.Equal(s.alone[i], s.untouched[i]) && hasRaised(s.alone[i])
+// isRightInOrder reports whether a question is answered right among all in the order of the file.
+func (i *inquiry) isRightInOrder(q alter.Question, inOrder []string) bool {
+	return len(inOrder) == len(i.asked) && isAsExpected(q, inOrder[slices.Index(i.asked, q)])
+}
+
+// isLacking reports whether an answer hangs on what the untouched tree lacks, too: that answers a
+// question of an earlier test no better.
+func (i *inquiry) isLacking(q alter.Question, answer, untouched []string) bool {
+	if i.isEarlier(q) {
+		return !isRight(q, untouched)
+	}
+	return hasRaised(answer) && slices.Equal(answer, untouched) && !i.isRaisedByAnswer(answer)
+}
+
+// isRaisedByAnswer reports whether a file that the answer changes raised the error that is found.
+func (i *inquiry) isRaisedByAnswer(found []string) bool {
+	_, file, _ := strings.Cut(strings.Join(found, ""), "\n in ")
+	return slices.ContainsFunc(i.a.changes, func(c jail.Change) bool { return c.Path == file })
 }
 
 // askAgain adds those of odd questions to e.differing that are so once more, all the same, where
 // the answers were the first, and where they are not right in the order of the file.
-func (e *expectations) askAgain(ctx context.Context, in asker, asked, odd []alter.Question, first [][]string) error {
-	second, err := e.askSecond(ctx, in, asked, odd)
+func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]string) error {
+	second, err := i.askSecond(ctx, odd)
 	if err != nil {
 		return err
 	}
-	for i, answer := range second.alone {
-		q := odd[i]
-		if slices.Contains(answer, late) {
-			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
+	for at, answer := range second.alone {
+		q := odd[at]
+		if slices.Contains(answer, late) && !i.isEarlier(q) {
+			i.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
 		}
-		isSame := q.Expected == "" || slices.Equal(first[i], answer)
+		var untouched []string
+		if at < len(second.untouched) {
+			untouched = second.untouched[at]
+		}
+		isSame := q.Expected == "" || slices.Equal(first[at], answer)
 		switch {
-		case !isSame || !isOdd(q, answer) || second.isExcused(i, q, asked):
-		case i < len(second.withData) && !isOdd(q, second.withData[i]):
-			e.setUnknown("what is returned hangs on files that no code names", titleOf(q.Test, q.File))
+		case !isSame || !i.isOdd(q, answer) || i.isRightInOrder(q, second.inOrder) || i.isLacking(q, answer, untouched):
+		case at < len(second.withData) && !i.isOdd(q, second.withData[at]):
+			i.setUnknown("what is returned hangs on files that no code names", titleOf(q.Test, q.File))
 		default:
-			e.differing = append(e.differing, q)
+			q.Alone = q.Alone || hasRaised(answer) && slices.Equal(answer, untouched)
+			i.differing = append(i.differing, q)
 		}
 	}
 	return nil
@@ -252,10 +293,18 @@ func isAsExpected(q alter.Question, answer string) bool {
 	return answer != "" && q.Value != "" && strings.ContainsAny(answer[:1], "=~") && answer[1:] == q.Value[1:]
 }
 
+// isRight reports whether the answers are the one that a test expects.
+func isRight(q alter.Question, answers []string) bool {
+	return len(answers) == 1 && isAsExpected(q, answers[0])
+}
+
 // isOdd reports whether answers are something else than a test expects. Of another class than
-// the language's own nobody knows what it is equal to.
-func isOdd(q alter.Question, answers []string) bool {
-	return len(answers) == 1 && answers[0] != "" && q.Value != "" && strings.ContainsAny(answers[0][:1], "=r") && !isAsExpected(q, answers[0])
+// the language's own nobody knows what it is equal to: only an earlier test had none before.
+func (i *inquiry) isOdd(q alter.Question, answers []string) bool {
+	if len(answers) != 1 || answers[0] == "" || q.Value == "" || isAsExpected(q, answers[0]) {
+		return false
+	}
+	return strings.ContainsAny(answers[0][:1], "=r") || i.isEarlier(q) && (answers[0][0] == '~' || ownClass.MatchString(answers[0]))
 }
 
 // hasRaised reports whether the first of several questions has no answer but an error.
@@ -270,29 +319,29 @@ var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|sam
 // shown are the changes to the tree for questions: the answer's, without what could say what
 // tests expect. That are the tests, what examples give, and files that are no code and that neither
 // the code nor a question names, unless with data, which leaves those that are not apart.
-func (e *expectations) shown(in asker, asked []alter.Question, withData bool) []jail.Change {
-	t, hidden := e.a.tree, []jail.Change(nil)
+func (i *inquiry) shown(withData bool) []jail.Change {
+	t, hidden := i.a.tree, []jail.Change(nil)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
-		return !isCode(file) || slices.Contains(e.files, file) || path.Base(file) == "setup.py"
+		return !isCode(file) || slices.Contains(i.files, file) || path.Base(file) == "setup.py"
 	}))
-	for _, q := range asked {
+	for _, q := range i.asked {
 		code = append(code, q.Program...)
 	}
 	for _, file := range t.Files {
 		if strings.Contains(file, "-packages/") {
 			continue
 		}
-		text := e.source(file, e.a.changes).Text
+		text := i.source(file, i.a.changes).Text
 		shown, isShown := text, isCode(file) || toolSettings.has(file) || mentions(code, file) || withData && !apart.MatchString(file)
 		if isShown && isCode(file) {
-			shown, isShown = in.shows(file, text)
+			shown, isShown = i.in.shows(file, text)
 		}
 		switch {
-		case !isShown || slices.Contains(e.files, file):
+		case !isShown || slices.Contains(i.files, file):
 			hidden = append(hidden, jail.Change{Path: file, Delete: true})
 		case shown != text:
 			hidden = append(hidden, jail.Change{Path: file, Data: []byte(shown)})
 		}
 	}
-	return overlay(e.v.leftOut(t), e.a.changes, hidden)
+	return overlay(i.v.leftOut(t), i.a.changes, hidden)
 }

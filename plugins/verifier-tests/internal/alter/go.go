@@ -56,7 +56,9 @@ type goTest struct {
 	// its testing.T is called there. edits are those of the test by their kind.
 	function, scope *ast.FuncDecl
 	tester          string
-	edits           [kinds][]edit
+	// testers are the names by which functions of the file are given a testing.T.
+	testers map[string]bool
+	edits   [kinds][]edit
 	// isCovered says that something is left out which is noted where the rest is as it was.
 	isCovered bool
 	// watches are edits by which what is compared by < and >, and what fails, is watched.
@@ -71,12 +73,18 @@ type goTest struct {
 }
 
 func goSource(file Source, request *Request, random *rand.Rand) Source {
-	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: word(random) + "_"}
+	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: word(random) + "_", testers: map[string]bool{}}
 	altered := Source{Path: file.Path}
 	var err error
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
 		return altered
 	}
+	ast.Inspect(g.file, func(node ast.Node) bool {
+		if field, ok := node.(*ast.Field); ok && isTesterParameter(field) {
+			g.testers[field.Names[0].Name] = true
+		}
+		return true
+	})
 	functions := g.functions()
 	var edits []edit
 	for _, function := range functions {
@@ -117,10 +125,13 @@ func (g *goTest) alter(function *ast.FuncDecl) kind {
 	} else if g.request.Way == Expectation {
 		g.example()
 	}
-	if g.request.Rest && !g.isCovered && g.request.Way != End {
-		g.edits[byLiteral] = nil // which was altered first, as a whole
+	isSome := func(e []edit) bool { return len(e) > 0 }
+	first := slices.IndexFunc(g.edits[:], isSome)
+	if g.request.Rest && !g.isCovered && g.request.Way != End && first >= 0 {
+		g.edits[first] = nil // which was altered before, as a whole
+		first = slices.IndexFunc(g.edits[:], isSome)
 	}
-	return kind(slices.IndexFunc(g.edits[:], func(e []edit) bool { return len(e) > 0 }))
+	return kind(first)
 }
 
 // note adds a test to those that are altered by the kind.
@@ -168,8 +179,8 @@ func (g *goTest) test() {
 	ast.Inspect(body, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.IfStmt:
-			if reportsFailure(n.Body) {
-				g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
+			if g.reportsFailure(n.Body) {
+				g.isLenient = !slices.ContainsFunc(n.Body.List, g.isFailure)
 				g.condition(n.Cond)
 				g.isLenient = false
 			}
@@ -177,7 +188,7 @@ func (g *goTest) test() {
 			if call, ok := n.X.(*ast.CallExpr); ok {
 				g.assertion(call)
 			}
-			if isFailure(n) {
+			if g.isFailure(n) {
 				g.watchFailure(n.Pos(), "%s;")
 			}
 		}
@@ -197,13 +208,13 @@ var (
 )
 
 // isFailure reports whether a statement is a call of a method with which tests fail.
-func isFailure(statement ast.Stmt) bool {
+func (g *goTest) isFailure(statement ast.Stmt) bool {
 	expression, ok := statement.(*ast.ExprStmt)
 	if !ok {
 		return false
 	}
 	call, ok := expression.X.(*ast.CallExpr)
-	return ok && slices.Contains(failing, calledName(call))
+	return ok && slices.Contains(failing, calledName(call)) && g.isOfTester(call)
 }
 
 // condition alters the condition under which a test fails: what is compared with, or else
@@ -332,11 +343,11 @@ func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
 func (g *goTest) assertion(c *ast.CallExpr) {
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
-	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester {
+	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failing, name) {
 		return
 	}
 	var found []ast.Expr
-	if helperName.MatchString(name) {
+	if helperName.MatchString(name) && inverse[name] == "" {
 		for _, argument := range c.Args {
 			found = append(found, g.madeOfLiterals(argument)...)
 		}

@@ -30,17 +30,27 @@ func (g *goTest) helpers(test *ast.FuncDecl) (all []*ast.FuncDecl) {
 
 // testerName is what a function calls the testing.T that it is given, or "".
 func testerName(f *ast.FuncDecl) string {
-	for _, field := range f.Type.Params.List {
-		t := field.Type
-		if pointer, ok := t.(*ast.StarExpr); ok {
-			t = pointer.X
-		}
-		selected, ok := t.(*ast.SelectorExpr)
-		if ok && slices.Contains([]string{"T", "B", "F", "TB"}, selected.Sel.Name) && len(field.Names) == 1 {
-			return field.Names[0].Name
-		}
+	at := slices.IndexFunc(f.Type.Params.List, isTesterParameter)
+	if at < 0 {
+		return ""
 	}
-	return ""
+	return f.Type.Params.List[at].Names[0].Name
+}
+
+func isTesterParameter(field *ast.Field) bool {
+	t := field.Type
+	if pointer, ok := t.(*ast.StarExpr); ok {
+		t = pointer.X
+	}
+	selected, ok := t.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"T", "B", "F", "TB"}, selected.Sel.Name) && len(field.Names) == 1
+}
+
+// isOfTester reports whether a call is one of a testing.T, or is given one, and no logger's whose
+// methods have the same names.
+func (g *goTest) isOfTester(call *ast.CallExpr) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return !ok || g.testers[g.text(method.X)] || slices.ContainsFunc(call.Args, func(a ast.Expr) bool { return g.testers[g.text(a)] })
 }
 
 func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
@@ -140,15 +150,19 @@ func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 }
 
 // reportsFailure reports whether a block calls a method with which tests fail.
-func reportsFailure(block *ast.BlockStmt) bool {
-	return holdsCall(block, func(name string) bool { return slices.Contains(failing, name) })
+func (g *goTest) reportsFailure(block *ast.BlockStmt) bool {
+	return holds(block, func(call *ast.CallExpr) bool { return slices.Contains(failing, calledName(call)) && g.isOfTester(call) })
 }
 
 // holdsCall reports whether a function whose name fits is called within the node.
-func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
+func holdsCall(node ast.Node, fits func(name string) bool) bool {
+	return holds(node, func(call *ast.CallExpr) bool { return fits(calledName(call)) })
+}
+
+func holds(node ast.Node, fits func(*ast.CallExpr) bool) (found bool) {
 	ast.Inspect(node, func(inner ast.Node) bool {
 		call, ok := inner.(*ast.CallExpr)
-		found = found || ok && fits(calledName(call))
+		found = found || ok && fits(call)
 		return !found
 	})
 	return found

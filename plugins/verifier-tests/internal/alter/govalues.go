@@ -135,14 +135,10 @@ func bindings(node ast.Node) (all []binding) {
 	return all
 }
 
-// loggerName matches what is called like a logger, whose methods have the names of a test's.
-var loggerName = regexp.MustCompile(`(?i)log|sink|^l$`)
-
 // isReport reports whether a test says something by a call.
 func (g *goTest) isReport(call *ast.CallExpr) bool {
 	name := calledName(call)
-	method, ok := call.Fun.(*ast.SelectorExpr)
-	return (slices.Contains(failing, name) || strings.HasPrefix(name, "Log")) && (!ok || !loggerName.MatchString(g.text(method.X)))
+	return (slices.Contains(failing, name) || strings.HasPrefix(name, "Log")) && g.isOfTester(call)
 }
 
 // uses counts where the test uses a name but in what it reports and in where the name is

@@ -69,7 +69,7 @@ type sequence struct {
 	held    strings.Builder
 	pending []*block           // tool calls that came while another one was open
 	waiting []middleware.Delta // what else came within a call, whose arguments must not be cut in two
-	wrote   map[blockKind]bool
+	wrote   [blockRaw + 1]bool // by kind
 	members map[string][]byte // that calls have beside those known here, by id
 }
 
@@ -148,13 +148,6 @@ func (s *sequence) endText(p *middleware.RawPart) {
 	s.close()
 }
 
-func (s *sequence) note(k blockKind) {
-	if s.wrote == nil {
-		s.wrote = map[blockKind]bool{}
-	}
-	s.wrote[k] = true
-}
-
 // begin stops the open block and starts another. Calls that came before a block of another
 // kind stand before it.
 func (s *sequence) begin(b *block) *block {
@@ -202,7 +195,7 @@ func (s *sequence) release() {
 }
 
 func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
-	s.note(k)
+	s.wrote[k] = true
 	if s.open == nil || s.open.kind != k {
 		s.begin(&block{kind: k})
 	}
@@ -223,10 +216,9 @@ func (s *sequence) own(p middleware.RawPart) {
 		s.members[members.Get("id").Str+members.Get("call_id").Str] = newKnown("type id call_id").members(members)
 		return
 	}
-	s.note(blockRaw)
+	s.wrote[blockRaw] = true
 	if p.Text != "" {
-		s.note(blockText)
-		s.note(blockRefusal)
+		s.wrote[blockText], s.wrote[blockRefusal] = true, true
 	}
 	s.held.Reset()
 	if b := s.items[gjson.GetBytes(p.Raw, "id").Str]; b != nil { // which this ends
@@ -265,7 +257,7 @@ func (s *sequence) foreign(p middleware.RawPart) {
 
 // call writes a piece of a tool call. Calls that come in turns wait for each other.
 func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
-	s.note(blockTool)
+	s.wrote[blockTool] = true
 	if s.open != nil && s.open.kind == blockTool && s.open.tool.Index == t.Index {
 		s.add(s.open, t, d)
 		return
@@ -300,7 +292,7 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 func (s *sequence) whole(choice *llms.ContentChoice) {
 	s.resume()
 	x := middleware.ExtraOf(choice)
-	if x != nil && len(x.Parts) > 0 && len(s.wrote) == 0 && s.held.Len() == 0 {
+	if x != nil && len(x.Parts) > 0 && !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
 			raw, ok := p.(middleware.RawPart)
 			return ok && raw.Dialect == s.dialect

@@ -364,12 +364,10 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 			p.FunctionCall = &own
 		}
 		return p, isChanged
-	case llms.ToolCallResponse:
-		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
-		return p, isChanged
-	case middleware.ResultPart:
-		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
-		return p, isChanged
+	case llms.ToolCallResponse, middleware.ResultPart:
+		id, _ := resultID(p)
+		id, isChanged = l.callID(id)
+		return nameResult(p, id), isChanged
 	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere, and a custom tool a function
 		switch {
 		case l.NoCustomTools && isCustomCall(p):

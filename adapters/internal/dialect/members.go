@@ -60,7 +60,7 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 		}
 		return list
 	}
-	var object Object
+	object := Object{}
 	v.ForEach(func(name, v gjson.Result) bool {
 		var rest any
 		switch inner, isKnown := k.MemberSet[name.Str]; {
@@ -71,14 +71,11 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 			rest = json.RawMessage(v.Raw)
 		}
 		if rest != nil {
-			if object == nil {
-				object = Object{}
-			}
 			object[name.Str] = rest
 		}
 		return true
 	})
-	if object == nil {
+	if len(object) == 0 {
 		return nil
 	}
 	return object

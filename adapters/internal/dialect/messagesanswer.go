@@ -283,29 +283,23 @@ func (messages) Error(r *Refusal, requestID string) any {
 	if r.Details != nil {
 		e["details"] = r.Details
 	}
-	switch r.Status {
-	case http.StatusUnauthorized:
-		e["type"] = "authentication_error"
-	case http.StatusForbidden:
-		e["type"] = "permission_error"
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		e["type"] = "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		e["type"] = "request_too_large"
-	case http.StatusTooManyRequests:
-		e["type"] = "rate_limit_error"
-		if r.Final {
-			e["type"] = "billing_error"
-		}
-	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		e["type"] = "timeout_error"
-	case http.StatusServiceUnavailable:
-		e["type"] = "overloaded_error"
+	switch kind, isKnown := messagesErrors[r.Status]; {
+	case r.Status == http.StatusTooManyRequests && r.Final:
+		e["type"] = "billing_error"
+	case isKnown:
+		e["type"] = kind
+	case r.Status >= 500:
+		e["type"] = "api_error"
 	default:
 		e["type"] = "invalid_request_error"
-		if r.Status >= 500 {
-			e["type"] = "api_error"
-		}
 	}
 	return Object{"type": "error", "error": e, "request_id": requestID}
+}
+
+// messagesErrors are the types of errors by their status.
+var messagesErrors = map[int]string{
+	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
+	http.StatusNotFound: "not_found_error", http.StatusMethodNotAllowed: "not_found_error",
+	http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+	http.StatusGatewayTimeout: "timeout_error", http.StatusRequestTimeout: "timeout_error", http.StatusServiceUnavailable: "overloaded_error",
 }

@@ -232,16 +232,10 @@ func dataURL(mime string, data []byte) string {
 }
 
 func parseDataURL(url string) (mime string, data []byte, ok bool) {
-	rest, ok := strings.CutPrefix(url, "data:")
-	if !ok {
-		return "", nil, false
-	}
-	mime, text, ok := strings.Cut(rest, ";base64,")
-	if !ok {
-		return "", nil, false
-	}
+	rest, isData := strings.CutPrefix(url, "data:")
+	mime, text, isBase64 := strings.Cut(rest, ";base64,")
 	data, err := base64.StdEncoding.DecodeString(text)
-	return mime, data, err == nil
+	return mime, data, isData && isBase64 && err == nil
 }
 
 // imageFile is an image as a file: with its content, where the address holds it.

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
@@ -48,13 +48,8 @@ type side struct {
 
 const mostCompared = 500
 
-func (v *viewer) compare(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	return v.makeCompare(r.Context(), q.Get("a"), q.Get("b"))
-}
-
-func (v *viewer) makeCompare(ctx context.Context, a, b string) (*comparePage, error) {
-	p := &comparePage{frame: v.frame("compare", "Compare", false), A: a, B: b}
+func (v *viewer) compare(ctx context.Context, q url.Values) (*comparePage, error) {
+	p := &comparePage{frame: v.frame("compare", "Compare", false), A: q.Get("a"), B: q.Get("b")}
 	return p, p.runs(ctx)
 }
 

@@ -56,8 +56,7 @@ func (v *viewer) exportPages(ctx context.Context, dir string, newest int) error 
 	if err := v.ledger.read(ctx); err != nil {
 		return err
 	}
-	var a pageQuery
-	steps, err := v.makeSteps(ctx, a, newest)
+	steps, err := v.makeSteps(ctx, pageQuery{}, newest)
 	if err != nil {
 		return err
 	}
@@ -72,25 +71,22 @@ func (v *viewer) exportPages(ctx context.Context, dir string, newest int) error 
 		}
 	}
 	steps.Filtered = false
-	for name, make := range map[string]func() (any, error){
-		"overview": func() (any, error) { return v.makeOverview(ctx, a) },
-		"runs":     func() (any, error) { return v.makeRuns(ctx, "") },
-		"trust":    func() (any, error) { return v.makeTrust(ctx, a) },
-		"compare":  func() (any, error) { return v.makeCompare(ctx, "", "") },
-	} {
-		page, err := make()
-		if err == nil {
-			err = v.save(filepath.Join(dir, v.pageLink(name)), name, page)
-		}
-		if err != nil {
-			return err
-		}
-	}
 	return errors.Join(
+		savePage(ctx, v, dir, "overview", v.overview), savePage(ctx, v, dir, "runs", v.runs),
+		savePage(ctx, v, dir, "trust", v.trust), savePage(ctx, v, dir, "compare", v.compare),
 		v.saveArchive(dir, "steps", 1, func(int) string { return "steps.html" }, func(int) (any, error) { return steps, nil }),
-		v.saveArchive(dir, "run", len(runs), runFile, func(i int) (any, error) { return v.makeRun(ctx, runs[i].name, runs[i].tenant) }),
+		v.saveArchive(dir, "run", len(runs), runFile, func(i int) (any, error) { return v.run(ctx, runs[i].values()) }),
 		v.saveArchive(dir, "step", len(steps.Steps), stepFile, func(i int) (any, error) { return v.makeStep(ctx, steps.Steps[i].ID) }),
 	)
+}
+
+// savePage writes a page that asks for nothing.
+func savePage[P any](ctx context.Context, v *viewer, dir, name string, make func(context.Context, url.Values) (*P, error)) error {
+	content, err := make(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return v.save(filepath.Join(dir, v.pageLink(name)), name, content)
 }
 
 func stepFile(i int) string { return fmt.Sprintf("step-%d.html", i/pagesPerFile) }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/sdk"
 )
 
 // dollars writes an amount with what matters of it: cents where there are dollars,
@@ -88,12 +87,7 @@ func quality(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-func lambda(v float64) string {
-	if v == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%.3g", v)
-}
+func lambda(v float64) string { return fmt.Sprintf("%.3g", v) }
 
 func duration(d time.Duration) string {
 	switch {
@@ -116,12 +110,4 @@ func clock(t time.Time) string {
 
 func short(id string) string { return begin(id, 12) }
 
-func because(s sdk.StopReason) string { return say.Because(s) }
-
 func plain(text string) string { return say.Plain(text) }
-
-// cutText returns a text of at most n bytes, and how many were left out.
-func cutText(text string, n int) (string, int) {
-	kept := begin(text, n)
-	return kept, len(text) - len(kept)
-}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
 )
@@ -25,7 +26,7 @@ func (v *viewer) funcs() template.FuncMap {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 			return count(c, noun)
 		},
-		"because": because, "page": v.pageLink, "stepLink": v.stepLink, "runLink": v.runLink, "stepsWith": v.stepsLink,
+		"because": say.Because, "page": v.pageLink, "stepLink": v.stepLink, "runLink": v.runLink, "stepsWith": v.stepsLink,
 		"hue": hue, "join": func(list []string, by string) string { return plain(strings.Join(list, by)) },
 		"num":           func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
 		"raw":           func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
@@ -33,7 +34,7 @@ func (v *viewer) funcs() template.FuncMap {
 		"subInt": func(a, b int) int { return a - b },
 		"mul":    func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"mark": mark, "isStep": sdk.IsStep, "marked": func(passed, rejected, inconclusive int64) string {
+		"mark": func(outcome string) string { return marks[outcome] }, "isStep": sdk.IsStep, "marked": func(passed, rejected, inconclusive int64) string {
 			return formatWhole(passed) + " of " + formatWhole(passed+rejected)
 		},
 		"per": func(d time.Duration, n int64) string {
@@ -84,20 +85,8 @@ func hue(order []string, model string) string {
 	return "m-" + strconv.Itoa(i%8)
 }
 
-// mark is the sign of an outcome, so that no colour is needed to tell it.
-func mark(outcome string) string {
-	switch outcome {
-	case "passed":
-		return "✓"
-	case "failed":
-		return "✗"
-	case "inconclusive":
-		return "?"
-	case "error":
-		return "!"
-	}
-	return ""
-}
+// marks are the signs of outcomes, so that no colour is needed to tell them.
+var marks = map[string]string{"passed": "✓", "failed": "✗", "inconclusive": "?", "error": "!"}
 
 // Links: on a server pages have addresses, in an export they are files.
 
@@ -125,11 +114,8 @@ func (v *viewer) stepLink(id string) string {
 
 func (v *viewer) runLink(name, tenant string) string {
 	id := runID{name, tenant}
-	switch {
-	case v.export == nil && tenant == "":
-		return "run?" + url.Values{"name": {name}}.Encode()
-	case v.export == nil:
-		return "run?" + url.Values{"name": {name}, "tenant": {tenant}}.Encode()
+	if v.export == nil {
+		return "run?" + id.values().Encode()
 	}
 	if i, has := v.export.runs[id]; has {
 		return packedLink(runFile, i)
@@ -139,6 +125,15 @@ func (v *viewer) runLink(name, tenant string) string {
 
 // runID tells runs apart: two tenants may name theirs the same.
 type runID struct{ name, tenant string }
+
+// values are what the address of the run's page asks for.
+func (id runID) values() url.Values {
+	q := url.Values{"name": {id.name}}
+	if id.tenant != "" {
+		q.Set("tenant", id.tenant)
+	}
+	return q
+}
 
 func (v *viewer) stepsLink(name, value string) string {
 	if v.export != nil {

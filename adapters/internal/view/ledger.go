@@ -48,40 +48,26 @@ func (l *ledger) read(ctx context.Context) error {
 func (l *ledger) readSome(ctx context.Context) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lines, err := l.from.from.Follow(ctx, l.last, store.Filter{Limit: 1000})
-	if err != nil || len(lines) == 0 {
-		return 0, err
-	}
-	ids := make([]string, len(lines))
-	keys := make(map[string]ledgerKey, len(lines))
-	for i := range lines {
-		s := &lines[i]
-		ids[i] = s.ID
-		keys[s.ID] = ledgerKey{s.Start.UTC().Format(time.DateOnly), s.Tenant, s.Key, s.Policy}
-	}
-	traces, err := l.from.read(ctx, ids)
+	lines, traces, err := l.from.follow(ctx, l.last, store.Filter{Limit: 1000})
 	if err != nil {
 		return 0, err
 	}
 	if l.accounts == nil {
 		l.accounts, l.runs = map[ledgerKey]*savings.Account{}, map[string]ledgerKey{}
 	}
-	byID := make(map[string]*sdk.Trace, len(traces))
-	for _, t := range traces {
-		byID[t.ID] = t
-	}
-	for _, id := range ids { // as they came: a verdict after the steps of its run
-		t := byID[id]
+	for i := range lines { // as they came: a verdict after the steps of its run
+		s := &lines[i]
+		l.last = s.Seq
+		t := traces[s.ID]
 		if t == nil {
 			continue
 		}
-		k := l.keyOf(t, keys[id])
+		k := l.keyOf(t, ledgerKey{s.Start.UTC().Format(time.DateOnly), s.Tenant, s.Key, s.Policy})
 		if l.accounts[k] == nil {
 			l.accounts[k] = &savings.Account{}
 		}
 		l.accounts[k].Record(ctx, t)
 	}
-	l.last = lines[len(lines)-1].Seq
 	return len(lines), nil
 }
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -54,8 +54,7 @@ type pageQuery struct {
 	Sort     string
 }
 
-func read(r *http.Request) (pageQuery, error) {
-	q := r.URL.Query()
+func readQuery(q url.Values) (pageQuery, error) {
 	a := pageQuery{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until"), Sort: q.Get("sort")}
 	a.Filter = store.Filter{
 		Run: q.Get("run"), Session: q.Get("session"), Tenant: q.Get("tenant"), Key: q.Get("key"), Policy: q.Get("policy"), Mode: q.Get("mode"),
@@ -79,15 +78,11 @@ func read(r *http.Request) (pageQuery, error) {
 	return a, nil
 }
 
-func (v *viewer) overview(r *http.Request) (any, error) {
-	a, err := read(r)
+func (v *viewer) overview(ctx context.Context, q url.Values) (*overviewPage, error) {
+	a, err := readQuery(q)
 	if err != nil {
 		return nil, err
 	}
-	return v.makeOverview(r.Context(), a)
-}
-
-func (v *viewer) makeOverview(ctx context.Context, a pageQuery) (*overviewPage, error) {
 	p := &overviewPage{frame: v.frame("overview", "Overview", true), Asked: a}
 	var traces []*sdk.Trace
 	reading, within := errgroup.WithContext(ctx)
@@ -96,8 +91,7 @@ func (v *viewer) makeOverview(ctx context.Context, a pageQuery) (*overviewPage, 
 		traces, err = v.sampler.newest(within, a.Filter, v.o.Sample)
 		return err
 	})
-	err := reading.Wait()
-	if err != nil {
+	if err := reading.Wait(); err != nil {
 		return nil, err
 	}
 	account, err := v.ledger.account(ctx, &a.Filter, p.Total.Steps)
@@ -129,7 +123,11 @@ func (v *viewer) makeOverview(ctx context.Context, a pageQuery) (*overviewPage, 
 		}
 		p.Changes = v.replay.changes(v.o.Policy, fmt.Sprintf("%+v", a.Filter), traces, wait)
 	}
-	p.status(ctx)
+	if v.o.Status != nil {
+		if p.Status, err = v.o.Status(ctx); err != nil {
+			p.Status, p.StatusErr = nil, err.Error()
+		}
+	}
 	p.Headline = p.headline()
 	return p, nil
 }
@@ -193,18 +191,6 @@ func (p *overviewPage) days(sums []store.Sum) *chart {
 		c.Series = append(c.Series, one)
 	}
 	return c
-}
-
-func (p *overviewPage) status(ctx context.Context) {
-	if p.v.o.Status == nil {
-		return
-	}
-	s, err := p.v.o.Status(ctx)
-	if err != nil {
-		p.StatusErr = err.Error()
-		return
-	}
-	p.Status = s
 }
 
 func (p *overviewPage) headline() string {

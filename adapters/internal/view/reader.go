@@ -12,25 +12,14 @@ import (
 func EachTrace(ctx context.Context, r store.TraceReader, f store.Filter, yield func(*sdk.Trace)) error {
 	const page = 500
 	f.Limit = page
+	from := &sampler{from: r}
 	for last := int64(0); ; {
-		lines, err := r.Follow(ctx, last, f)
+		lines, traces, err := from.follow(ctx, last, f)
 		if err != nil || len(lines) == 0 {
 			return err
 		}
-		ids := make([]string, len(lines))
 		for i := range lines {
-			ids[i] = lines[i].ID
-		}
-		whole, err := r.Whole(ctx, ids)
-		if err != nil {
-			return err
-		}
-		byID := make(map[string]*sdk.Trace, len(whole))
-		for _, t := range whole {
-			byID[t.ID] = t
-		}
-		for i := range lines {
-			if t := byID[lines[i].ID]; t != nil { // it may just have been pruned
+			if t := traces[lines[i].ID]; t != nil { // it may just have been pruned
 				yield(t)
 			}
 			last = lines[i].Seq

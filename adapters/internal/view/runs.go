@@ -3,7 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -19,12 +19,9 @@ type runsPage struct {
 	Tenant string
 }
 
-func (v *viewer) runs(r *http.Request) (any, error) {
-	return v.makeRuns(r.Context(), r.URL.Query().Get("tenant"))
-}
-
-func (v *viewer) makeRuns(ctx context.Context, tenant string) (*runsPage, error) {
+func (v *viewer) runs(ctx context.Context, q url.Values) (*runsPage, error) {
 	const limit = 200
+	tenant := q.Get("tenant")
 	list, err := v.o.Traces.Runs(ctx, store.Filter{Tenant: tenant, Limit: limit})
 	return &runsPage{frame: v.frame("runs", "Runs", true), Runs: list, Limit: limit, Tenant: tenant}, err
 }
@@ -68,13 +65,9 @@ const (
 	laneHigh  = 22
 )
 
-func (v *viewer) run(r *http.Request) (any, error) {
-	q := r.URL.Query()
-	return v.makeRun(r.Context(), q.Get("name"), q.Get("tenant"))
-}
-
-// makeRun makes the page of a tenant's run; without a tenant, of the newest that is named so.
-func (v *viewer) makeRun(ctx context.Context, name, tenant string) (*runPage, error) {
+// run makes the page of a tenant's run; without a tenant, of the newest that is named so.
+func (v *viewer) run(ctx context.Context, q url.Values) (*runPage, error) {
+	name, tenant := q.Get("name"), q.Get("tenant")
 	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Tenant: tenant, Limit: 1})
 	if err != nil {
 		return nil, err

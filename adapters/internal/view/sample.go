@@ -99,6 +99,24 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 	return list, nil
 }
 
+// follow reads the steps that were recorded after one, and their traces by id.
+func (s *sampler) follow(ctx context.Context, last int64, f store.Filter) (lines []store.Step, byID map[string]*sdk.Trace, err error) {
+	lines, err = s.from.Follow(ctx, last, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	ids := make([]string, len(lines))
+	for i := range lines {
+		ids[i] = lines[i].ID
+	}
+	traces, err := s.read(ctx, ids)
+	byID = make(map[string]*sdk.Trace, len(traces))
+	for _, t := range traces {
+		byID[t.ID] = t
+	}
+	return lines, byID, err
+}
+
 // read reads traces, several parts of the list at once: most of the time goes into
 // their JSON.
 func (s *sampler) read(ctx context.Context, ids []string) ([]*sdk.Trace, error) {

@@ -1,15 +1,18 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -40,8 +43,8 @@ type text struct {
 const mostText = 64 << 10
 
 func textOf(s string) text {
-	kept, left := cutText(s, mostText)
-	return text{plain(kept), left}
+	kept := begin(s, mostText)
+	return text{plain(kept), len(s) - len(kept)}
 }
 
 type callView struct {
@@ -80,33 +83,34 @@ type decisionView struct {
 	Open bool
 }
 
-func (v *viewer) step(r *http.Request) (any, error) {
-	p, err := v.makeStep(r.Context(), r.URL.Query().Get("id"))
+func (v *viewer) step(ctx context.Context, q url.Values) (*stepPage, error) {
+	p, err := v.makeStep(ctx, q.Get("id"))
+	if err != nil || q.Get("knob") == "" {
+		return p, err
+	}
+	n, knob, ok := askedDecision(p.Trace, q)
+	if !ok {
+		return nil, fmt.Errorf("%w: decision %q at %q", errAsked, q.Get("n"), q.Get("knob"))
+	}
+	d := &p.Decisions[n]
+	d.Asked = &knob
+	d.Now, err = explainAt(p.Trace, n, knob)
+	return p, err
+}
+
+// askedDecision returns which decision an address asks for, from 0, and at which lambda.
+func askedDecision(t *sdk.Trace, q url.Values) (n int, knob float64, ok bool) {
+	n, nErr := strconv.Atoi(q.Get("n"))
+	knob, kErr := strconv.ParseFloat(q.Get("knob"), 64)
+	return n - 1, knob, nErr == nil && kErr == nil && n >= 1 && n <= len(t.Decisions) && knob >= 0 && !math.IsInf(knob, 0)
+}
+
+func explainAt(t *sdk.Trace, n int, knob float64) (*answer, error) {
+	q, err := ask(t, n)
 	if err != nil {
 		return nil, err
 	}
-	if text := r.URL.Query().Get("knob"); text != "" {
-		n, nErr := strconv.Atoi(r.URL.Query().Get("n"))
-		knob, kErr := strconv.ParseFloat(text, 64)
-		if nErr != nil || kErr != nil || n < 1 || n > len(p.Decisions) || !(knob >= 0) || math.IsInf(knob, 0) {
-			return nil, fmt.Errorf("%w: decision %q at %q", errAsked, r.URL.Query().Get("n"), text)
-		}
-		if err := p.Decisions[n-1].turn(p.Trace, knob); err != nil {
-			return nil, err
-		}
-	}
-	return p, nil
-}
-
-// turn shows the decision at another lambda.
-func (d *decisionView) turn(t *sdk.Trace, knob float64) error {
-	q, err := ask(t, d.N-1)
-	if err != nil {
-		return err
-	}
-	d.Now, err = q.explain(knob)
-	d.Asked = &knob
-	return err
+	return q.explain(knob)
 }
 
 func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
@@ -141,12 +145,7 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 	for name, v := range m {
 		list = append(list, [2]string{plain(name), plain(text(v))})
 	}
-	slices.SortFunc(list, func(a, b [2]string) int {
-		if a[0] < b[0] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	return list
 }
 
@@ -196,7 +195,7 @@ func headlineOf(t *sdk.Trace) string {
 			break
 		}
 	}
-	return text + ". It stopped there because " + because(t.Stop) + "."
+	return text + ". It stopped there because " + say.Because(t.Stop) + "."
 }
 
 func becameOf(c *sdk.Call) string {
@@ -336,21 +335,16 @@ func (v *viewer) whyJSON(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	n, nErr := strconv.Atoi(q.Get("n"))
-	knob, kErr := strconv.ParseFloat(q.Get("knob"), 64)
-	if nErr != nil || kErr != nil || n < 1 || n > len(t.Decisions) || !(knob >= 0) || math.IsInf(knob, 0) {
+	n, knob, ok := askedDecision(t, q)
+	if !ok {
 		http.Error(w, "want id, n (the decision, from 1) and knob (a lambda from 0 up)", http.StatusBadRequest)
 		return
 	}
-	question, err := ask(t, n-1)
+	a, err := explainAt(t, n, knob)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	a, err := question.explain(knob)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		return
-	}
-	writeJSON(w, a)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(a)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -38,12 +37,11 @@ const pageOfSteps = 100
 
 var allStops = []sdk.StopReason{sdk.StopNotWorth, sdk.StopExhausted, sdk.StopDepth, sdk.StopBudget, sdk.StopDeadline, sdk.StopRefused, sdk.StopError}
 
-func (v *viewer) steps(r *http.Request) (any, error) {
-	a, err := read(r)
+func (v *viewer) steps(ctx context.Context, q url.Values) (*stepsPage, error) {
+	a, err := readQuery(q)
 	if err != nil {
 		return nil, err
 	}
-	q := r.URL.Query()
 	if before := q.Get("before"); before != "" {
 		ns, err := strconv.ParseInt(before, 10, 64)
 		if err != nil {
@@ -52,7 +50,7 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 		seq, _ := strconv.ParseInt(q.Get("seq"), 10, 64)
 		a.Before = &store.Step{Start: time.Unix(0, ns).UTC(), ID: q.Get("id"), Seq: seq}
 	}
-	p, err := v.makeSteps(r.Context(), a, pageOfSteps)
+	p, err := v.makeSteps(ctx, a, pageOfSteps)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +126,8 @@ func (v *viewer) models(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for i := range sums {
-		known := false
-		for _, n := range names {
-			known = known || n == sums[i].Model
-		}
-		if !known && sums[i].Model != "" && sums[i].Calls > 0 {
-			names = append(names, sums[i].Model)
+		if name := sums[i].Model; name != "" && sums[i].Calls > 0 && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names, nil

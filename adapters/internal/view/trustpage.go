@@ -2,7 +2,8 @@ package view
 
 import (
 	"context"
-	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -17,15 +18,11 @@ type trustPage struct {
 	Asked    pageQuery
 }
 
-func (v *viewer) trust(r *http.Request) (any, error) {
-	a, err := read(r)
+func (v *viewer) trust(ctx context.Context, q url.Values) (*trustPage, error) {
+	a, err := readQuery(q)
 	if err != nil {
 		return nil, err
 	}
-	return v.makeTrust(r.Context(), a)
-}
-
-func (v *viewer) makeTrust(ctx context.Context, a pageQuery) (*trustPage, error) {
 	p := &trustPage{frame: v.frame("trust", "Trust", true), Asked: a}
 	traces, err := v.sampler.newest(ctx, a.Filter, 2*v.o.Sample)
 	if err != nil {
@@ -53,21 +50,16 @@ func (p *trustPage) headline() string {
 	case n < 20:
 		return "Too few verdicts to say: " + count(int64(n), "verdict") + "."
 	}
-	var off, drifted string
-	add := func(to *string, name string) {
-		if *to != "" {
-			*to += ", "
-		}
-		*to += plain(name)
-	}
+	var offModels, driftedModels []string
 	for _, r := range p.Models {
 		switch {
 		case r.IsOff():
-			add(&drifted, r.Model)
+			driftedModels = append(driftedModels, plain(r.Model))
 		case r.All.Off():
-			add(&off, r.Model)
+			offModels = append(offModels, plain(r.Model))
 		}
 	}
+	off, drifted := strings.Join(offModels, ", "), strings.Join(driftedModels, ", ")
 	text := "The estimates can be trusted: what they foretold is what " + count(int64(n), "verdict") + " found, within chance."
 	if off != "" {
 		text = "Estimates are off for " + off + ": verdicts found something else than was foretold, by more than chance."

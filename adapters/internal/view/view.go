@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"mime"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -108,24 +108,14 @@ func newViewer(o Options) *viewer {
 func New(o Options) http.Handler {
 	v := newViewer(o)
 	mux := http.NewServeMux()
-	page := func(name string, make func(*http.Request) (any, error)) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			content, err := make(r)
-			if err != nil {
-				v.fail(w, err)
-				return
-			}
-			v.write(w, http.StatusOK, name, content)
-		}
-	}
 	go v.warm()
-	mux.HandleFunc("GET /{$}", page("overview", v.overview))
-	mux.HandleFunc("GET /steps", page("steps", v.steps))
-	mux.HandleFunc("GET /step", page("step", v.step))
-	mux.HandleFunc("GET /runs", page("runs", v.runs))
-	mux.HandleFunc("GET /run", page("run", v.run))
-	mux.HandleFunc("GET /trust", page("trust", v.trust))
-	mux.HandleFunc("GET /compare", page("compare", v.compare))
+	mux.HandleFunc("GET /{$}", page(v, "overview", v.overview))
+	mux.HandleFunc("GET /steps", page(v, "steps", v.steps))
+	mux.HandleFunc("GET /step", page(v, "step", v.step))
+	mux.HandleFunc("GET /runs", page(v, "runs", v.runs))
+	mux.HandleFunc("GET /run", page(v, "run", v.run))
+	mux.HandleFunc("GET /trust", page(v, "trust", v.trust))
+	mux.HandleFunc("GET /compare", page(v, "compare", v.compare))
 	mux.HandleFunc("GET /why.json", v.whyJSON)
 	mux.HandleFunc("GET /live", v.live)
 	mux.HandleFunc("GET /assets/{name}", asset)
@@ -133,6 +123,18 @@ func New(o Options) http.Handler {
 		v.fail(w, fmt.Errorf("no such page: %w", store.ErrNotFound))
 	})
 	return secure(mux)
+}
+
+// page serves a page that is made of what its address asks for.
+func page[P any](v *viewer, name string, make func(context.Context, url.Values) (*P, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		content, err := make(r.Context(), r.URL.Query())
+		if err != nil {
+			v.fail(w, err)
+			return
+		}
+		v.write(w, http.StatusOK, name, content)
+	}
 }
 
 // warm reads what the first page is made from before somebody opens it. When that
@@ -237,11 +239,6 @@ func (v *viewer) fail(w http.ResponseWriter, err error) {
 
 // errAsked is wrapped by errors about what was asked.
 var errAsked = errors.New("the address is not one of this page's")
-
-func writeJSON(w http.ResponseWriter, value any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(value)
-}
 
 // live tells the page when steps have come, as server-sent events.
 func (v *viewer) live(w http.ResponseWriter, r *http.Request) {

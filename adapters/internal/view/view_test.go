@@ -137,7 +137,7 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 
 func TestDriftIsSeen(t *testing.T) {
 	v := newViewer(Options{Traces: reader(t, fleetTraces(1200, 1))})
-	p, err := v.makeTrust(t.Context(), pageQuery{})
+	p, err := v.trust(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,11 +236,10 @@ func TestSearchGoesOn(t *testing.T) {
 		v.searching = 0
 		seen, pages := map[string]bool{}, 0
 		for address := "steps?text=needle"; address != ""; pages++ {
-			made, err := v.steps(httptest.NewRequest(http.MethodGet, "/"+address, nil))
+			p, err := v.steps(t.Context(), httptest.NewRequest(http.MethodGet, "/"+address, nil).URL.Query())
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			p := made.(*stepsPage)
 			for i := range p.Steps {
 				if seen[p.Steps[i].ID] || p.Steps[i].Start.Before(p.Back) {
 					t.Errorf("%s: %s came twice, or from further back than said", name, p.Steps[i].ID)
@@ -733,7 +732,7 @@ func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 		traces = append(traces, &refused)
 	}
 	v := newViewer(Options{Traces: reader(t, traces), Sample: 5})
-	p, err := v.makeOverview(t.Context(), pageQuery{})
+	p, err := v.overview(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -775,7 +774,7 @@ func TestOverviewAnswers(t *testing.T) {
 	}
 	traces[50].Calls = append(traces[50].Calls, sdk.Call{Model: "pro", Error: "529 overloaded", Latency: time.Second})
 	v := newViewer(Options{Traces: reader(t, traces)})
-	p, err := v.makeOverview(t.Context(), pageQuery{})
+	p, err := v.overview(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

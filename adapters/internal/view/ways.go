@@ -22,7 +22,6 @@ type runComparison struct {
 	Dearest  *comparedRun
 	Sentence string
 	Chart    *chart
-	// With names the models, for their colours.
 }
 
 // comparedRun is one of the runs, over the queries that all have.
@@ -140,17 +139,11 @@ func compareWays(list []comparedRun) *runComparison {
 	}
 	slices.SortStableFunc(w.List, func(a, b comparedRun) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
 	w.Dearest = &w.List[len(w.List)-1]
-	// The best is the cheapest of those that solve as much as any, or nearly.
-	top := 0
+	w.Best = &w.List[0] // the cheapest of those that solve as much as any
 	for i := range w.List {
-		top = max(top, w.List[i].Passed)
-	}
-	for i := range slices.Backward(w.List) {
-		if w.List[i].Passed == top {
-			w.Best = &w.List[i]
+		if one := &w.List[i]; one.Passed > w.Best.Passed {
+			w.Best = one
 		}
-	}
-	for i := range w.List {
 		w.List[i].setSavings(w.Dearest, queries)
 	}
 	w.Sentence = w.sentence()

@@ -51,18 +51,8 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 // ErrUnknownKey is what Authenticate returns for a key that it does not know.
 var ErrUnknownKey error = refuse(reasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
 
-// reasonOf returns the reason of a refusal that has only a status, "" for no reason of ours.
-func reasonOf(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return reasonUnknownKey
-	case http.StatusForbidden:
-		return reasonForbidden
-	case http.StatusTooManyRequests:
-		return ReasonRateLimit
-	}
-	return ""
-}
+// reasons are those of refusals that have only a status.
+var reasons = map[int]string{http.StatusUnauthorized: reasonUnknownKey, http.StatusForbidden: reasonForbidden, http.StatusTooManyRequests: ReasonRateLimit}
 
 // refuse returns a refusal with a reason of the gateway's own.
 func refuse(reason string, status int, code, format string, args ...any) *Refusal {
@@ -110,7 +100,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 		if err != nil {
 			if refused, ok := errors.AsType[*Refusal](err); ok {
 				own := *refused
-				own.Reason = cmp.Or(own.Reason, reasonOf(own.Status))
+				own.Reason = cmp.Or(own.Reason, reasons[own.Status])
 				return &own
 			}
 			g.o.Logger.Error("a key could not be looked up", "request", g.clean(x.ID), "error", g.clean(err.Error()))
@@ -118,10 +108,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 		}
 		x.client = client
 	}
-	limit := g.o.MaxRequests
-	if x.client.MaxRequests > 0 {
-		limit = x.client.MaxRequests
-	}
+	limit := cmp.Or(max(x.client.MaxRequests, 0), g.o.MaxRequests)
 	if limit <= 0 {
 		return nil
 	}
@@ -145,9 +132,6 @@ func (u *underway) enter(who string, limit int) (release func(), ok bool) {
 	defer u.mu.Unlock()
 	if u.counts[who] >= limit {
 		return nil, false
-	}
-	if u.counts == nil {
-		u.counts = map[string]int{}
 	}
 	u.counts[who]++
 	return func() {
@@ -211,30 +195,26 @@ func sameOrigin(origin, host string) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
-// origins are those whose pages may ask.
-type origins struct {
-	all  bool
-	list []string
-}
+// origins are those whose pages may ask, "*" for all.
+type origins []string
 
-func newOrigins(list []string) (origins, error) {
-	var o origins
+func newOrigins(list []string) (o origins, err error) {
 	for _, origin := range list {
 		if origin == "*" {
-			o.all = true
+			o = append(o, origin)
 			continue
 		}
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
 			return o, fmt.Errorf("%q is no origin: want a scheme and a host, as https://app.example", origin)
 		}
-		o.list = append(o.list, strings.ToLower(u.Scheme+"://"+u.Host))
+		o = append(o, strings.ToLower(u.Scheme+"://"+u.Host))
 	}
 	return o, nil
 }
 
-func (o *origins) allow(origin string) bool {
-	return o.all || (origin != "" && slices.Contains(o.list, strings.ToLower(origin)))
+func (o origins) allow(origin string) bool {
+	return slices.Contains(o, "*") || slices.Contains(o, strings.ToLower(origin))
 }
 
 // exposed are the headers of answers that a page may read.
@@ -242,9 +222,9 @@ var exposed = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, 
 
 // serve tells a browser what a page may do, and answers its question before a
 // request: done says that there is nothing further to answer.
-func (o *origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+func (o origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
-	if origin == "" || (!o.all && len(o.list) == 0) {
+	if origin == "" || len(o) == 0 {
 		return false
 	}
 	h := w.Header()

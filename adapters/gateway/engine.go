@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	}
 	x.Model, x.Stream = a.Model, a.Stream
 	if x.api == dialect.Responses {
-		a.OnItem = func(id string, item json.RawMessage) { g.keepItem(x, id, item) }
+		a.OnItem = x.keepItem
 	}
 	if refused := g.choose(x, a); refused != nil {
 		return refused
@@ -115,8 +114,6 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 	}
 	t := x.Steps[len(x.Steps)-1]
 	o.Model, o.Usage = t.Chosen, t.Usage
-	step := &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Stop: string(t.Stop)}
-	step.Quality = middleware.TotalsOf(resp.Choices[0]).Quality
-	o.Step = step
+	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop)}
 	return o
 }

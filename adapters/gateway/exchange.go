@@ -120,7 +120,7 @@ func (x *exchange) log() {
 		args = append(args, "trace", t.ID, "cost_usd", t.CostUSD)
 	}
 	if failed && x.Refused.Reason != "" {
-		args = append(args, "reason", x.Refused.Reason, "key", x.client.Key, "from", x.address())
+		args = append(args, "reason", x.Refused.Reason, "key", x.client.Key, "from", withoutPort(x.r.RemoteAddr))
 	}
 	if omitted > 0 {
 		args = append(args, "left_out", omitted)

@@ -96,7 +96,7 @@ type Gateway struct {
 	origins  origins
 	underway underway
 	retries  retries
-	items    memoryNotes // of answers of Responses
+	items    *memoryNotes // of answers of Responses
 	refusals refusalLog
 	started  time.Time
 	draining atomic.Bool // requests should go elsewhere
@@ -126,13 +126,17 @@ func New(o Options) (*Gateway, error) {
 		o.Logger = hclog.NewNullLogger()
 	}
 	if o.Notes == nil {
-		o.Notes = &memoryNotes{}
+		o.Notes = newMemoryNotes()
 	}
 	allowed, err := newOrigins(o.Origins)
 	if err != nil {
 		return nil, fmt.Errorf("making the gateway: %w", err)
 	}
-	return &Gateway{o: o, origins: allowed, started: time.Now(), retries: retries{seed: maphash.MakeSeed()}, refusals: refusalLog{seed: maphash.MakeSeed()}}, nil
+	return &Gateway{
+		o: o, origins: allowed, started: time.Now(), underway: underway{counts: map[string]int{}}, items: newMemoryNotes(),
+		retries:  retries{seed: maphash.MakeSeed(), until: map[uint64]waitingRequest{}},
+		refusals: refusalLog{seed: maphash.MakeSeed(), lines: map[uint64]loggedRefusal{}},
+	}, nil
 }
 
 // ServeHTTP answers one request.
@@ -159,7 +163,11 @@ func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, 
 
 // findRoute returns what the request's path stands for, and sets the dialect of the answer.
 func (g *Gateway) findRoute(x *exchange) (route, bool) {
-	found, ok := g.route(x.r.URL.Path)
+	path := x.r.URL.Path
+	found, ok := routes[path]
+	if id, isModel := modelPath(path); isModel {
+		found, ok = route{method: http.MethodGet, answer: func(g *Gateway, x *exchange) *Refusal { return g.model(x, id) }}, true
+	}
 	x.api = found.api
 	if x.api == nil {
 		x.api = dialect.Chat
@@ -176,8 +184,8 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if headerBytes(x.r) > maxHeader {
 		return dialect.Refuse(http.StatusRequestHeaderFieldsTooLarge, "request_header_fields_too_large", "the header is larger than %d bytes", maxHeader)
 	}
-	if probe := route.probe; probe != nil {
-		probe(x)
+	if route.probe != nil {
+		route.probe(g, x)
 		return nil
 	}
 	if refused := g.mayAsk(x.r); refused != nil {
@@ -199,7 +207,7 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if refused := g.admit(x); refused != nil {
 		return refused
 	}
-	return g.once(x, route.answer)
+	return g.once(x, func(x *exchange) *Refusal { return route.answer(g, x) })
 }
 
 // maxHeader is the largest header of a request in bytes. The server reads a few times as
@@ -219,35 +227,22 @@ func headerBytes(r *http.Request) int {
 type route struct {
 	method string
 	api    dialect.API
-	answer func(*exchange) *Refusal
-	probe  func(*exchange) // asked by whoever watches the server: no key, no dialect
+	answer func(*Gateway, *exchange) *Refusal
+	probe  func(*Gateway, *exchange) // asked by whoever watches the server: no key, no dialect
 }
 
-func (g *Gateway) route(path string) (route, bool) {
-	switch path {
-	case "/v1/chat/completions":
-		return route{method: http.MethodPost, api: dialect.Chat, answer: g.step}, true
-	case "/v1/responses":
-		return route{method: http.MethodPost, api: dialect.Responses, answer: g.step}, true
-	case "/v1/messages":
-		return route{method: http.MethodPost, api: dialect.Messages, answer: g.step}, true
-	case "/v1/messages/count_tokens":
-		return route{method: http.MethodPost, api: dialect.Messages, answer: g.countTokens}, true
-	case "/v1/embeddings":
-		return route{method: http.MethodPost, api: dialect.Chat, answer: g.embeddings}, true
-	case "/v1/verdicts":
-		return route{method: http.MethodPost, api: dialect.Chat, answer: g.reportVerdict}, true
-	case "/v1/models":
-		return route{method: http.MethodGet, answer: g.models}, true
-	case "/livez", "/healthz":
-		return route{probe: g.alive}, true
-	case "/readyz":
-		return route{probe: g.ready}, true
-	}
-	if id, ok := modelPath(path); ok {
-		return route{method: http.MethodGet, answer: func(x *exchange) *Refusal { return g.model(x, id) }}, true
-	}
-	return route{}, false
+// routes are by path; those of single models are beside them.
+var routes = map[string]route{
+	"/v1/chat/completions":      {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
+	"/v1/responses":             {http.MethodPost, dialect.Responses, (*Gateway).step, nil},
+	"/v1/messages":              {http.MethodPost, dialect.Messages, (*Gateway).step, nil},
+	"/v1/messages/count_tokens": {http.MethodPost, dialect.Messages, (*Gateway).countTokens, nil},
+	"/v1/embeddings":            {http.MethodPost, dialect.Chat, (*Gateway).embeddings, nil},
+	"/v1/verdicts":              {http.MethodPost, dialect.Chat, (*Gateway).reportVerdict, nil},
+	"/v1/models":                {http.MethodGet, nil, (*Gateway).models, nil},
+	"/livez":                    {probe: (*Gateway).alive},
+	"/healthz":                  {probe: (*Gateway).alive},
+	"/readyz":                   {probe: (*Gateway).ready},
 }
 
 func (g *Gateway) alive(x *exchange) {
@@ -255,15 +250,15 @@ func (g *Gateway) alive(x *exchange) {
 }
 
 func (g *Gateway) ready(x *exchange) {
+	var err error
 	if g.draining.Load() {
-		x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": errShutdown.Error()})
-		return
+		err = errShutdown
+	} else if g.o.Ready != nil {
+		err = g.o.Ready(x.r.Context())
 	}
-	if g.o.Ready != nil {
-		if err := g.o.Ready(x.r.Context()); err != nil {
-			x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": g.clean(err.Error())})
-			return
-		}
+	if err != nil {
+		x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": g.clean(err.Error())})
+		return
 	}
 	x.json(http.StatusOK, map[string]string{"status": "ready"})
 }

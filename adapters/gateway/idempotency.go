@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -54,7 +53,7 @@ type answer struct {
 	Body    []byte      `json:"body,omitempty"`
 }
 
-// memoryNotes are the Notes of one process. The zero value is ready.
+// memoryNotes are the Notes of one process.
 type memoryNotes struct {
 	mu    sync.Mutex
 	notes map[string]memoryNote
@@ -66,6 +65,8 @@ type memoryNote struct {
 	data  []byte
 	until time.Time
 }
+
+func newMemoryNotes() *memoryNotes { return &memoryNotes{notes: map[string]memoryNote{}} }
 
 // Claim implements Notes.
 func (m *memoryNotes) Claim(_ context.Context, _, name string, note []byte, ttl time.Duration) (bool, error) {
@@ -108,9 +109,6 @@ func (m *memoryNotes) Note(_ context.Context, _, name string) ([]byte, error) {
 
 func (m *memoryNotes) put(name string, note []byte, ttl time.Duration) {
 	m.drop(name)
-	if m.notes == nil {
-		m.notes = map[string]memoryNote{}
-	}
 	m.notes[name] = memoryNote{note, time.Now().Add(ttl)}
 	m.bytes += len(note)
 }
@@ -141,8 +139,7 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 		return refused
 	}
 	running, _ := json.Marshal(&answer{Request: hash.Sum(nil)}) // plain fields
-	sum := sha256.Sum256([]byte(x.client.Key + "\x00" + x.client.Tenant + "\x00" + key))
-	name := fmt.Sprintf("%x", sum)
+	name := x.noteName(key)
 	got, refused := g.claim(x, name, hash.Sum(nil), running)
 	switch {
 	case refused != nil:
@@ -152,16 +149,6 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 		return nil
 	}
 	return g.answerOnce(x, name, hash.Sum(nil), running, serve)
-}
-
-func clientGone() *Refusal {
-	return dialect.Refuse(statusClientGone, "canceled", "the client has gone")
-}
-
-func reusedKey(key string) *Refusal {
-	r := dialect.Refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", headerIdempotencyKey, key)
-	r.Param = headerIdempotencyKey
-	return r
 }
 
 // answerOnce answers a request whose name is claimed, and keeps the answer.
@@ -209,7 +196,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil, clientGone()
+			return nil, dialect.Refuse(statusClientGone, "canceled", "the client has gone")
 		case err != nil: // a second bill cannot be ruled out
 			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", headerIdempotencyKey)
@@ -221,17 +208,17 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		var got answer
 		if note != nil && json.Unmarshal(note, &got) == nil {
 			if !bytes.Equal(got.Request, request) {
-				return nil, reusedKey(x.r.Header.Get(headerIdempotencyKey))
+				r := dialect.Invalid(headerIdempotencyKey, "another request was sent with the %s %q", headerIdempotencyKey, x.r.Header.Get(headerIdempotencyKey))
+				r.Status, r.Code = http.StatusUnprocessableEntity, "idempotency_key_reused"
+				return nil, r
 			}
 			if got.Status != 0 {
 				return &got, nil
 			}
 		}
-		wait := time.NewTimer(claimPoll)
 		select {
-		case <-wait.C:
+		case <-time.After(claimPoll):
 		case <-ctx.Done():
-			wait.Stop()
 		}
 	}
 }

@@ -14,16 +14,16 @@ import (
 
 const kindItem = "item"
 
-// itemName is under what an item of an answer is kept: its client's alone.
-func (x *exchange) itemName(id string) string {
+// noteName is under what an answer, or an item of one, is kept: its client's alone.
+func (x *exchange) noteName(id string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.client.Key+"\x00"+x.client.Tenant+"\x00"+id)))
 }
 
 // keepItem keeps an item of an answer of Responses for an hour, in memory: some clients send
 // its id in the next turn in place of the item, unless they are told not to.
-func (g *Gateway) keepItem(x *exchange, id string, item json.RawMessage) {
+func (x *exchange) keepItem(id string, item json.RawMessage) {
 	if id != "" && len(item) <= mostAnswer {
-		_ = g.items.Post(context.Background(), kindItem, x.itemName(id), item, answerTTL) // fails for none
+		_ = x.g.items.Post(context.Background(), kindItem, x.noteName(id), item, answerTTL) // fails for none
 	}
 }
 
@@ -43,7 +43,7 @@ func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dial
 			continue
 		}
 		id := item.Get("id").Str
-		kept, err := g.items.Note(context.Background(), kindItem, x.itemName(id))
+		kept, err := g.items.Note(context.Background(), kindItem, x.noteName(id))
 		if err != nil || kept == nil {
 			return body, dialect.Invalid(fmt.Sprintf("input[%d]", i), "item with id %.80q not found: this process keeps the items of its answers for an hour. "+
 				"Send the items themselves (the npm package ai does with providerOptions.openai.store = false)", id)

@@ -32,42 +32,44 @@ const (
 	waitRestart = time.Second
 )
 
+// failures are what clients are told of errors, by langchaingo's codes.
+var failures = map[llms.ErrorCode]Refusal{
+	llms.ErrCodeInvalidRequest: {Status: http.StatusBadRequest, Code: "invalid_request_error"},
+	llms.ErrCodeNotImplemented: {Status: http.StatusBadRequest, Code: "invalid_request_error"},
+	llms.ErrCodeTokenLimit:     {Status: http.StatusBadRequest, Code: "context_length_exceeded"},
+	llms.ErrCodeContentFilter:  {Status: http.StatusBadRequest, Code: "content_filter"},
+	// Of our own keys and names: asking again changes nothing.
+	llms.ErrCodeAuthentication:      {Status: http.StatusBadGateway, Code: "upstream_error", Final: true},
+	llms.ErrCodeResourceNotFound:    {Status: http.StatusBadGateway, Code: "upstream_error", Final: true},
+	llms.ErrCodeQuotaExceeded:       {Status: http.StatusTooManyRequests, Code: "insufficient_quota", Final: true},
+	llms.ErrCodeRateLimit:           {Status: http.StatusTooManyRequests, Code: "rate_limit_exceeded"},
+	llms.ErrCodeTimeout:             {Status: http.StatusGatewayTimeout, Code: "timeout"},
+	llms.ErrCodeCanceled:            {Status: statusClientGone, Code: "canceled"},
+	llms.ErrCodeProviderUnavailable: {Status: http.StatusServiceUnavailable, Code: "provider_unavailable", RetryAfter: waitOutage},
+}
+
 // failure turns the error of a step into what the client is told.
 func failure(ctx context.Context, err error) *Refusal {
 	if refused, ok := errors.AsType[*Refusal](err); ok {
 		return refused
 	}
-	r := &Refusal{Status: http.StatusBadGateway, Code: "upstream_error", Message: err.Error()}
 	if errors.Is(context.Cause(ctx), errShutdown) {
-		r.Status, r.Code, r.Message, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", errShutdown.Error(), waitRestart
-		return r
+		return &Refusal{Status: http.StatusServiceUnavailable, Code: "provider_unavailable", Message: errShutdown.Error(), RetryAfter: waitRestart}
 	}
 	code := llms.ErrCodeUnknown
 	if typed, ok := errors.AsType[*llms.Error](err); ok {
 		code = typed.Code
 	}
-	switch code {
-	case llms.ErrCodeInvalidRequest, llms.ErrCodeNotImplemented:
-		r.Status, r.Code = http.StatusBadRequest, "invalid_request_error"
-	case llms.ErrCodeTokenLimit:
-		r.Status, r.Code = http.StatusBadRequest, "context_length_exceeded"
-	case llms.ErrCodeContentFilter:
-		r.Status, r.Code = http.StatusBadRequest, "content_filter"
-	case llms.ErrCodeAuthentication, llms.ErrCodeResourceNotFound: // of our own keys and names: asking again changes nothing
-		r.Final = true
-	case llms.ErrCodeQuotaExceeded:
-		r.Status, r.Code, r.Final = http.StatusTooManyRequests, "insufficient_quota", true
-	case llms.ErrCodeRateLimit:
-		r.Status, r.Code, r.RetryAfter = http.StatusTooManyRequests, "rate_limit_exceeded", max(retryAfter(err), waitRate)
-	case llms.ErrCodeTimeout:
-		r.Status, r.Code = http.StatusGatewayTimeout, "timeout"
-	case llms.ErrCodeCanceled:
-		r.Status, r.Code = statusClientGone, "canceled"
-	case llms.ErrCodeProviderUnavailable:
-		r.Status, r.Code, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", retryAfter(err)
-		if r.RetryAfter <= 0 {
-			r.RetryAfter = waitOutage
-		}
+	r := &Refusal{Status: http.StatusBadGateway, Code: "upstream_error"}
+	if told, ok := failures[code]; ok {
+		r = &told
+	}
+	r.Message = err.Error()
+	switch wait := retryAfter(err); {
+	case code == llms.ErrCodeRateLimit:
+		r.RetryAfter = max(wait, waitRate)
+	case code == llms.ErrCodeProviderUnavailable && wait > 0:
+		r.RetryAfter = wait
 	}
 	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
 		r.Code, r.Final = "request_refused", true

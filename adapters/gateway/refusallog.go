@@ -1,9 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
-	"net"
 	"sync"
 	"time"
 )
@@ -18,7 +18,7 @@ const (
 )
 
 // refusalLog lets one line a second through for each key. Keys are remembered by their
-// hash. The zero value with a seed is ready.
+// hash.
 type refusalLog struct {
 	seed maphash.Seed
 
@@ -63,9 +63,6 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 		l.lines[hash] = last
 		return 0, false
 	}
-	if l.lines == nil {
-		l.lines = map[uint64]loggedRefusal{}
-	}
 	l.lines[hash] = loggedRefusal{at: now}
 	return omitted + last.omitted, true
 }
@@ -73,19 +70,5 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 // caller names a client for the refusal log: by its key's name, the key that it sent, or
 // its address.
 func (x *exchange) caller() string {
-	if x.client.Key != "" {
-		return x.client.Key
-	}
-	if key := KeyOf(x.r); key != "" {
-		return key
-	}
-	return x.address()
-}
-
-func (x *exchange) address() string {
-	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
-	if err != nil {
-		return x.r.RemoteAddr
-	}
-	return host
+	return cmp.Or(x.client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))
 }

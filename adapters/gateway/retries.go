@@ -10,7 +10,7 @@ import (
 
 // retries know which requests were told to come again later, so that they do not cost
 // more calls when they do: a client that repeats a request and a step that repeats its
-// calls would multiply. The zero value with a seed is ready.
+// calls would multiply.
 type retries struct {
 	seed maphash.Seed
 
@@ -52,9 +52,6 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 	now := time.Now()
 	if len(s.until) >= mostWaiting {
 		maps.DeleteFunc(s.until, func(_ uint64, w waitingRequest) bool { return now.After(w.at) })
-	}
-	if s.until == nil {
-		s.until = map[uint64]waitingRequest{}
 	}
 	if len(s.until) < mostWaiting {
 		s.until[digest] = waitingRequest{now.Add(why.RetryAfter), why}

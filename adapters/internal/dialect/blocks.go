@@ -70,7 +70,7 @@ type sequence struct {
 	pending []*block           // tool calls that came while another one was open
 	waiting []middleware.Delta // what else came within a call, whose arguments must not be cut in two
 	wrote   [blockRaw + 1]bool // by kind
-	members map[string][]byte // that calls have beside those known here, by id
+	members map[string][]byte  // that calls have beside those known here, by id
 }
 
 func (s *sequence) Delta(d *middleware.Delta) {

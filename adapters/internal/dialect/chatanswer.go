@@ -139,9 +139,11 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			continue
 		}
 		s.origin = own.Model
-		if call, ok := next(x.Parts, i).(llms.ToolCall); ok && own.Dialect == middleware.DialectGemini {
-			s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + Wrap(own) + `"}}`)
-			continue
+		if i+1 < len(x.Parts) && own.Dialect == middleware.DialectGemini {
+			if call, ok := x.Parts[i+1].(llms.ToolCall); ok {
+				s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + Wrap(own) + `"}}`)
+				continue
+			}
 		}
 		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
 	}
@@ -151,13 +153,6 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 // isReasoning reports whether a part is of a model whose reasoning is the member of that name.
 func isReasoning(p *middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists()
-}
-
-func next(parts []llms.ContentPart, i int) llms.ContentPart {
-	if i+1 < len(parts) {
-		return parts[i+1]
-	}
-	return nil
 }
 
 func chatExtra(origin string, call gjson.Result) json.RawMessage {

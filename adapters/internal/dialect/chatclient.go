@@ -127,15 +127,19 @@ func (o Object) thinkInContent() {
 func (o Object) SplitCalls() (isChanged bool) {
 	list, _ := o["messages"].([]Object)
 	var own []Object
-	for i, message := range list {
+	for len(list) > 0 {
+		message := list[0]
+		list = list[1:]
 		calls, _ := message["tool_calls"].([]any)
 		if len(calls) < 2 {
-			if !isChanged || message["role"] != "tool" || !isAmong(own, message) {
-				own = append(own, message)
-			}
+			own = append(own, message)
 			continue
 		}
 		isChanged = true
+		var results []Object
+		for len(list) > 0 && list[0]["role"] == "tool" {
+			results, list = append(results, list[0]), list[1:]
+		}
 		for k, call := range calls {
 			turn := Object{"role": "assistant"}
 			if k == 0 {
@@ -143,37 +147,19 @@ func (o Object) SplitCalls() (isChanged bool) {
 			}
 			turn["tool_calls"] = []any{call}
 			own = append(own, turn)
-			own = append(own, resultsOf(list[i+1:], gjson.GetBytes(rawJSON(call), "id").Str)...)
+			id := gjson.GetBytes(rawJSON(call), "id").Str
+			results = slices.DeleteFunc(results, func(result Object) bool {
+				if result["tool_call_id"] != id {
+					return false
+				}
+				own = append(own, result)
+				return true
+			})
 		}
+		own = append(own, results...) // of no call
 	}
 	o["messages"] = own
 	return isChanged
-}
-
-// resultsOf returns the results of a call among those that list begins with.
-func resultsOf(list []Object, id string) (results []Object) {
-	for _, result := range list {
-		if result["role"] != "tool" {
-			break
-		}
-		if result["tool_call_id"] == id {
-			results = append(results, result)
-		}
-	}
-	return results
-}
-
-// isAmong reports whether the last messages have the result of a tool already.
-func isAmong(list []Object, result Object) bool {
-	for _, message := range slices.Backward(list) {
-		switch role := message["role"]; {
-		case role == "tool" && message["tool_call_id"] == result["tool_call_id"]:
-			return true
-		case role != "tool" && role != "assistant":
-			return false
-		}
-	}
-	return false
 }
 
 func schemaObject(s *middleware.Schema) Object {

@@ -42,10 +42,6 @@ var commonFields = newParamFields(
 	"safety_identifier", "SafetyIdentifier", "prompt_cache_key", "PromptCacheKey", "store", "Store", "metadata", "Metadata", "top_logprobs", "TopLogProbs",
 )
 
-func (list paramFields) pointer(p *middleware.Params, i int) any {
-	return reflect.ValueOf(p).Elem().Field(list[i].index).Addr().Interface()
-}
-
 // read sets the fields that a member, or one within it, stands for, and reports whether there are
 // such.
 func (list paramFields) read(p *middleware.Params, member string, f field) (isKnown bool) {
@@ -65,7 +61,7 @@ func (list paramFields) read(p *middleware.Params, member string, f field) (isKn
 }
 
 func (list paramFields) set(p *middleware.Params, i int, f field) {
-	switch to := list.pointer(p, i).(type) {
+	switch to := reflect.ValueOf(p).Elem().Field(list[i].index).Addr().Interface().(type) {
 	case **float64:
 		*to = f.number()
 	case **int:
@@ -119,16 +115,8 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 
 // apiFields are the members of requests of the APIs that clients speak, or that learn what a server
 // does not support.
-func apiFields(d middleware.Dialect) paramFields {
-	switch d {
-	case middleware.DialectChat:
-		return samplerFields
-	case middleware.DialectResponses:
-		return responsesFields
-	case middleware.DialectAnthropic:
-		return messagesFields
-	}
-	return nil
+var apiFields = map[middleware.Dialect]paramFields{
+	middleware.DialectChat: samplerFields, middleware.DialectResponses: responsesFields, middleware.DialectAnthropic: messagesFields,
 }
 
 // otherMembers are the members of requests for what is no single field of [middleware.Params].
@@ -145,7 +133,7 @@ func SpellNotSent(d middleware.Dialect, names []string) string {
 	for _, name := range names {
 		word, more, _ := strings.Cut(name, " ")
 		member := otherMembers[d][word]
-		for _, f := range apiFields(d) {
+		for _, f := range apiFields[d] {
 			if f.name() == word {
 				member = f.member
 			}
@@ -172,7 +160,7 @@ func NameNotSent(d middleware.Dialect, members []string) (names []string) {
 				name = field
 			}
 		}
-		for _, f := range apiFields(d) {
+		for _, f := range apiFields[d] {
 			if f.member == name {
 				name = f.name()
 			}

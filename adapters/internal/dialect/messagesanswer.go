@@ -181,9 +181,12 @@ func (s *messagesStream) start(b *block) {
 		clear(s.around)
 		return
 	}
+	if b.kind == blockRaw && gjson.GetBytes(opening, "type").Str == "thinking" { // its text follows as deltas
+		opening = withMember(withMember(opening, "thinking", `""`), "signature", `""`)
+	}
 	s.shown[b.index] = s.next
 	s.next++
-	s.event("content_block_start", Object{"index": s.shown[b.index], "content_block": s.opening(b, opening)})
+	s.event("content_block_start", Object{"index": s.shown[b.index], "content_block": opening})
 }
 
 func (s *messagesStream) event(kind string, v Object) {
@@ -194,14 +197,6 @@ func (s *messagesStream) event(kind string, v Object) {
 		return
 	}
 	s.out.event(kind, v)
-}
-
-// opening is how the provider's own block begins: its text follows as deltas.
-func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage {
-	if b.kind == blockRaw && gjson.GetBytes(raw, "type").Str == "thinking" {
-		return withMember(withMember(raw, "thinking", `""`), "signature", `""`)
-	}
-	return raw
 }
 
 // blockDelta appends the event for one piece of a block, which is a hot path.

@@ -70,7 +70,13 @@ func (a *Request) messagesParam(name string, f field) {
 			a.add(llms.WithStopWords(words))
 		}
 	case "tools":
-		a.readTools(middleware.DialectAnthropic, f, knownOfMessagesTool, a.messagesTool)
+		a.readTools(middleware.DialectAnthropic, f, knownOfMessagesTool, func(f field) {
+			if kind := f.get("type").optional(); kind != "" && kind != "custom" { // one of Anthropic's own, for its models
+				rawTool(p, middleware.DialectAnthropic, f)
+				return
+			}
+			a.tool(f, "input_schema")
+		})
 	case "tool_choice":
 		a.messagesChoice(f)
 	case "output_format": // the beta's name for output_config.format
@@ -130,15 +136,6 @@ func (a *Request) thinking(f field) (on bool) {
 	}
 	extra(&a.Params, middleware.DialectAnthropic, "thinking", f)
 	return on
-}
-
-// messagesTool reads a tool. Those of Anthropic's own are for its models.
-func (a *Request) messagesTool(f field) {
-	if kind := f.get("type").optional(); kind != "" && kind != "custom" {
-		rawTool(&a.Params, middleware.DialectAnthropic, f)
-		return
-	}
-	a.tool(f, "input_schema")
 }
 
 func (a *Request) messagesChoice(f field) {
@@ -212,7 +209,8 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		}
 		if c := f.get("cache_control"); c.exists() {
 			if _, raw := p.(middleware.RawPart); !raw {
-				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.of("type").optional(), Duration: ttl(c.get("ttl").optional())}}
+				ttl, _ := time.ParseDuration(c.get("ttl").optional()) // 0 for what is none
+				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.of("type").optional(), Duration: ttl}}
 			}
 		}
 		if _, raw := p.(middleware.RawPart); !raw {
@@ -223,14 +221,6 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		take(p, result)
 	})
 	return parts
-}
-
-func ttl(s string) time.Duration {
-	d, err := time.ParseDuration(s)
-	if err != nil {
-		return 0
-	}
-	return d
 }
 
 // block reads one block of content: nil is nothing that another turn needs.

@@ -132,13 +132,12 @@ const deepest = 256
 // Parse reads a body. Those that are deeper than any of a client's are not looked into,
 // since whatever reads them would have to go as deep.
 func Parse(body []byte) (gjson.Result, *Refusal) {
-	if depth(body) > deepest {
+	switch {
+	case depth(body) > deepest:
 		return gjson.Result{}, Invalid("", "the body is nested more than %d deep", deepest)
-	}
-	if !gjson.ValidBytes(body) {
+	case !gjson.ValidBytes(body):
 		return gjson.Result{}, Invalid("", "the body is not JSON")
-	}
-	if !utf8.Valid(body) {
+	case !utf8.Valid(body):
 		return gjson.Result{}, Invalid("", "the body is not UTF-8")
 	}
 	root := gjson.ParseBytes(body)

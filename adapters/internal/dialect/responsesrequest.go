@@ -127,12 +127,8 @@ func (a *Request) input(f field) {
 	f.each(func(f field) { a.item(f) })
 }
 
-// addAssistant adds parts to what the assistant says: its text, reasoning and calls are
-// items of their own here, and one message to a model.
-func (a *Request) addAssistant(parts ...llms.ContentPart) {
-	a.extend(llms.ChatMessageTypeAI, parts...)
-}
-
+// extend adds parts to what was said last, where the role is the same: text, reasoning and calls
+// are items of their own here, and one message to a model.
 func (a *Request) extend(role llms.ChatMessageType, parts ...llms.ContentPart) {
 	if last := len(a.Messages) - 1; last < 0 || a.Messages[last].Role != role {
 		a.Messages = append(a.Messages, llms.MessageContent{Role: role})
@@ -151,9 +147,9 @@ func (a *Request) item(f field) {
 		a.itemMessage(f)
 	case "function_call":
 		if p, ok := f.unknown(middleware.DialectResponses, partMembers, knownOfItem); ok {
-			a.addAssistant(p)
+			a.extend(llms.ChatMessageTypeAI, p)
 		}
-		a.addAssistant(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
+		a.extend(llms.ChatMessageTypeAI, llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
 			Name: f.get("name").text(), Arguments: f.get("arguments").optional(),
 		}})
 	case "function_call_output":
@@ -229,7 +225,7 @@ func (a *Request) itemMessage(f field) {
 	}
 	switch role := f.get("role").text(); role {
 	case "assistant":
-		a.addAssistant(parts...)
+		a.extend(llms.ChatMessageTypeAI, parts...)
 	case "system", "developer":
 		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts})
 	case "user":

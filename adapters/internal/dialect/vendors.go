@@ -78,10 +78,7 @@ func versionOf(model string) float64 {
 	if found == nil {
 		return 0
 	}
-	version, err := strconv.ParseFloat(found[1]+"."+found[2]+"0", 64)
-	if err != nil {
-		return 0 // they are digits
-	}
+	version, _ := strconv.ParseFloat(found[1]+"."+found[2]+"0", 64) // they are digits
 	return version
 }
 

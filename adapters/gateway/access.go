@@ -67,12 +67,7 @@ func KeyOf(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
 	}
-	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
-		if key := r.Header.Get(name); key != "" {
-			return key
-		}
-	}
-	return r.URL.Query().Get("key")
+	return cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 }
 
 // longestName bounds what a client names runs, sessions and the like by: they are kept.

@@ -178,12 +178,7 @@ type exchange struct {
 
 // requestID is the server's name for the request.
 func (x *exchange) requestID() string {
-	for _, name := range []string{"X-Request-Id", "Request-Id", "X-Goog-Request-Id"} {
-		if id := x.header.Get(name); id != "" {
-			return id
-		}
-	}
-	return ""
+	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id"))
 }
 
 // fail makes the error of a call: what the server said where it said something, or

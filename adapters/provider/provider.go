@@ -83,10 +83,7 @@ func New(o Options) (llms.Model, error) {
 		client: dialect.Clients[o.API], provider: v.name, http: newClient(o.Transport), origin: dialect.Origin(address.Host, o.Model), topLogProbs: o.TopLogProbs,
 		call:   dialect.Call{Model: o.Model, MaxTokens: cmp.Or(o.MaxTokens, 8192), MaxTokensField: o.MaxTokensField, ContextTokens: o.ContextTokens, Limits: dialect.LimitsOf(o.API, host, o.Model)},
 		header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {userAgent}},
-		url:    address.JoinPath(v.path).String(), hasLines: o.API == middleware.DialectOllama, maxAnswer: o.MaxAnswer,
-	}
-	if m.maxAnswer <= 0 {
-		m.maxAnswer = maxAnswer
+		url:    address.JoinPath(v.path).String(), hasLines: o.API == middleware.DialectOllama, maxAnswer: cmp.Or(max(o.MaxAnswer, 0), maxAnswer),
 	}
 	if o.APIKey != "" {
 		key := o.APIKey

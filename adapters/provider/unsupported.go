@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -63,17 +64,13 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return nil, false
 	}
-	own := ownParameter(e, body, ownLogProbs)
-	name, code := e.Param, unsupportedCode(e)
-	known := code != ""
-	if own != "" {
-		name = own
-	}
+	own, code := ownParameter(e, body, ownLogProbs), unsupportedCode(e)
+	name := cmp.Or(own, e.Param)
 	value, sent := body.At(name)
 	switch {
-	case !sent, !known && own == "", renamed[name] == "" && !slices.Contains(optional, name) && own == "":
+	case !sent, code+own == "", renamed[name] == "" && !slices.Contains(optional, name) && own == "":
 		return nil, false
-	case known:
+	case code != "":
 		f := fact{name: name, until: time.Now().Add(unsupportedFor)}
 		if code == "unsupported_value" && !strings.Contains(strings.ToLower(e.Message), "only the default") {
 			f.value = jsonOf(value)

@@ -88,10 +88,10 @@ func (r *Request) Text() string {
 }
 
 func newRequest(in *dialect.Request, header http.Header) *Request {
-	o, p := middleware.Resolve(in.Options...)
-	req := &Request{Model: in.Model, Stream: in.Stream, N: 1, JSON: o.JSONMode || p.Schema != nil || in.Params.Schema != nil, Header: header.Clone(), in: in}
-	p = in.Params
-	req.LogProbs = p.LogProbs != nil && *p.LogProbs
+	o, _ := middleware.Resolve(in.Options...)
+	p := &in.Params
+	req := &Request{Model: in.Model, Stream: in.Stream, N: 1, JSON: o.JSONMode || p.Schema != nil, Header: header.Clone(), in: in}
+	set(&req.LogProbs, p.LogProbs)
 	set(&req.TopLogProbs, p.TopLogProbs)
 	set(&req.MaxTokens, p.MaxTokens)
 	set(&req.N, p.N)

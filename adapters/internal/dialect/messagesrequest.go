@@ -354,12 +354,9 @@ func (f field) source(document bool) llms.ContentPart {
 }
 
 func (f field) toolResult() llms.ContentPart {
-	r := llms.ToolCallResponse{ToolCallID: f.get("tool_use_id").text()}
 	var parts []llms.ContentPart
-	if content := f.get("content"); content.value.Type == gjson.String {
-		r.Content = content.value.Str
-	} else if content.exists() {
+	if content := f.get("content"); content.exists() {
 		parts = content.blocks(nil)
 	}
-	return newResult(r, parts, f.get("is_error").truth())
+	return newResult(llms.ToolCallResponse{ToolCallID: f.get("tool_use_id").text()}, parts, f.get("is_error").truth())
 }

@@ -156,7 +156,7 @@ func (a *Request) item(f field) {
 		if p, ok := f.unknown(middleware.DialectResponses, partMembers, knownOfItem); ok {
 			a.extend(llms.ChatMessageTypeTool, p)
 		}
-		a.extend(llms.ChatMessageTypeTool, f.callOutput())
+		a.extend(llms.ChatMessageTypeTool, newResult(llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}, responsesParts.read(f.get("output")), false))
 	case "item_reference":
 		f.refusef("this gateway keeps no state: send the item itself")
 	case "":
@@ -233,14 +233,4 @@ func (a *Request) itemMessage(f field) {
 	default:
 		f.get("role").refusef("is %q: want system, developer, user or assistant", role)
 	}
-}
-
-func (f field) callOutput() llms.ContentPart {
-	r := llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}
-	output := f.get("output")
-	if !output.value.IsArray() {
-		r.Content = output.optional()
-		return r
-	}
-	return newResult(r, responsesParts.read(output), false)
 }

@@ -54,16 +54,14 @@ func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
 }
 
 func messagesSequence(a *Request, to blockWriter) *sequence {
-	echo, ok := a.echo.(*messagesEcho)
-	thinks := ok && echo.thinking
-	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, holdRefusals: true, endsWithText: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !a.showsThoughts, holdRefusals: true, endsWithText: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
 		// A server that gives reasoning_content may want it back with the calls of its turn, also
 		// from a client that did not ask for any: "Missing reasoning_content field".
-		if !thinks && p.Dialect != middleware.DialectChat {
+		if !a.showsThoughts && p.Dialect != middleware.DialectChat {
 			return nil
 		}
 		v := map[string]string{"type": "redacted_thinking", "data": Wrap(p)}
-		if thinks && reasoning != "" {
+		if a.showsThoughts && reasoning != "" {
 			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": Wrap(p)}
 		}
 		return rawJSON(v)
@@ -110,7 +108,7 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	var v any
 	switch b.kind {
 	case blockThought:
-		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
+		if !a.showsThoughts {
 			return nil
 		}
 		v = Object{"type": "thinking", "thinking": text, "signature": ""}

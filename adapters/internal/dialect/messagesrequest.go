@@ -13,13 +13,8 @@ import (
 
 type messages struct{}
 
-// messagesEcho is what an answer of Messages depends on.
-type messagesEcho struct{ thinking bool }
-
 func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 	a := &Request{Params: middleware.Params{Dialect: middleware.DialectAnthropic}}
-	echo := &messagesEcho{}
-	a.echo = echo
 	var fault *Refusal
 	var system []llms.ContentPart
 	members(body, "", &fault, func(name string, f field) {
@@ -29,7 +24,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 		case "system":
 			system = f.blocks(nil)
 		case "thinking":
-			echo.thinking = a.thinking(f)
+			a.thinking(f)
 		default:
 			a.messagesParam(name, f)
 			a.keepUnknown(middleware.DialectAnthropic, name, f, knownOfMessages)
@@ -125,17 +120,12 @@ func (a *Request) outputFormat(f field) {
 }
 
 // thinking reads how much a model may think. Anthropic's own models get it as it is.
-func (a *Request) thinking(f field) (on bool) {
-	switch kind := f.get("type").text(); kind {
-	case "disabled":
-	case "enabled":
+func (a *Request) thinking(f field) {
+	kind := f.get("type").text()
+	if a.showsThoughts = kind != "disabled"; kind == "enabled" {
 		a.Params.ReasoningTokens = f.get("budget_tokens").positive()
-		on = true
-	default:
-		on = true
 	}
 	extra(&a.Params, middleware.DialectAnthropic, "thinking", f)
-	return on
 }
 
 func (a *Request) messagesChoice(f field) {

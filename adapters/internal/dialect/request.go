@@ -91,8 +91,10 @@ type Request struct {
 	// OnItem is told of each item of an answer of Responses, by its id.
 	OnItem func(id string, item json.RawMessage)
 
-	// echo is what an answer repeats of the request.
-	echo any
+	// echo is what an answer of Responses repeats of the request, as it was written there.
+	echo Object
+	// showsThoughts is set where a client of Messages asked for them.
+	showsThoughts bool
 }
 
 func (a *Request) add(o llms.CallOption) { a.Options = append(a.Options, o) }

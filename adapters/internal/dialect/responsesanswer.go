@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -19,11 +20,7 @@ type responsesShort struct {
 func newResponse(a *Request, id string, created int64) Object {
 	r := Object{"id": "resp_" + id, "object": "response", "created_at": created, "status": "in_progress", "background": false, "error": nil, "incomplete_details": nil,
 		"model": a.Model, "output": []json.RawMessage{}, "previous_response_id": nil, "usage": nil}
-	if echo, ok := a.echo.(responsesEcho); ok {
-		for name, v := range echo {
-			r[name] = v
-		}
-	}
+	maps.Copy(r, a.echo)
 	return r
 }
 

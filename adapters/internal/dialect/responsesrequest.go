@@ -3,6 +3,7 @@ package dialect
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,16 +18,11 @@ import (
 // each request.
 type responses struct{}
 
-// responsesEcho is what an answer repeats of its request, as it was written there.
-type responsesEcho map[string]json.RawMessage
-
-func newResponsesEcho() responsesEcho {
-	null := json.RawMessage("null")
-	return responsesEcho{
-		"instructions": null, "max_output_tokens": null, "parallel_tool_calls": json.RawMessage("true"), "reasoning": json.RawMessage(`{"effort":null,"summary":null}`),
-		"store": json.RawMessage("false"), "temperature": null, "text": json.RawMessage(`{"format":{"type":"text"}}`), "tool_choice": json.RawMessage(`"auto"`),
-		"tools": json.RawMessage("[]"), "top_p": null, "truncation": json.RawMessage(`"disabled"`), "user": null, "metadata": json.RawMessage("{}"),
-	}
+// responsesEcho is what an answer repeats of a request that says nothing.
+var responsesEcho = Object{
+	"instructions": nil, "max_output_tokens": nil, "parallel_tool_calls": true, "reasoning": Object{"effort": nil, "summary": nil},
+	"store": false, "temperature": nil, "text": Object{"format": Object{"type": "text"}}, "tool_choice": "auto",
+	"tools": []any{}, "top_p": nil, "truncation": "disabled", "user": nil, "metadata": Object{},
 }
 
 // ownItem begins the ids of items that this gateway made, which no provider knows.
@@ -34,12 +30,11 @@ const ownItem = "_sf_"
 
 func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	a := &Request{Params: middleware.Params{Dialect: middleware.DialectResponses}}
-	echo := newResponsesEcho()
-	a.echo = echo
+	a.echo = maps.Clone(responsesEcho)
 	var fault *Refusal
 	members(body, "", &fault, func(name string, f field) {
-		if _, known := echo[name]; name == "max_tool_calls" || known && (name != "text" || f.get("format").exists()) {
-			echo[name] = f.raw()
+		if _, known := responsesEcho[name]; name == "max_tool_calls" || known && (name != "text" || f.get("format").exists()) {
+			a.echo[name] = f.raw()
 		}
 		a.responsesParam(name, f)
 		a.keepUnknown(middleware.DialectResponses, name, f, knownOfResponses)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -187,10 +189,11 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 
 // replayer tries changes beside the pages, for one filter at a time, at most once a minute.
 type replayer struct {
+	running singleflight.Group
+
 	mu   sync.Mutex
 	key  string
 	last *changes
-	done chan struct{} // closed when the replay under way has ended; nil when none is
 }
 
 const (
@@ -203,29 +206,28 @@ const (
 // changes returns what a replay of the traces expects, the newest result for the key, or nil while
 // there is none. wait is for those that have to have it.
 func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), key string, traces []*sdk.Trace, wait time.Duration) *changes {
-	r.mu.Lock()
-	if r.key != key && r.done == nil {
-		r.key, r.last = key, nil
+	last := r.newest(key)
+	if last != nil && time.Since(last.At) <= replayAge {
+		return last
 	}
-	if r.key == key && r.done == nil && (r.last == nil || time.Since(r.last.At) > replayAge) {
-		done := make(chan struct{})
-		r.done = done
-		go func() {
-			result := tryChanges(context.Background(), load, traces)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.last, r.done = result, nil
-			close(done)
-		}()
-	}
-	done, stale := r.done, r.last
-	r.mu.Unlock()
-	if done != nil && stale == nil {
+	done := r.running.DoChan("", func() (any, error) {
+		result := tryChanges(context.Background(), load, traces)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.key, r.last = key, result
+		return nil, nil
+	})
+	if last == nil {
 		select {
 		case <-done:
 		case <-time.After(wait):
 		}
 	}
+	return r.newest(key)
+}
+
+// newest returns the last result, nil where it is for another key.
+func (r *replayer) newest(key string) *changes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.key != key {

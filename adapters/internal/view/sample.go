@@ -22,11 +22,10 @@ type sampler struct {
 
 	mu     sync.Mutex
 	traces map[string]*sdk.Trace
-	older  map[string]*sdk.Trace // remembered, to be dropped first
 }
 
-// maxCachedTraces bounds how many traces are kept in memory, twice.
-const maxCachedTraces = 4000
+// maxCachedTraces bounds how many traces are kept in memory.
+const maxCachedTraces = 8000
 
 func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if t := s.fromCache(id); t != nil {
@@ -40,27 +39,23 @@ func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	return t, nil
 }
 
-// fromCache returns a trace that was read, and keeps it for longer; nil when it was not.
 func (s *sampler) fromCache(id string) *sdk.Trace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.traces[id]
-	if t == nil {
-		if t = s.older[id]; t != nil {
-			s.traces[id] = t
-		}
-	}
-	return t
+	return s.traces[id]
 }
 
 func (s *sampler) remember(t *sdk.Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.traces) >= maxCachedTraces {
-		s.older, s.traces = s.traces, nil
-	}
 	if s.traces == nil {
 		s.traces = map[string]*sdk.Trace{}
+	}
+	if len(s.traces) >= maxCachedTraces { // one or another is forgotten
+		for id := range s.traces {
+			delete(s.traces, id)
+			break
+		}
 	}
 	s.traces[t.ID] = t
 }

@@ -22,7 +22,7 @@ type stepPage struct {
 	frame
 	Trace     *sdk.Trace
 	Headline  string
-	Decisions []decisionView
+	Decisions []*decisionView
 	Calls     []callView
 	Labels    [][2]string
 	Features  [][2]string
@@ -92,7 +92,7 @@ func (v *viewer) step(ctx context.Context, q url.Values) (*stepPage, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: decision %q at %q", errAsked, q.Get("n"), q.Get("knob"))
 	}
-	d := &p.Decisions[n]
+	d := p.Decisions[n]
 	d.Asked = &knob
 	d.Now, err = explainAt(p.Trace, n, knob)
 	return p, err
@@ -231,8 +231,8 @@ func callOf(t *sdk.Trace, i int) callView {
 	return view
 }
 
-func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
-	d := decisionView{N: n + 1, Decision: &t.Decisions[n], Order: order}
+func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
+	d := &decisionView{N: n + 1, Decision: &t.Decisions[n], Order: order}
 	switch {
 	case d.Decision.Look != "":
 		d.What = "have the answer of " + plain(d.Decision.Look) + " looked at"
@@ -243,46 +243,44 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 	default:
 		d.What = "stop without an answer"
 	}
-	q, err := ask(t, n)
-	if err != nil {
+	if err := v.takeAgain(d, t); err != nil {
 		d.Fault = err.Error()
-		return d
+	}
+	return d
+}
+
+// takeAgain takes the decision again, as it was and at each value of a scale.
+func (v *viewer) takeAgain(d *decisionView, t *sdk.Trace) error {
+	q, err := ask(t, d.N-1)
+	if err != nil {
+		return err
 	}
 	d.Threshold = q.threshold
 	if d.Now, err = q.explain(q.knob()); err != nil {
-		d.Fault = err.Error()
-		return d
+		return err
 	}
 	d.Sentence = d.Now.Sentence
 	d.Open = len(q.state.Ran) < len(d.Decision.Models)
 	if d.Now.Run != d.Decision.Run {
-		d.Differs = d.Now.Run
-		if d.Differs == "" {
-			d.Differs = "stop"
-		}
+		d.Differs = cmp.Or(d.Now.Run, "stop")
 	}
 	d.Scale = q.scale(v.scalePoints(len(d.Decision.Models)))
-	if d.Spans, err = q.spans(&d.Scale); err != nil {
-		d.Fault = err.Error()
-	}
+	d.Spans, err = q.spans(&d.Scale)
 	d.Flips = d.flips()
-	if v.export != nil {
-		var points []*answer
-		for _, p := range d.Scale.Points {
-			a, err := q.explain(p)
-			if err != nil {
-				d.Fault = err.Error()
-				return d
-			}
-			points = append(points, a)
-		}
-		data, err := json.Marshal(newPointTable(points))
-		if err != nil {
-			d.Fault = err.Error()
-		}
-		d.Points = string(data)
+	if err != nil || v.export == nil {
+		return err
 	}
-	return d
+	var points []*answer
+	for _, p := range d.Scale.Points {
+		a, err := q.explain(p)
+		if err != nil {
+			return err
+		}
+		points = append(points, a)
+	}
+	data, err := json.Marshal(newPointTable(points))
+	d.Points = string(data)
+	return err
 }
 
 const exportedPoints = 13

@@ -109,14 +109,7 @@ func tracesOf(r *router.Router) string {
 
 // statusOf says what of the router no trace tells.
 func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (*view.Status, error) {
-	s := &view.Status{Circuits: r.OpenCircuits()}
-	for _, u := range r.Unsupported() {
-		name := u.Parameter
-		if u.Value != "" {
-			name += " = " + u.Value
-		}
-		s.Unsupported = append(s.Unsupported, view.UnsupportedParameter{Model: u.Model, Parameter: name, Until: u.Until})
-	}
+	s := &view.Status{Circuits: r.OpenCircuits(), Unsupported: r.Unsupported()}
 	for _, p := range full.PluginStats(r) {
 		s.Plugins = append(s.Plugins, view.PluginStatus{
 			Name: p.Instance, Running: p.State == host.Ready || p.State == host.Stopped && p.LastError == "", Restarts: max(0, p.Starts-1), Error: p.LastError,

@@ -22,13 +22,7 @@ const unsupportedFor = time.Hour
 // other refusal, which is an answer to one client's request. It is safe for concurrent use.
 type unsupportedSet struct {
 	mu    sync.Mutex
-	facts []fact
-}
-
-// fact is a parameter, and the value that it does not take; empty is any.
-type fact struct {
-	name, value string
-	until       time.Time
+	facts []middleware.Unsupported
 }
 
 // maxFacts bounds what clients can make a model learn; the oldest is forgotten.
@@ -58,7 +52,7 @@ const (
 func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
 	if ok && strings.Contains(e.Message, onlySingleCalls) && body.SplitCalls() {
-		u.add(fact{name: parallelCalls, until: time.Now().Add(unsupportedFor)})
+		u.add(middleware.Unsupported{Parameter: parallelCalls})
 		return []string{parallelCalls}, true
 	}
 	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
@@ -71,9 +65,9 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 	case !sent, code+own == "", renamed[name] == "" && !slices.Contains(optional, name) && own == "":
 		return nil, false
 	case code != "":
-		f := fact{name: name, until: time.Now().Add(unsupportedFor)}
+		f := middleware.Unsupported{Parameter: name}
 		if code == "unsupported_value" && !strings.Contains(strings.ToLower(e.Message), "only the default") {
-			f.value = jsonOf(value)
+			f.Value = jsonOf(value)
 		}
 		u.add(f)
 	}
@@ -110,10 +104,11 @@ func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs 
 	return ""
 }
 
-func (u *unsupportedSet) add(f fact) {
+func (u *unsupportedSet) add(f middleware.Unsupported) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.facts = slices.DeleteFunc(u.facts, func(old fact) bool { return old.name == f.name && old.value == f.value })
+	f.Until = time.Now().Add(unsupportedFor)
+	u.facts = slices.DeleteFunc(u.facts, func(old middleware.Unsupported) bool { return old.Parameter == f.Parameter && old.Value == f.Value })
 	if len(u.facts) >= maxFacts {
 		u.facts = slices.Delete(u.facts, 0, 1)
 	}
@@ -121,25 +116,25 @@ func (u *unsupportedSet) add(f fact) {
 }
 
 // current returns the facts that still hold.
-func (u *unsupportedSet) current() []fact {
+func (u *unsupportedSet) current() []middleware.Unsupported {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.facts) == 0 {
 		return nil
 	}
 	now := time.Now()
-	u.facts = slices.DeleteFunc(u.facts, func(f fact) bool { return !f.until.After(now) })
+	u.facts = slices.DeleteFunc(u.facts, func(f middleware.Unsupported) bool { return !f.Until.After(now) })
 	return slices.Clone(u.facts)
 }
 
 // take takes out of a body what is known not to be supported, and returns the names.
 func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
-		if f.name == parallelCalls && body.SplitCalls() {
+		if f.Parameter == parallelCalls && body.SplitCalls() {
 			dropped = append(dropped, parallelCalls)
 		}
-		if value, sent := body.At(f.name); sent && (f.value == "" || f.value == jsonOf(value)) {
-			dropped = append(dropped, removeParameter(body, f.name)...)
+		if value, sent := body.At(f.Parameter); sent && (f.Value == "" || f.Value == jsonOf(value)) {
+			dropped = append(dropped, removeParameter(body, f.Parameter)...)
 		}
 	}
 	return dropped
@@ -169,9 +164,4 @@ func jsonOf(value any) string {
 }
 
 // Unsupported implements [middleware.UnsupportedReporter].
-func (m *model) Unsupported() (list []middleware.Unsupported) {
-	for _, f := range m.unsupported.current() {
-		list = append(list, middleware.Unsupported{Parameter: f.name, Value: f.value, Until: f.until})
-	}
-	return list
-}
+func (m *model) Unsupported() []middleware.Unsupported { return m.unsupported.current() }

@@ -34,15 +34,11 @@ type comparedRow struct {
 	Query          string
 	A, B           side
 	LessUSD        float64
-	LinkA, LinkB   string
 	Better, Poorer bool
 }
 
 type side struct {
-	Asked   []string
-	Chosen  string
-	Outcome string
-	CostUSD float64
+	store.Step
 	Quality float64
 }
 
@@ -121,8 +117,7 @@ func (v *viewer) pairSteps(ctx context.Context, a, b string) ([]pair, error) {
 }
 
 func sideOf(t *sdk.Trace) side {
-	l := sqlstore.StepOf(t)
-	s := side{Asked: l.Asked, Chosen: l.Chosen, Outcome: l.Outcome, CostUSD: l.CostUSD, Quality: math.NaN()}
+	s := side{Step: sqlstore.StepOf(t), Quality: math.NaN()}
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {
 			s.Quality = c.Quality.Mean
@@ -157,23 +152,17 @@ func (p *comparePage) pairs(pairs []pair) {
 		changed++
 		p.Rows = append(p.Rows, comparedRow{
 			Query: cmp.Or(pairs[i].Old.QueryID, short(pairs[i].Old.ID)), A: a, B: b, LessUSD: -d, Better: q > 0.005, Poorer: q < -0.005,
-			LinkA: pairs[i].Old.ID, LinkB: pairs[i].New.ID,
 		})
 	}
 	n := float64(len(pairs))
-	half := func(sum, squares float64) float64 {
-		if n < 2 {
-			return 0
-		}
-		return 2 * math.Sqrt(max(0, squares-sum*sum/n)/(n-1)/n)
+	half := 0.0
+	if n > 1 {
+		half = 2 * math.Sqrt(max(0, betterSquares-better*better/n)/(n-1)/n)
 	}
 	p.Order = candidates(models)
 	p.Sentence = fmt.Sprintf("%s of %s change from %s to %s; %s; quality %+.1f ± %.1f points.",
-		formatWhole(changed), count(int64(len(pairs)), "step"), plain(p.A), plain(p.B), signedDollars(cost), 100*better/n, 100*half(better, betterSquares))
+		formatWhole(changed), count(int64(len(pairs)), "step"), plain(p.A), plain(p.B), signedDollars(cost), 100*better/n, 100*half)
 	slices.SortStableFunc(p.Rows, func(a, b comparedRow) int { return cmp.Compare(math.Abs(b.LessUSD), math.Abs(a.LessUSD)) })
-	if p.Left = len(p.Rows) - mostCompared; p.Left > 0 {
-		p.Rows = p.Rows[:mostCompared]
-	} else {
-		p.Left = 0
-	}
+	p.Left = max(len(p.Rows)-mostCompared, 0)
+	p.Rows = p.Rows[:len(p.Rows)-p.Left]
 }

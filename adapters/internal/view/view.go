@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 )
 
@@ -44,14 +45,8 @@ type Status struct {
 	// Circuits names the models that are not asked for a while, because they failed.
 	Circuits []string
 	// Unsupported are the parameters that servers said they do not support.
-	Unsupported []UnsupportedParameter
+	Unsupported []middleware.Unsupported
 	Plugins     []PluginStatus
-}
-
-// UnsupportedParameter is a parameter that is not sent to a model for a while.
-type UnsupportedParameter struct {
-	Model, Parameter string
-	Until            time.Time
 }
 
 // Cap is a limit on spending and what is left of it.

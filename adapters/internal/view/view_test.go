@@ -29,6 +29,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -372,7 +373,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 	l := reader(t, traces)
 	handler := New(Options{Traces: l, Source: fleetScript, Status: func(context.Context) (*Status, error) {
-		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []string{fleetScript}, Unsupported: []UnsupportedParameter{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
+		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []string{fleetScript}, Unsupported: []middleware.Unsupported{{Model: fleetScript, Parameter: fleetScript, Value: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
 	}})
 	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
 	for _, tr := range traces[:12] {

@@ -125,12 +125,8 @@ func (q *question) name(i int) string {
 
 // Candidate is one model at a decision, at one lambda. Its JSON is what changes with that.
 type candidate struct {
-	Model   string  `json:"model"`
-	Mean    float64 `json:"-"`
-	StdDev  float64 `json:"-"`
-	Judged  bool    `json:"-"`
-	Ran     bool    `json:"-"`
-	CostUSD float64 `json:"-"`
+	Model  string      `json:"model"`
+	Belief *sdk.Belief `json:"-"`
 	// Price is lambda times the cost, Gain what running the model adds to the
 	// expected quality.
 	Price float64 `json:"-"`
@@ -213,11 +209,9 @@ func (q *question) explain(knob float64) (*answer, error) {
 	}
 	e := x.Explain(&q.state)
 	a := &answer{Knob: knob, Run: q.name(e.Decision.Run)}
-	for i, b := range q.decision.Models {
-		c := candidate{
-			Model: b.Model, Mean: b.Quality.Mean, StdDev: b.Quality.StdDev, Judged: q.state.Beliefs[i].Bernoulli, Ran: b.Ran,
-			CostUSD: b.CostUSD, Next: i == e.Decision.Run,
-		}
+	for i := range q.decision.Models {
+		b := &q.decision.Models[i]
+		c := candidate{Model: b.Model, Belief: b, Next: i == e.Decision.Run}
 		if !b.Ran && !q.threshold {
 			c.Price = knob * b.CostUSD
 		}
@@ -241,7 +235,7 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 			c.ValueText = quality(c.Value)
 		}
 	}
-	if !c.Ran {
+	if !c.Belief.Ran {
 		c.PriceText = quality(c.Price)
 	}
 	var option *cascade.Option
@@ -251,7 +245,7 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 		}
 	}
 	switch {
-	case c.Ran:
+	case c.Belief.Ran:
 		c.State = "has run"
 	case c.Next:
 		c.State = "asked next"
@@ -296,11 +290,12 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 			next = c
 		}
 	}
-	hope := fmt.Sprintf("%s is expected to be right with %s", plain(next.Model), percent(next.Mean))
-	if !next.Judged && next.StdDev > 0 {
-		hope += fmt.Sprintf(" ± %s", percent(next.StdDev))
+	b := next.Belief
+	hope := fmt.Sprintf("%s is expected to be right with %s", plain(next.Model), percent(b.Quality.Mean))
+	if !b.Judged && b.Quality.StdDev > 0 {
+		hope += fmt.Sprintf(" ± %s", percent(b.Quality.StdDev))
 	}
-	hope += fmt.Sprintf(" for %s", dollars(next.CostUSD))
+	hope += fmt.Sprintf(" for %s", dollars(b.CostUSD))
 	switch {
 	case q.threshold && best == "":
 		return fmt.Sprintf("Ask %s, the first in order: %s.", plain(next.Model), hope)

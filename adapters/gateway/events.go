@@ -171,7 +171,6 @@ func (e *events) end() {
 	e.both, e.buf, e.spare = nil, nil, nil
 }
 
-// streaming is a step whose answer is streamed.
 type streaming struct {
 	x   *exchange
 	a   *dialect.Request

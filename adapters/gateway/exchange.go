@@ -60,7 +60,6 @@ type exchange struct {
 	answerID string
 }
 
-// begin gives the request its id.
 func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{
 		Exchange: Exchange{ID: requestID(r), Method: r.Method, Path: r.URL.Path, Start: time.Now()}, answerID: rand.Text(),

@@ -223,7 +223,6 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 	}
 }
 
-// renew keeps a claim until ctx ends.
 func (g *Gateway) renew(ctx context.Context, name string, running []byte) {
 	again := time.NewTicker(claimTTL / 3)
 	defer again.Stop()

@@ -31,7 +31,6 @@ const (
 	mostWaiting = 10_000
 )
 
-// digest is what a client's request is known by.
 func (s *retries) digest(c *Client, path string, body []byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
@@ -42,7 +41,6 @@ func (s *retries) digest(c *Client, path string, body []byte) uint64 {
 	return h.Sum64()
 }
 
-// remember notes what a request was told.
 func (s *retries) remember(digest uint64, why *Refusal) {
 	if why.RetryAfter <= 0 || why.Final || why.Status != http.StatusTooManyRequests && why.Status != http.StatusServiceUnavailable {
 		return

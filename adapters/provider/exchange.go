@@ -176,7 +176,6 @@ type exchange struct {
 	secrets  *redact.Redactor // the model's
 }
 
-// requestID is the server's name for the request.
 func (x *exchange) requestID() string {
 	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id"))
 }

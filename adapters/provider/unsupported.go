@@ -115,7 +115,6 @@ func (u *unsupportedSet) add(f middleware.Unsupported) {
 	u.facts = append(u.facts, f)
 }
 
-// current returns the facts that still hold.
 func (u *unsupportedSet) current() []middleware.Unsupported {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -52,7 +52,6 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 	return own
 }
 
-// isPaired reports whether [pairCalls] has nothing to do.
 func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 	used, answered := map[string]bool{}, map[string]bool{}
 	for _, m := range messages {
@@ -142,7 +141,6 @@ func isResultOf(p llms.ContentPart, id string) bool {
 	return ok && of == id
 }
 
-// resultID returns the id of the call that a part is the result of.
 func resultID(p llms.ContentPart) (id string, ok bool) {
 	p, _ = unwrap(p)
 	switch p := p.(type) {

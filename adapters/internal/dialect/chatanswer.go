@@ -22,11 +22,6 @@ type chatToolCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
-type chatLogProbs struct {
-	Content []chatLogProb `json:"content"`
-	Refusal []chatLogProb `json:"refusal"`
-}
-
 type chatLogProb struct {
 	chatTopLogProb
 	Top []chatTopLogProb `json:"top_logprobs"`
@@ -48,7 +43,11 @@ func (chat) Answer(a *Request, o *Answer) any {
 		state := chatStateOf(middleware.ExtraOf(choice))
 		buf = strconv.AppendInt(append(appendComma(buf), `{"index":`...), int64(i), 10)
 		buf = appendChatMessage(append(buf, `,"message":`...), choice, &state)
-		buf = appendLogProbs(append(buf, `,"logprobs":`...), a, choice)
+		if x := middleware.ExtraOf(choice); x != nil && a.Params.LogProbs != nil && *a.Params.LogProbs {
+			buf = appendLogProbs(buf, x.LogProbs)
+		} else {
+			buf = append(buf, `,"logprobs":null`...)
+		}
 		buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}`...)
 	}
 	buf = append(append(buf, `],"usage":`...), chatUsage.write(o.Usage)...)
@@ -185,12 +184,8 @@ func callID(id string) string {
 	return id
 }
 
-func appendLogProbs(buf []byte, a *Request, choice *llms.ContentChoice) []byte {
-	x := middleware.ExtraOf(choice)
-	if x == nil || a.Params.LogProbs == nil || !*a.Params.LogProbs {
-		return append(buf, "null"...)
-	}
-	return append(buf, rawJSON(chatLogProbs{Content: chatLogProbList(x.LogProbs)})...)
+func appendLogProbs(buf []byte, list []sdk.TokenLogProb) []byte {
+	return append(append(append(buf, `,"logprobs":{"content":`...), rawJSON(chatLogProbList(list))...), `,"refusal":null}`...)
 }
 
 func chatLogProbList(list []sdk.TokenLogProb) []chatLogProb {

@@ -82,7 +82,6 @@ func (chat) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// fitChat makes messages those that the vendor takes.
 func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	for i, message := range list {

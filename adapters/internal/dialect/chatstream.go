@@ -19,7 +19,6 @@ type chatStream struct {
 	progress []choiceProgress // by choice
 }
 
-// choiceProgress is what has been written of a choice.
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
 	isReasoning                           bool   // the model's reasoning is the member of that name
@@ -112,10 +111,7 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		progress.text = progress.text || d.Text != ""
 		var rest func([]byte) []byte
 		if len(d.LogProbs) > 0 {
-			rest = func(buf []byte) []byte {
-				probs := chatLogProbs{Content: chatLogProbList(d.LogProbs)}
-				return append(append(append(buf, `,"logprobs":`...), rawJSON(probs)...), `,"finish_reason":null}]`...)
-			}
+			rest = func(buf []byte) []byte { return append(appendLogProbs(buf, d.LogProbs), `,"finish_reason":null}]`...) }
 		}
 		s.member(d.Choice, "content", d.Text, rest)
 	}
@@ -243,7 +239,6 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 	return len(state.customs)
 }
 
-// chatServer is what chunks say of the model's server.
 func chatServer(x *middleware.Extra) (buf []byte) {
 	if x == nil {
 		return nil
@@ -309,26 +304,22 @@ func (s *chatStream) indexCalls(i int, choice any) {
 
 // state writes what the client sends back for the model, after all the rest.
 func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
-	v := struct {
-		Details []json.RawMessage   `json:"reasoning_details,omitempty"`
-		Calls   []chatStreamedExtra `json:"tool_calls,omitempty"`
-	}{Details: state.details}
+	members := Object{}
+	if len(state.details) > 0 {
+		members["reasoning_details"] = state.details
+	}
+	var calls []json.RawMessage // openai-python wants a function in each piece of a call
 	for k, call := range choice.ToolCalls {
 		if extra := state.extras[call.ID]; extra != nil {
-			v.Calls = append(v.Calls, chatStreamedExtra{Index: k, Extra: extra})
+			calls = append(calls, json.RawMessage(`{"index":`+strconv.Itoa(k)+`,"function":{"arguments":""},"extra_content":`+string(extra)+`}`))
 		}
 	}
-	if raw := rawJSON(v); len(raw) > len("{}") {
-		s.chunk(i, func(buf []byte) []byte { return append(buf, raw[1:len(raw)-1]...) }, nil)
+	if calls != nil {
+		members["tool_calls"] = calls
 	}
-}
-
-type chatStreamedExtra struct {
-	Index    int      `json:"index"`
-	Function struct { // openai-python wants one in each piece of a call
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-	Extra json.RawMessage `json:"extra_content"`
+	if len(members) > 0 {
+		s.chunk(i, func(buf []byte) []byte { return append(buf, members.inner()...) }, nil)
+	}
 }
 
 func (s *chatStream) Fail(r *Refusal) { s.out.data(chat{}.Error(r, s.out.RequestID)) }

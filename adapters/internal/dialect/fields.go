@@ -89,7 +89,6 @@ func (list paramFields) set(p *middleware.Params, i int, f field) {
 	}
 }
 
-// known returns the paths of members, for [newKnown].
 func (list paramFields) known() string {
 	var b strings.Builder
 	for _, f := range list {

@@ -75,7 +75,6 @@ func (l *Limits) fitSchema(p *middleware.Params) (isAsStrict bool) {
 	return isAsStrict
 }
 
-// fitParams makes the parameters of a request what the vendor takes.
 func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	notSent = l.fitNumbers(p)
 	v := reflect.ValueOf(p).Elem()
@@ -135,7 +134,6 @@ func saysJSON(messages []llms.MessageContent) bool {
 	})
 }
 
-// hasFailure reports whether the result of a tool says that it failed.
 func hasFailure(messages []llms.MessageContent) (failed bool) {
 	for _, m := range messages {
 		for _, p := range m.Parts {
@@ -246,7 +244,6 @@ func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
 	return strings.TrimSpace(whole.String())
 }
 
-// leadingSystem returns how many messages of the system a conversation begins with.
 func leadingSystem(messages []llms.MessageContent) int {
 	first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeSystem) })
 	if first < 0 {

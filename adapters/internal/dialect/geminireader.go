@@ -140,7 +140,6 @@ func (c *replyChoice) endWithText() {
 	}
 }
 
-// tokens are the log-probabilities of what is said.
 func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
 	for i, t := range in.LogProbs.Chosen {

@@ -173,7 +173,6 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	return l.excludeMessages(messages, l.EndsWithUser || l.ClosedSchema && p.Schema != nil)
 }
 
-// excludeMessages returns why the conversation cannot be sent, or "".
 func (l *Limits) excludeMessages(messages []llms.MessageContent, endsWithUser bool) string {
 	if n := len(messages); n > 0 {
 		text, isPlain := textOf(messages[n-1].Parts, "")
@@ -198,7 +197,6 @@ func (l *Limits) excludeMessages(messages []llms.MessageContent, endsWithUser bo
 	return ""
 }
 
-// excludeTools returns why the tools cannot be offered, or "".
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
 	n := len(o.Tools) + len(p.RawTools)
 	switch {
@@ -228,7 +226,6 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string 
 	return ""
 }
 
-// excludeProperties returns why the arguments of a tool cannot be named as they are, or "".
 func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
 	if l.PropertyName == 0 {
 		return ""
@@ -243,7 +240,6 @@ func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
 	return why
 }
 
-// excludePart returns why a part cannot be sent, or "".
 func (l *Limits) excludePart(p llms.ContentPart) string {
 	switch p := p.(type) {
 	case middleware.RawPart:
@@ -269,7 +265,6 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 	return ""
 }
 
-// excludeReference returns why a file cannot be sent by its name or address, or "".
 func (l *Limits) excludeReference(p *middleware.FilePart) string {
 	switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
 	case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
@@ -326,7 +321,6 @@ func fileType(p llms.ContentPart) string {
 	return ""
 }
 
-// base64Len is the length of a file that is sent in full.
 func base64Len(p llms.ContentPart) int {
 	switch p := p.(type) {
 	case llms.BinaryContent:
@@ -339,7 +333,6 @@ func base64Len(p llms.ContentPart) int {
 	return 0
 }
 
-// cutDataURL returns the media type of a data URL and what follows it.
 func cutDataURL(url string) (kind, rest string, isData bool) {
 	if url, isData = strings.CutPrefix(url, "data:"); !isData {
 		return "", "", false

@@ -138,7 +138,6 @@ func skipString(json string, i int) int {
 	}
 }
 
-// skipValue returns where a value ends.
 func skipValue(json string, i int) int {
 	for depth := 0; i < len(json); i++ {
 		switch json[i] {
@@ -303,7 +302,6 @@ func memberNames(p middleware.RawPart) (names []string) {
 	return names
 }
 
-// withMembers returns an object with members at its end.
 func withMembers(object json.RawMessage, members []byte) json.RawMessage {
 	if len(members) == 0 {
 		return object

@@ -289,7 +289,6 @@ func (messages) Error(r *Refusal, requestID string) any {
 	return Object{"type": "error", "error": e, "request_id": requestID}
 }
 
-// messagesErrors are the types of errors by their status.
 var messagesErrors = map[int]string{
 	http.StatusUnauthorized: "authentication_error", http.StatusForbidden: "permission_error",
 	http.StatusNotFound: "not_found_error", http.StatusMethodNotAllowed: "not_found_error",

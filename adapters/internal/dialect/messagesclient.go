@@ -144,7 +144,6 @@ func settle(b Object, c *Call) (notSent []string) {
 	return notSent
 }
 
-// budgetAbove names what a budget of thinking was lowered by.
 func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d", most) }
 
 // leastBudget is the smallest budget of thinking that the API takes.

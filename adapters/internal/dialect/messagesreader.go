@@ -23,7 +23,6 @@ type messagesReply struct {
 	messagesEnd
 }
 
-// messagesEnd is how an answer ends.
 type messagesEnd struct {
 	StopReason   string `json:"stop_reason"`
 	StopSequence string `json:"stop_sequence"`
@@ -46,7 +45,6 @@ type blockReply struct {
 	hasEnded  bool
 }
 
-// write adds a piece to a member.
 func (b *blockReply) write(name, text string) {
 	switch {
 	case text == "":
@@ -60,7 +58,6 @@ func (b *blockReply) write(name, text string) {
 	b.texts[name].WriteString(text)
 }
 
-// text returns what has come of a member in pieces.
 func (b *blockReply) text(name string) string {
 	if b.texts[name] == nil {
 		return ""
@@ -213,7 +210,6 @@ func (s *messagesReader) Event(data []byte) error {
 	return s.blockEvent(kind, e, data, hasUnknown)
 }
 
-// messageDelta takes how the message ends and what it has used.
 func (s *messagesReader) messageDelta(e gjson.Result) error {
 	s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(e))
 	var end messagesEnd
@@ -298,7 +294,6 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	return s.mistyped
 }
 
-// textOf returns a member of a block that is a text.
 func (s *messagesReader) textOf(b *blockReply, name string) string {
 	return s.wantText(name, gjson.ParseBytes(b.members[name]))
 }

@@ -16,7 +16,6 @@ import (
 // Object is a JSON object that is being written.
 type Object map[string]any
 
-// setValue sets name to a value that is there.
 func setValue[T any](o Object, name string, v *T) {
 	if v != nil {
 		o[name] = *v

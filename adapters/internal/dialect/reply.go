@@ -111,7 +111,6 @@ func (r *Reply) noteType(name, kind string) {
 	}
 }
 
-// wantText returns a member that is a text.
 func (r *Reply) wantText(name string, v gjson.Result) string {
 	r.want(v.Type == gjson.String, name, "a string", v)
 	return v.Str
@@ -257,7 +256,6 @@ func (c *replyChoice) addPart(p middleware.RawPart) {
 	c.isSpecial, c.parts, c.covered = true, append(c.parts, p), c.content.Len()
 }
 
-// callStops are the words of APIs for an end at calls of tools.
 var callStops = []string{"tool_calls", "function_call", "tool_use"}
 
 // hasCall reports whether a choice calls a tool, be it a custom one.

@@ -46,7 +46,6 @@ func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 	}}
 }
 
-// responsesWhole is the response when all is said.
 func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	r := newResponse(a, o.ID, o.Created)
 	r["status"], r["model"], r["usage"] = "completed", o.Model, responsesUsage.write(o.Usage)
@@ -75,7 +74,6 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	return r
 }
 
-// cutReason is what an answer was cut by, or "".
 func cutReason(choice *llms.ContentChoice) string {
 	x := middleware.ExtraOf(choice)
 	switch kind := stopKindOf(choice); {

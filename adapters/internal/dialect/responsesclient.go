@@ -275,7 +275,6 @@ func (s *responsesReader) begin(index int, item json.RawMessage, event []byte) e
 	return nil
 }
 
-// pass gives who receives the stream an event as it is.
 func (s *responsesReader) pass(event []byte) {
 	event = bytes.TrimSpace(event)
 	p := newMembers(middleware.DialectResponses, eventMembers, event[1:len(event)-1])

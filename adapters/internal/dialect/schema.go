@@ -252,7 +252,6 @@ func resolve(root any, reference string) any {
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
-// eachSchema calls visit for a schema and those within it.
 func eachSchema(v any, visit func(map[string]any)) {
 	switch v := v.(type) {
 	case []any:

@@ -178,7 +178,6 @@ func tokensOf(count gjson.Result) int {
 	return int(n)
 }
 
-// write returns a usage as a server writes it.
 func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	const isLeftOut = -1
 	n := [counts]int{countInput: u.InputTokens, countMore: isLeftOut, countCached: u.CachedInputTokens, countWritten: u.CacheWriteTokens,

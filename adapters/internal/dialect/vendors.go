@@ -24,7 +24,6 @@ type vendorLimits struct {
 	Rows []limitRow
 }
 
-// limitRow is what some models of a vendor take.
 type limitRow struct {
 	Model, Not  *regexp.Regexp  // of the model's name
 	From, Below float64         // bounds of a Claude's version, which has to be known
@@ -69,7 +68,6 @@ func (r *limitRow) matches(model string) bool {
 	return version > 0 && version >= r.From && (r.Below == 0 || version < r.Below)
 }
 
-// claudeVersion finds the two numbers of a Claude's version.
 var claudeVersion = regexp.MustCompile(`claude-(?:(?:opus|sonnet|haiku|fable)-)?(\d)(?:[-.](\d))?(?:[-.]|$)`)
 
 // versionOf returns the version of a Claude; 0 is none that is known.

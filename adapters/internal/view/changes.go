@@ -35,7 +35,6 @@ type changes struct {
 	Err    string
 }
 
-// policyChange is one change, as --set has it.
 type policyChange struct {
 	Sets []string
 	forecast.Difference
@@ -66,7 +65,6 @@ func (c *policyChange) pays() bool {
 	return c.USD < -2*c.USDStdError && c.Quality > -point/2 && low > -2*point || low > 0 && c.Quality > point/2
 }
 
-// mostChanges is how many changes a page shows.
 const mostChanges = 5
 
 // changesTried returns the settings that a replay tries: acting where the policy does not, other

@@ -24,6 +24,9 @@ type modelFailures struct {
 	P50, P95                time.Duration
 	// Cause is the most frequent error.
 	Cause string
+
+	took   []time.Duration
+	causes map[string]int
 }
 
 // kindFailures are of the steps of one group or, where steps name none, of those with and
@@ -32,6 +35,8 @@ type kindFailures struct {
 	Kind                     string
 	Steps, Refused, NoAnswer int
 	P50, P95                 time.Duration
+
+	took []time.Duration
 }
 
 // failuresOf looks at traces, the oldest first; nil where there are none.
@@ -40,22 +45,11 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		return nil
 	}
 	f := &failures{Steps: len(traces), Latency: latencyChart(traces)}
-	type calls struct {
-		modelFailures
-
-		took   []time.Duration
-		causes map[string]int
-	}
-	type steps struct {
-		kindFailures
-
-		took []time.Duration
-	}
-	models, kinds := map[string]*calls{}, map[string]*steps{}
+	models, kinds := map[string]*modelFailures{}, map[string]*kindFailures{}
 	for _, t := range traces {
 		kind := kindOf(t)
 		if kinds[kind] == nil {
-			kinds[kind] = &steps{kindFailures: kindFailures{Kind: kind}}
+			kinds[kind] = &kindFailures{Kind: kind}
 		}
 		k := kinds[kind]
 		k.Steps++
@@ -70,7 +64,7 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		for i := range t.Calls {
 			c := &t.Calls[i]
 			if models[c.Model] == nil {
-				models[c.Model] = &calls{modelFailures: modelFailures{Model: c.Model}, causes: map[string]int{}}
+				models[c.Model] = &modelFailures{Model: c.Model, causes: map[string]int{}}
 			}
 			m := models[c.Model]
 			m.Calls++
@@ -92,12 +86,12 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		m := models[name]
 		m.P50, m.P95 = percentiles(m.took)
 		m.Cause = mostFrequent(m.causes)
-		f.Models = append(f.Models, m.modelFailures)
+		f.Models = append(f.Models, *m)
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[name]
 		k.P50, k.P95 = percentiles(k.took)
-		f.Kinds = append(f.Kinds, k.kindFailures)
+		f.Kinds = append(f.Kinds, *k)
 	}
 	return f
 }
@@ -121,7 +115,6 @@ func mostFrequent(counts map[string]int) string {
 	return slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
 }
 
-// percentiles returns the median and the 95th percentile; 0 where there are no times.
 func percentiles(took []time.Duration) (p50, p95 time.Duration) {
 	if len(took) == 0 {
 		return 0, 0

@@ -22,7 +22,6 @@ type ledger struct {
 	runs     map[string]ledgerKey // the account of each run's last step
 }
 
-// maxRuns is how many runs a ledger knows.
 const maxRuns = 100_000
 
 type ledgerKey struct{ day, tenant, key, policy string }

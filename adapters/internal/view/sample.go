@@ -24,7 +24,6 @@ type sampler struct {
 	traces map[string]*sdk.Trace
 }
 
-// maxCachedTraces bounds how many traces are kept in memory.
 const maxCachedTraces = 8000
 
 func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {

@@ -39,7 +39,6 @@ type text struct {
 	Left int
 }
 
-// mostText is how much of one text a page shows.
 const mostText = 64 << 10
 
 func textOf(s string) text {

@@ -91,7 +91,6 @@ type reliability struct {
 	Gap float64
 }
 
-// window is a stretch of time.
 type window struct {
 	bin
 	From, To time.Time

@@ -163,7 +163,6 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(data)
 }
 
-// frame is what every page has.
 type frame struct {
 	v     *viewer
 	Title string

@@ -163,7 +163,6 @@ func sameQueries(a, b *comparedRun) bool {
 	return common >= 3 && 10*common >= 8*max(len(a.Steps), len(b.Steps))
 }
 
-// setSavings sets what the run saves beside another.
 func (w *comparedRun) setSavings(other *comparedRun, queries []string) {
 	sum, squares := 0.0, 0.0
 	for _, q := range queries {

@@ -98,12 +98,10 @@ func (q *question) knob() float64 {
 	return 0
 }
 
-// at returns the strategy with another lambda or threshold.
 func (q *question) at(knob float64) (cascade.Strategy, error) {
 	return q.tuned.Tune([]float64{knob}, q.setting.Gamma)
 }
 
-// decide takes the decision at a lambda or threshold.
 func (q *question) decide(knob float64) (run string, err error) {
 	s, err := q.at(knob)
 	if err != nil {

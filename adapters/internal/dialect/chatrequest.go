@@ -14,18 +14,8 @@ type chat struct{}
 
 func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	a := &Request{Params: middleware.Params{Dialect: middleware.DialectChat}}
-	var fault *Refusal
-	said := false
-	members(body, "", &fault, func(name string, f field) {
-		if name == "messages" {
-			said = true
-			f.each(func(f field) { a.chatMessage(f) })
-			return
-		}
-		a.chatParam(name, f)
-		a.keepUnknown(middleware.DialectChat, name, f, knownOfChat)
-	})
-	if fault == nil && (!said || len(a.Messages) == 0) {
+	fault := a.read(body, knownOfChat, a.chatParam)
+	if fault == nil && len(a.Messages) == 0 {
 		fault = Invalid("messages", "messages: there are none")
 	}
 	return a, fault
@@ -43,10 +33,8 @@ var (
 func (a *Request) chatParam(name string, f field) {
 	p := &a.Params
 	switch name {
-	case "model":
-		a.Model = f.text()
-	case "stream":
-		a.Stream = f.truth()
+	case "messages":
+		f.each(a.chatMessage)
 	case "stream_options":
 		a.Usage = f.of("include_usage").truth()
 	case "max_completion_tokens":

@@ -7,19 +7,12 @@ import "github.com/tidwall/gjson"
 func ReadEmbedding(body gjson.Result) (a *Request, fault *Refusal) {
 	a = &Request{}
 	hasInput := false
-	members(body, "", &fault, func(name string, f field) {
-		switch name {
-		case "model":
-			a.Model = f.text()
-		case "input":
-			hasInput = true
-		case "stream":
-			if f.truth() {
-				f.refusef("embeddings are not streamed")
-			}
-		}
-	})
-	if fault == nil && !hasInput {
+	fault = a.read(body, memberSet{}, func(name string, _ field) { hasInput = hasInput || name == "input" })
+	switch {
+	case fault != nil:
+	case a.Stream:
+		fault = Invalid("stream", "stream: embeddings are not streamed")
+	case !hasInput:
 		fault = Invalid("input", "input: there is none")
 	}
 	return a, fault

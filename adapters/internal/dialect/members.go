@@ -244,7 +244,7 @@ func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middle
 
 // keepUnknown keeps what a parameter has beyond the members that are known, for models of
 // the same API: with its type, where nothing else of it may be sent.
-func (a *Request) keepUnknown(d middleware.Dialect, name string, f field, k memberSet) {
+func (a *Request) keepUnknown(name string, f field, k memberSet) {
 	inner := k.MemberSet[name]
 	if inner == nil || !f.value.IsObject() || a.Params.Extra[name] != nil {
 		return
@@ -253,7 +253,7 @@ func (a *Request) keepUnknown(d middleware.Dialect, name string, f field, k memb
 		if kind := f.get("type"); kind.exists() {
 			rest = append(append(rest, `,"type":`...), kind.value.Raw...)
 		}
-		extra(&a.Params, d, name, field{value: gjson.Parse("{" + string(rest) + "}")})
+		extra(&a.Params, a.Params.Dialect, name, field{value: gjson.Parse("{" + string(rest) + "}")})
 	}
 }
 

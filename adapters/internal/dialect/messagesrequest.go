@@ -15,20 +15,13 @@ type messages struct{}
 
 func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 	a := &Request{Params: middleware.Params{Dialect: middleware.DialectAnthropic}}
-	var fault *Refusal
 	var system []llms.ContentPart
-	members(body, "", &fault, func(name string, f field) {
-		switch name {
-		case "messages":
-			f.each(func(f field) { a.message(f) })
-		case "system":
+	fault := a.read(body, knownOfMessages, func(name string, f field) {
+		if name == "system" {
 			system = f.blocks(nil)
-		case "thinking":
-			a.thinking(f)
-		default:
-			a.messagesParam(name, f)
-			a.keepUnknown(middleware.DialectAnthropic, name, f, knownOfMessages)
+			return
 		}
+		a.messagesParam(name, f)
 	})
 	switch {
 	case fault != nil:
@@ -56,10 +49,10 @@ var (
 func (a *Request) messagesParam(name string, f field) {
 	p := &a.Params
 	switch name {
-	case "model":
-		a.Model = f.text()
-	case "stream":
-		a.Stream = f.truth()
+	case "messages":
+		f.each(a.message)
+	case "thinking":
+		a.thinking(f)
 	case "stop_sequences":
 		if words := f.words(); len(words) > 0 {
 			a.add(llms.WithStopWords(words))

@@ -110,6 +110,22 @@ type Answer struct {
 	Step any
 }
 
+// read reads a body: what all APIs have, and by param the rest, of which it keeps what is not known.
+func (a *Request) read(body gjson.Result, known memberSet, param func(name string, f field)) (fault *Refusal) {
+	members(body, "", &fault, func(name string, f field) {
+		switch name {
+		case "model":
+			a.Model = f.text()
+		case "stream":
+			a.Stream = f.truth()
+		default:
+			param(name, f)
+			a.keepUnknown(name, f, known)
+		}
+	})
+	return fault
+}
+
 // Settle says whose the state is that came without a tag, from a conversation that began
 // elsewhere: of the model that the request is pinned to, or else of one that has the name
 // which was asked for.

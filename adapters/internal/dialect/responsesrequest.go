@@ -31,13 +31,11 @@ const ownItem = "_sf_"
 func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	a := &Request{Params: middleware.Params{Dialect: middleware.DialectResponses}}
 	a.echo = maps.Clone(responsesEcho)
-	var fault *Refusal
-	members(body, "", &fault, func(name string, f field) {
+	fault := a.read(body, knownOfResponses, func(name string, f field) {
 		if _, known := responsesEcho[name]; name == "max_tool_calls" || known && (name != "text" || f.get("format").exists()) {
 			a.echo[name] = f.raw()
 		}
 		a.responsesParam(name, f)
-		a.keepUnknown(middleware.DialectResponses, name, f, knownOfResponses)
 	})
 	if fault == nil && len(a.Messages) == 0 {
 		fault = Invalid("input", "input: there is none")
@@ -55,14 +53,10 @@ var (
 func (a *Request) responsesParam(name string, f field) {
 	p := &a.Params
 	switch name {
-	case "model":
-		a.Model = f.text()
 	case "instructions":
 		a.Messages = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, f.text())}, a.Messages...)
 	case "input":
 		a.input(f)
-	case "stream":
-		a.Stream = f.truth()
 	case "stream_options":
 	case "tools":
 		a.readTools(middleware.DialectResponses, f, knownOfResponsesTool, func(f field) {
@@ -119,7 +113,7 @@ func (a *Request) input(f field) {
 		a.Messages = append(a.Messages, llms.TextParts(llms.ChatMessageTypeHuman, f.value.Str))
 		return
 	}
-	f.each(func(f field) { a.item(f) })
+	f.each(a.item)
 }
 
 // extend adds parts to what was said last, where the role is the same: text, reasoning and calls

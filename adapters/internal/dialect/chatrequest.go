@@ -157,15 +157,12 @@ func (a *Request) chatMessage(f field) {
 		m.Parts = append(m.Parts, p)
 	}
 	content := f.get("content")
-	switch role := f.get("role").text(); role {
-	case "system", "developer":
-		m.Role = llms.ChatMessageTypeSystem
-		m.Parts = append(m.Parts, chatParts.read(content)...)
-	case "user":
-		m.Role = llms.ChatMessageTypeHuman
+	role := f.get("role").text()
+	m.Role, _ = roleOf(llms.ChatMessageType(role)) // others are refused below
+	switch role {
+	case "system", "developer", "user":
 		m.Parts = append(m.Parts, chatParts.read(content)...)
 	case "assistant":
-		m.Role = llms.ChatMessageTypeAI
 		state, calls := f.chatState()
 		m.Parts = append(m.Parts, state...)
 		m.Parts = append(m.Parts, chatParts.read(content)...)
@@ -189,7 +186,6 @@ func (a *Request) chatMessage(f field) {
 			})
 		}
 	case "tool":
-		m.Role = llms.ChatMessageTypeTool
 		id := f.get("tool_call_id").optional()
 		if id == "" {
 			f.get("tool_call_id").refusef("a message of the role tool needs one")

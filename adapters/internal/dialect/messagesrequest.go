@@ -146,10 +146,9 @@ func (a *Request) message(f field) {
 		first = append(first, p)
 	}
 	switch role := f.get("role").text(); role {
-	case "assistant":
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: append(first, content.blocks(nil)...)})
-	case "system": // the API takes them in the middle of a conversation, too
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: append(first, content.blocks(nil)...)})
+	case "assistant", "system": // the API takes the latter in the middle of a conversation, too
+		own, _ := roleOf(llms.ChatMessageType(role))
+		a.Messages = append(a.Messages, llms.MessageContent{Role: own, Parts: append(first, content.blocks(nil)...)})
 	case "user":
 		from := len(a.Messages)
 		content.blocks(func(p llms.ContentPart, result bool) {

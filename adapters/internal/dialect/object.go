@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -276,11 +277,9 @@ func turns(messages []llms.MessageContent, model, member string, write func(part
 		if err != nil {
 			return nil, nil, err
 		}
-		name, isModel := "user", role == llms.ChatMessageTypeAI
+		name, isModel := roleName(role), role == llms.ChatMessageTypeAI
 		if isModel {
 			name = model
-		} else if role == llms.ChatMessageTypeSystem {
-			name = "system"
 		}
 		var unknown memberWriter
 		parts, err := write(messages[i].Parts, &unknown, isModel)
@@ -337,6 +336,11 @@ func roleOf(r llms.ChatMessageType) (llms.ChatMessageType, error) {
 	}
 	return r, refuseCall("unknown role %q", r)
 }
+
+// roleName is the name of one of those roles in most APIs: results of tools are said by the user.
+func roleName(role llms.ChatMessageType) string { return cmp.Or(roleNames[role], "user") }
+
+var roleNames = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant"}
 
 // argumentsObject are the arguments of a tool call as a JSON object: some agents keep the
 // bare argument in their history.

@@ -97,14 +97,7 @@ func (t *ollamaWriter) add(m *llms.MessageContent) error {
 	if err != nil {
 		return err
 	}
-	name := "user"
-	switch role {
-	case llms.ChatMessageTypeSystem:
-		name = "system"
-	case llms.ChatMessageTypeAI:
-		name = "assistant"
-	}
-	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": name}, "", between(role), false, nil, nil
+	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": roleName(role)}, "", between(role), false, nil, nil
 	if err := eachPart(m.Parts, t.part); err != nil {
 		return err
 	}

@@ -83,18 +83,15 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 		if err != nil {
 			return nil, err
 		}
-		name, kind := "user", "input_text"
-		switch role {
-		case llms.ChatMessageTypeSystem:
-			name = "system"
-		case llms.ChatMessageTypeAI:
-			name, kind = "assistant", "output_text"
+		kind := "input_text"
+		if role == llms.ChatMessageTypeAI {
+			kind = "output_text"
 		}
 		var content []any
 		var unknown memberWriter
 		flush := func() {
 			if content != nil {
-				list = append(list, unknown.addToMessage(Object{"type": "message", "role": name, "content": content}))
+				list = append(list, unknown.addToMessage(Object{"type": "message", "role": roleName(role), "content": content}))
 				content = nil
 			}
 		}

@@ -215,10 +215,9 @@ func (a *Request) itemMessage(f field) {
 	switch role := f.get("role").text(); role {
 	case "assistant":
 		a.extend(llms.ChatMessageTypeAI, parts...)
-	case "system", "developer":
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts})
-	case "user":
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts})
+	case "system", "developer", "user":
+		own, _ := roleOf(llms.ChatMessageType(role))
+		a.Messages = append(a.Messages, llms.MessageContent{Role: own, Parts: parts})
 	default:
 		f.get("role").refusef("is %q: want system, developer, user or assistant", role)
 	}

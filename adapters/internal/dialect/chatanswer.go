@@ -133,7 +133,11 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 				s.details = append(s.details, Seal(own.Model, json.RawMessage(d.Raw)))
 			}
 			for _, call := range gjson.GetBytes(own.Raw, "tool_calls").Array() {
-				s.extras[call.Get("id").Str] = chatExtra(own.Model, call)
+				extra := json.RawMessage(call.Get("extra_content").Raw)
+				if signature := call.Get(signaturePath).Str; signature != "" {
+					extra = json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, tag(own.Model, signature))) + `}}`)
+				}
+				s.extras[call.Get("id").Str] = extra
 			}
 			continue
 		}
@@ -152,13 +156,6 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 // isReasoning reports whether a part is of a model whose reasoning is the member of that name.
 func isReasoning(p *middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists()
-}
-
-func chatExtra(origin string, call gjson.Result) json.RawMessage {
-	if signature := call.Get(signaturePath).Str; signature != "" {
-		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, tag(origin, signature))) + `}}`)
-	}
-	return json.RawMessage(call.Get("extra_content").Raw)
 }
 
 func chatCallsOf(choice *llms.ContentChoice, state *chatState) (out []any) {

@@ -146,12 +146,6 @@ func (f field) words() (list []string) {
 	return list
 }
 
-func (f field) labels() map[string]string {
-	list := map[string]string{}
-	f.members(func(name string, f field) { list[name] = f.text() })
-	return list
-}
-
 // extra keeps a field that this gateway has no name for, for models of the dialect.
 func extra(p *middleware.Params, d middleware.Dialect, name string, f field) {
 	if p.Extra == nil {

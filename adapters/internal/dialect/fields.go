@@ -77,7 +77,9 @@ func (list paramFields) set(p *middleware.Params, i int, f field) {
 	case *json.RawMessage:
 		*to = f.raw()
 	case *map[string]string:
-		*to = f.labels()
+		labels := map[string]string{}
+		f.members(func(name string, f field) { labels[name] = f.text() })
+		*to = labels
 	case *map[string]float64:
 		weights := map[string]float64{}
 		f.members(func(name string, f field) {

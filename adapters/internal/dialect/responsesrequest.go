@@ -56,7 +56,11 @@ func (a *Request) responsesParam(name string, f field) {
 	case "instructions":
 		a.Messages = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, f.text())}, a.Messages...)
 	case "input":
-		a.input(f)
+		if f.value.Type == gjson.String {
+			a.Messages = append(a.Messages, llms.TextParts(llms.ChatMessageTypeHuman, f.value.Str))
+			return
+		}
+		f.each(a.item)
 	case "stream_options":
 	case "tools":
 		a.readTools(middleware.DialectResponses, f, knownOfResponsesTool, func(f field) {
@@ -106,14 +110,6 @@ func includesOnlyOwn(list json.RawMessage) bool {
 	var words []string
 	return json.Unmarshal(list, &words) == nil &&
 		!slices.ContainsFunc(words, func(word string) bool { return word != includeLogProbs && word != includeSealed })
-}
-
-func (a *Request) input(f field) {
-	if f.value.Type == gjson.String {
-		a.Messages = append(a.Messages, llms.TextParts(llms.ChatMessageTypeHuman, f.value.Str))
-		return
-	}
-	f.each(a.item)
 }
 
 // extend adds parts to what was said last, where the role is the same: text, reasoning and calls

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Local guards pages on the own machine. The returned path, with its token, opens a
@@ -24,8 +25,7 @@ type guard struct {
 	port           string
 	token, session string
 
-	mu   sync.Mutex
-	used bool
+	used atomic.Bool // the token
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -47,22 +47,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.next.ServeHTTP(w, r)
 		return
 	}
-	if !g.redeem(r.URL.Query().Get("token")) {
+	if !equal(r.URL.Query().Get("token"), g.token) || !g.used.CompareAndSwap(false, true) {
 		refuse(w, http.StatusForbidden, "The address of this page works once, in one browser. Run stepfall view again for a new one.")
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: name, Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	home(w, r)
-}
-
-func (g *guard) redeem(token string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.used || !equal(token, g.token) {
-		return false
-	}
-	g.used = true
-	return true
 }
 
 // home sends the browser to the page without its token, by a page of its own: a
@@ -84,8 +74,7 @@ func home(w http.ResponseWriter, r *http.Request) {
 // RequireKey asks for one of the operator's keys: in a form that sets a cookie for the
 // browser's session, or as a bearer's.
 func RequireKey(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
-	k := &keyGuard{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
-	return k
+	return &keyGuard{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
 }
 
 type keyGuard struct {
@@ -103,11 +92,8 @@ func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
 		return
 	}
-	if key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && k.valid(r, key) {
-		k.next.ServeHTTP(w, r)
-		return
-	}
-	if c, err := r.Cookie(keyedCookie); err == nil && k.hasSession(c.Value) {
+	key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if isBearer && k.valid(r, key) || k.hasSession(r) {
 		k.next.ServeHTTP(w, r)
 		return
 	}
@@ -131,10 +117,11 @@ func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	login(w, http.StatusUnauthorized, "")
 }
 
-func (k *keyGuard) hasSession(session string) bool {
+func (k *keyGuard) hasSession(r *http.Request) bool {
+	c, err := r.Cookie(keyedCookie)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.sessions[session]
+	return err == nil && k.sessions[c.Value]
 }
 
 func login(w http.ResponseWriter, status int, fault string) {

@@ -136,8 +136,9 @@ func (id runID) values() url.Values {
 }
 
 func (v *viewer) stepsLink(name, value string) string {
+	asked := url.Values{name: {value}}.Encode()
 	if v.export != nil {
-		return "steps.html#" + url.Values{name: {value}}.Encode()
+		return "steps.html#" + asked
 	}
-	return stepsWith(name, value)
+	return "steps?" + asked
 }

@@ -132,8 +132,3 @@ func (v *viewer) models(ctx context.Context) ([]string, error) {
 	}
 	return names, nil
 }
-
-// A link of one dimension: the list of what it stands for.
-func stepsWith(name, value string) string {
-	return "steps?" + url.Values{name: {value}}.Encode()
-}

@@ -89,7 +89,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 		}
 	}
 	if g.o.Authenticate == nil {
-		x.client.Tenant = own.Tenant
+		x.Client.Tenant = own.Tenant
 	} else {
 		client, err := g.o.Authenticate(x.r.Context(), KeyOf(x.r))
 		if err != nil {
@@ -101,13 +101,13 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 			g.o.Logger.Error("a key could not be looked up", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
 		}
-		x.client = client
+		x.Client = client
 	}
-	limit := cmp.Or(max(x.client.MaxRequests, 0), g.o.MaxRequests)
+	limit := cmp.Or(max(x.Client.MaxRequests, 0), g.o.MaxRequests)
 	if limit <= 0 {
 		return nil
 	}
-	release, ok := g.underway.enter(x.client.Key+"\x00"+x.client.Tenant, limit)
+	release, ok := g.underway.enter(x.Client.Key+"\x00"+x.Client.Tenant, limit)
 	if !ok {
 		refused := refuse(ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
 		refused.RetryAfter = time.Second

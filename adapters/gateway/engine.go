@@ -24,7 +24,7 @@ type stepInfo struct {
 func (g *Gateway) step(x *exchange) *Refusal {
 	var a *dialect.Request
 	if refused := x.body(func(body []byte) *Refusal {
-		x.digest = g.retries.digest(&x.client, x.Path, body)
+		x.digest = g.retries.digest(&x.Client, x.Path, body)
 		root, refused := dialect.Parse(body)
 		if refused == nil {
 			root, refused = g.withItems(x, root)
@@ -77,8 +77,8 @@ func (g *Gateway) choose(x *exchange, a *dialect.Request) *Refusal {
 	if a.Model == "" {
 		a.Model = g.o.Name
 	}
-	if x.client.Models != nil && !slices.Contains(x.client.Models, a.Model) {
-		return notFound(a.Model, x.client.Models)
+	if x.Client.Models != nil && !slices.Contains(x.Client.Models, a.Model) {
+		return notFound(a.Model, x.Client.Models)
 	}
 	switch {
 	case a.Model == g.o.Name:
@@ -99,7 +99,7 @@ func notFound(model string, have []string) *Refusal {
 // context says where a step comes from. One that its client repeats by itself tries no call
 // again.
 func (x *exchange) context(a *dialect.Request, again bool) context.Context {
-	x.info.Tenant, x.info.Labels, x.info.NoRetry = x.client.Tenant, a.Labels, again
+	x.info.Tenant, x.info.Labels, x.info.NoRetry = x.Client.Tenant, a.Labels, again
 	return middleware.WithInfo(x.r.Context(), x.info)
 }
 

@@ -47,7 +47,6 @@ type exchange struct {
 	r       *http.Request
 	conn    *http.ResponseController
 	api     dialect.API
-	client  Client
 	info    middleware.Info // where the request comes from
 	release func()
 	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
@@ -88,7 +87,7 @@ func (x *exchange) end() {
 	if x.release != nil {
 		x.release()
 	}
-	x.Duration, x.Client = time.Since(x.Start), x.client
+	x.Duration = time.Since(x.Start)
 	x.log()
 	if x.g.o.Observe != nil {
 		x.g.o.Observe(&x.Exchange)
@@ -112,14 +111,14 @@ func (x *exchange) log() {
 	if x.Model != "" {
 		args = append(args, "model", x.Model, "stream", x.Stream)
 	}
-	if x.client.Tenant != "" {
-		args = append(args, "tenant", x.client.Tenant)
+	if x.Client.Tenant != "" {
+		args = append(args, "tenant", x.Client.Tenant)
 	}
 	for _, t := range x.Steps {
 		args = append(args, "trace", t.ID, "cost_usd", t.CostUSD)
 	}
 	if failed && x.Refused.Reason != "" {
-		args = append(args, "reason", x.Refused.Reason, "key", x.client.Key, "from", withoutPort(x.r.RemoteAddr))
+		args = append(args, "reason", x.Refused.Reason, "key", x.Client.Key, "from", withoutPort(x.r.RemoteAddr))
 	}
 	if omitted > 0 {
 		args = append(args, "left_out", omitted)

@@ -156,7 +156,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, why *Refusal) {
 	x := g.begin(w, r)
 	defer x.end()
-	x.client = client
+	x.Client = client
 	g.findRoute(x)
 	x.refuse(why)
 }

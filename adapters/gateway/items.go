@@ -16,7 +16,7 @@ const kindItem = "item"
 
 // noteName is under what an answer, or an item of one, is kept: its client's alone.
 func (x *exchange) noteName(id string) string {
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.client.Key+"\x00"+x.client.Tenant+"\x00"+id)))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.Client.Key+"\x00"+x.Client.Tenant+"\x00"+id)))
 }
 
 // keepItem keeps an item of an answer of Responses for an hour, in memory: some clients send

@@ -28,7 +28,7 @@ func (g *Gateway) entry(name string) modelEntry {
 
 func (g *Gateway) names(x *exchange) []string {
 	names := append([]string{g.o.Name}, g.o.Models()...)
-	if allowed := x.client.Models; allowed != nil {
+	if allowed := x.Client.Models; allowed != nil {
 		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(allowed, name) })
 	}
 	return names

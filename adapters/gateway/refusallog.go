@@ -70,5 +70,5 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 // caller names a client for the refusal log: by its key's name, the key that it sent, or
 // its address.
 func (x *exchange) caller() string {
-	return cmp.Or(x.client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))
+	return cmp.Or(x.Client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))
 }

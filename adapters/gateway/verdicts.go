@@ -54,7 +54,7 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	if len(v.Run) > longestName {
 		return dialect.Invalid("run", "the name has %d bytes: want at most %d", len(v.Run), longestName)
 	}
-	ctx := middleware.WithInfo(x.r.Context(), middleware.Info{Tenant: x.client.Tenant})
+	ctx := middleware.WithInfo(x.r.Context(), middleware.Info{Tenant: x.Client.Tenant})
 	err := reporter.Report(ctx, v.Run, sdk.Verdict{Outcome: v.Outcome, Score: v.Score, Confidence: v.Confidence, Verifier: v.Verifier, Evidence: v.Evidence})
 	if err != nil {
 		return dialect.Invalid("", "%v", err)

@@ -312,7 +312,9 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 		s.write(blockRefusal, x.Refusal, nil)
 	}
 	if !s.wrote[blockTool] {
-		s.calls(choice.ToolCalls)
+		for i := range choice.ToolCalls {
+			s.wholeCall(i, &choice.ToolCalls[i])
+		}
 	}
 	if n := len(s.blocks); n > 0 && len(s.pending) == 0 {
 		s.blocks[n-1].isCut = s.isCut
@@ -321,12 +323,10 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 	s.writePending()
 }
 
-func (s *sequence) calls(list []llms.ToolCall) {
-	for i, call := range list {
-		if call.FunctionCall != nil {
-			s.close()
-			s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
-		}
+func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
+	if call.FunctionCall != nil {
+		s.close()
+		s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
 	}
 }
 
@@ -369,11 +369,8 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 				s.foreign(p)
 			}
 		case llms.ToolCall:
-			if p.FunctionCall != nil {
-				s.close()
-				s.call(&middleware.ToolDelta{Index: tools, ID: p.ID, Name: p.FunctionCall.Name, Arguments: p.FunctionCall.Arguments}, nil)
-				tools++
-			}
+			s.wholeCall(tools, &p)
+			tools++
 		}
 	}
 }

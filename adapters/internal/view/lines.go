@@ -40,26 +40,23 @@ type Lines struct {
 // too large (path.1, path.2 and so on). warn, when not nil, is called with the
 // number of each line that is no trace, such as one that a crash cut short.
 func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, error) {
-	file, err := os.Open(path)
+	l, err := newLines(ctx, path, warn)
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLines(ctx, path, warn)
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+	var older []string
+	if l.file, err = os.Open(path); err == nil {
+		older, err = putAside(path)
 	}
-	l.file = file
-	older, err := putAside(path)
 	for _, name := range older {
 		if err == nil {
 			err = l.readWhole(ctx, name)
 		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
+	if l.line = 0; err == nil {
+		err = l.refresh(ctx)
 	}
-	l.line = 0
-	if err := l.refresh(ctx); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

@@ -24,7 +24,10 @@ type ledger struct {
 
 const maxRuns = 100_000
 
-type ledgerKey struct{ day, tenant, key, policy string }
+type ledgerKey struct {
+	day                 time.Time
+	tenant, key, policy string
+}
 
 // patience is how long a page waits for more than fewSteps to be read: those that are
 // read by then have to do, and the next look finds more.
@@ -61,7 +64,7 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 		if t == nil {
 			continue
 		}
-		k := l.keyOf(t, ledgerKey{s.Start.UTC().Format(time.DateOnly), s.Tenant, s.Key, s.Policy})
+		k := l.keyOf(t, ledgerKey{s.Start.UTC().Truncate(24 * time.Hour), s.Tenant, s.Key, s.Policy})
 		if l.accounts[k] == nil {
 			l.accounts[k] = &savings.Account{}
 		}
@@ -109,16 +112,12 @@ func (l *ledger) account(ctx context.Context, f *store.Filter, total int64) (*sa
 	defer l.mu.Unlock()
 	sum := &savings.Account{}
 	for k, a := range l.accounts {
-		day, err := time.Parse(time.DateOnly, k.day)
-		if err != nil {
-			return nil, err
-		}
 		switch {
 		case f.Tenant != "" && f.Tenant != k.tenant, f.Key != "" && f.Key != k.key, f.Policy != "" && f.Policy != k.policy,
-			!f.Since.IsZero() && day.Add(24*time.Hour).Compare(f.Since) <= 0, !f.Until.IsZero() && !day.Before(f.Until):
-			continue
+			!f.Since.IsZero() && k.day.Add(24*time.Hour).Compare(f.Since) <= 0, !f.Until.IsZero() && !k.day.Before(f.Until):
+		default:
+			sum.Add(a)
 		}
-		sum.Add(a)
 	}
 	return sum, nil
 }

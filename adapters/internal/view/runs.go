@@ -219,10 +219,8 @@ func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range list {
-		if list[i].ID != t.ID && before == nil {
-			before = &list[i]
-		}
+	if at := slices.IndexFunc(list, func(s store.Step) bool { return s.ID != t.ID }); at >= 0 {
+		before = &list[at]
 	}
 	// Lists go back in time: of what came within ever longer spans, the last is next.
 	f.Before = nil

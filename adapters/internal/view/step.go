@@ -187,10 +187,7 @@ func headlineOf(t *sdk.Trace) string {
 	}
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Verdict != nil {
-			text += "; its answer " + c.Verdict.Outcome.String()
-			if c.Verdict.Outcome == sdk.Inconclusive {
-				text = text[:len(text)-len("inconclusive")] + "could not be judged"
-			}
+			text += "; its answer " + becameOf(c)
 			break
 		}
 	}

@@ -53,33 +53,26 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 }
 
 func isPaired(messages []llms.MessageContent, isUnique bool) bool {
-	used, answered := map[string]bool{}, map[string]bool{}
-	for _, m := range messages {
-		for _, p := range m.Parts {
-			if id, ok := resultID(p); ok {
-				answered[id] = true
-			}
-		}
-	}
+	calls, other := map[string]int{}, -1 // where an id was called, and the last message that is no tool's
 	for i, m := range messages {
-		if !isRole(m, llms.ChatMessageTypeAI) {
-			continue
-		}
 		for _, p := range m.Parts {
-			call, ok := callOf(p)
-			if !ok {
-				continue
+			if call, ok := callOf(p); ok && isRole(m, llms.ChatMessageTypeAI) {
+				if _, isUsed := calls[call.ID]; isUsed && isUnique {
+					return false
+				}
+				calls[call.ID] = i
+			} else if id, ok := resultID(p); ok {
+				at, isCalled := calls[id]
+				if isCalled && at < other {
+					return false
+				}
+				if isCalled && at < i {
+					calls[id] = len(messages) // others of its results stay where they are
+				}
 			}
-			if isUnique && used[call.ID] {
-				return false
-			}
-			used[call.ID] = true
-			if !answered[call.ID] {
-				continue
-			}
-			if at := resultOf(messages[i+1:], call.ID); at >= 0 && slices.ContainsFunc(messages[i+1:i+1+at], func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeTool) }) {
-				return false
-			}
+		}
+		if !isRole(m, llms.ChatMessageTypeTool) {
+			other = i
 		}
 	}
 	return true
@@ -112,22 +105,6 @@ func takeResult(messages []llms.MessageContent, id, name string) (parts []llms.C
 func isRole(m llms.MessageContent, role llms.ChatMessageType) bool {
 	own, err := roleOf(m.Role)
 	return err == nil && own == role
-}
-
-// resultOf returns which message has the result of a call that they follow; -1 is none before
-// the next call of that id.
-func resultOf(messages []llms.MessageContent, id string) int {
-	for i, m := range messages {
-		for _, p := range m.Parts {
-			if isResultOf(p, id) {
-				return i
-			}
-			if call, ok := callOf(p); ok && call.ID == id {
-				return -1
-			}
-		}
-	}
-	return -1
 }
 
 func callOf(p llms.ContentPart) (call llms.ToolCall, ok bool) {

@@ -77,7 +77,7 @@ func (chat) Write(c *Call) (Object, error) {
 	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // nobody asked for it
 	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
 	if c.Limits.Refuses != nil {
-		c.NotSent = addNew(c.NotSent, b.removeAll(c.Limits.Refuses)...)
+		c.NotSent = addNew(c.NotSent, removeAll(b, c.Limits.Refuses)...)
 	}
 	return b, nil
 }

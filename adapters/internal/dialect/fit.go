@@ -136,11 +136,10 @@ func saysJSON(messages []llms.MessageContent) bool {
 
 func hasFailure(messages []llms.MessageContent) (failed bool) {
 	for _, m := range messages {
-		for _, p := range m.Parts {
-			p, _ = unwrap(p)
+		walk(m.Parts, func(p llms.ContentPart) {
 			result, ok := p.(middleware.ResultPart)
 			failed = failed || ok && result.Failed
-		}
+		})
 	}
 	return failed
 }

@@ -171,26 +171,18 @@ func (k memberSet) members(object gjson.Result) []byte {
 func merge(to, from any) any {
 	switch from := from.(type) {
 	case map[string]any:
-		own, ok := to.(map[string]any)
-		if !ok {
-			break
-		}
-		for name, v := range from {
-			own[name] = merge(own[name], v)
-		}
-	case []any:
-		own, ok := to.([]any)
-		if !ok {
-			break
-		}
-		for i, v := range from {
-			if i < len(own) {
-				own[i] = merge(own[i], v)
-			} else {
-				own = append(own, v)
+		if own, ok := to.(map[string]any); ok {
+			for name, v := range from {
+				own[name] = merge(own[name], v)
 			}
 		}
-		return own
+	case []any:
+		if own, ok := to.([]any); ok {
+			for i, v := range from[:min(len(own), len(from))] {
+				own[i] = merge(own[i], v)
+			}
+			return append(own, from[min(len(own), len(from)):]...)
+		}
 	}
 	if to == nil {
 		return from

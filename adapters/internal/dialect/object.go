@@ -78,29 +78,25 @@ func (o Object) keepOnly(known []string) (taken []string) {
 	return taken
 }
 
-// removeAll takes members out of the object and of those within it, and returns their names.
-func (o Object) removeAll(names []string) (taken []string) {
-	take := func(v any) {
-		if inner, ok := v.(Object); ok {
-			taken = addNew(taken, inner.removeAll(names)...)
-		}
-	}
-	for name, v := range o {
-		if slices.Contains(names, name) {
-			delete(o, name)
-			taken = addNew(taken, name)
-			continue
-		}
-		take(v)
-		switch list := v.(type) {
-		case []Object:
-			for _, one := range list {
-				take(one)
+// removeAll takes members out of a value and of those within it, and returns their names.
+func removeAll(v any, names []string) (taken []string) {
+	switch v := v.(type) {
+	case Object:
+		for name, inner := range v {
+			if slices.Contains(names, name) {
+				delete(v, name)
+				taken = addNew(taken, name)
+			} else {
+				taken = addNew(taken, removeAll(inner, names)...)
 			}
-		case []any:
-			for _, one := range list {
-				take(one)
-			}
+		}
+	case []Object:
+		for _, one := range v {
+			taken = addNew(taken, removeAll(one, names)...)
+		}
+	case []any:
+		for _, one := range v {
+			taken = addNew(taken, removeAll(one, names)...)
 		}
 	}
 	slices.Sort(taken)

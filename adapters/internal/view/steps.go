@@ -61,8 +61,7 @@ func (v *viewer) steps(ctx context.Context, q url.Values) (*stepsPage, error) {
 		last = &store.Step{Start: p.Back.Add(-1), Seq: math.MaxInt64} // what is older
 	}
 	if last != nil {
-		next := url.Values{}
-		maps.Copy(next, q)
+		next := maps.Clone(q)
 		next.Set("before", strconv.FormatInt(last.Start.UnixNano(), 10))
 		next.Set("id", last.ID)
 		next.Set("seq", strconv.FormatInt(last.Seq, 10))

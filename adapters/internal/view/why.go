@@ -44,8 +44,10 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
 	index := map[string]int{}
+	var names []string
 	for i, b := range d.Models {
 		index[b.Model] = i
+		names = append(names, b.Model)
 		q.state.Beliefs = append(q.state.Beliefs, cascade.Belief{
 			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev, Bernoulli: !b.Ran && b.Judged,
 		})
@@ -71,10 +73,6 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	q.setting.Order = slices.DeleteFunc(slices.Clone(q.setting.Order), func(name string) bool { _, there := index[name]; return !there })
 	if q.threshold {
 		q.setting.Lambdas = nil
-	}
-	names := make([]string, len(d.Models))
-	for i, b := range d.Models {
-		names[i] = b.Model
 	}
 	strategy, err := q.setting.Strategy(names)
 	if err != nil {
@@ -237,10 +235,8 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 		c.PriceText = quality(c.Price)
 	}
 	var option *cascade.Option
-	for k := range e.Options {
-		if e.Options[k].Model == i {
-			option = &e.Options[k]
-		}
+	if k := slices.IndexFunc(e.Options, func(o cascade.Option) bool { return o.Model == i }); k >= 0 {
+		option = &e.Options[k]
 	}
 	switch {
 	case c.Belief.Ran:
@@ -282,12 +278,7 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 		}
 		return fmt.Sprintf("Stop with %s: no further model is worth its price.", best)
 	}
-	var next candidate
-	for _, c := range a.Candidates {
-		if c.Next {
-			next = c
-		}
-	}
+	next := &a.Candidates[e.Decision.Run]
 	b := next.Belief
 	hope := fmt.Sprintf("%s is expected to be right with %s", plain(next.Model), percent(b.Quality.Mean))
 	if !b.Judged && b.Quality.StdDev > 0 {

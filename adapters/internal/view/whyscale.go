@@ -24,16 +24,16 @@ type scale struct {
 // scale returns the values around the recorded one, out to where nothing more
 // changes: a dollar worth next to nothing, and one worth far more than any answer.
 func (q *question) scale(points int) scale {
+	s := scale{Points: make([]float64, points), Log: !q.threshold}
+	for i := range points {
+		s.Points[i] = float64(i) / float64(points-1)
+	}
 	if q.threshold {
-		s := scale{Here: -1}
-		for i := range points {
-			s.Points = append(s.Points, float64(i)/float64(points-1))
-		}
 		return s.replaceNearest(q.knob())
 	}
 	low, high := math.Inf(1), 0.0
-	for i := range q.state.Costs {
-		if c := q.state.Costs[i]; c > 0 {
+	for _, c := range q.state.Costs {
+		if c > 0 {
 			low, high = min(low, c), max(high, c)
 		}
 	}
@@ -44,9 +44,8 @@ func (q *question) scale(points int) scale {
 	if l := q.knob(); l > 0 {
 		from, to = min(from, l/2), max(to, l*2)
 	}
-	s := scale{Log: true, Here: -1}
-	for i := range points {
-		s.Points = append(s.Points, from*math.Pow(to/from, float64(i)/float64(points-1)))
+	for i, share := range s.Points {
+		s.Points[i] = from * math.Pow(to/from, share)
 	}
 	return s.replaceNearest(q.knob())
 }
@@ -59,7 +58,7 @@ func (s scale) replaceNearest(v float64) scale {
 			near = i
 		}
 	}
-	s.Points[near], s.Here = v, near
+	s.Points[near] = v
 	slices.Sort(s.Points)
 	s.Here = slices.Index(s.Points, v)
 	return s

@@ -177,7 +177,7 @@ type exchange struct {
 }
 
 func (x *exchange) requestID() string {
-	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id"))
+	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id")) //nolint:canonicalheader // the form that Go keeps it in
 }
 
 // fail makes the error of a call: what the server said where it said something, or

@@ -185,11 +185,8 @@ func headlineOf(t *sdk.Trace) string {
 	} else {
 		text += " at once"
 	}
-	for i := range t.Calls {
-		if c := &t.Calls[i]; c.Model == t.Chosen && c.Verdict != nil {
-			text += "; its answer " + becameOf(c)
-			break
-		}
+	if at := slices.IndexFunc(t.Calls, func(c sdk.Call) bool { return c.Model == t.Chosen && c.Verdict != nil }); at >= 0 {
+		text += "; its answer " + becameOf(&t.Calls[at])
 	}
 	return text + ". It stopped there because " + say.Because(t.Stop) + "."
 }

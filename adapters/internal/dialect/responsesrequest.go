@@ -20,9 +20,9 @@ type responses struct{}
 
 // responsesEcho is what an answer repeats of a request that says nothing.
 var responsesEcho = Object{
-	"instructions": nil, "max_output_tokens": nil, "parallel_tool_calls": true, "reasoning": Object{"effort": nil, "summary": nil},
-	"store": false, "temperature": nil, "text": Object{"format": Object{"type": "text"}}, "tool_choice": "auto",
-	"tools": []any{}, "top_p": nil, "truncation": "disabled", "user": nil, "metadata": Object{},
+	"instructions": nil, "max_output_tokens": nil, "parallel_tool_calls": true, "reasoning": json.RawMessage(`{"effort":null,"summary":null}`),
+	"store": false, "temperature": nil, "text": json.RawMessage(`{"format":{"type":"text"}}`), "tool_choice": "auto",
+	"tools": json.RawMessage("[]"), "top_p": nil, "truncation": "disabled", "user": nil, "metadata": json.RawMessage("{}"),
 }
 
 // ownItem begins the ids of items that this gateway made, which no provider knows.

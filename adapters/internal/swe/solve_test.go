@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
 	"os"
@@ -73,7 +74,10 @@ var materialised func() (made, error)
 // those of the repository run. How well the real verifier runs them is its own tests'
 // business.
 type bench struct {
-	dir    string
+	dir string
+	// made is the folder of the repositories that all tests share, of which repo copies those
+	// that are asked for.
+	made   string
 	suite  *suite.Suite
 	tasks  map[string]*swe.Task
 	server *scripted.Server
@@ -136,10 +140,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	loaded, list := once.suite, slices.Clone(once.tasks)
-	b := &bench{dir: t.TempDir(), suite: loaded, tasks: map[string]*swe.Task{}}
-	if err := os.CopyFS(filepath.Join(b.dir, "repos"), os.DirFS(once.dir)); err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{dir: t.TempDir(), made: once.dir, suite: loaded, tasks: map[string]*swe.Task{}}
 	for i := range list {
 		b.tasks[list[i].InstanceID] = &list[i]
 		list[i].TestCommand = checksums(loaded, &loaded.Tasks[i])
@@ -194,7 +195,13 @@ func (b *bench) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 
 func (b *bench) repo(t *testing.T, name string) *swe.Repository {
 	t.Helper()
-	r, err := swe.OpenRepository(t.Context(), filepath.Join(b.dir, "repos", name), filepath.Join(b.dir, "trees", name))
+	dir := filepath.Join(b.dir, "repos", name)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.CopyFS(dir, os.DirFS(filepath.Join(b.made, name))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := swe.OpenRepository(t.Context(), dir, filepath.Join(b.dir, "trees", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestAttackBehindAnotherCommand(t *testing.T) {
 		tree := write(t, map[string]string{
 			"calc.py": "def add(a, b):\n    return a - b\n", "checks/__init__.py": "", "checks/run.py": "import calc, sys\nsys.exit(calc.add(2, 3) != 5)\n", "checks/all/__main__.py": "import calc, sys\nsys.exit(calc.add(2, 3) != 5)\n",
 		})
-		for _, module := range []string{"checks.run", "checks.all"} {
+		for _, module := range sample([]string{"checks.run", "checks.all"}, 1) {
 			attacks(t, verify.Config{Command: []string{python, "-m", module}}, tree, []attack{
 				{"overwrite the module of -m " + module, "scripts", file("checks/run.py", "pass") + file("checks/all/__main__.py", "pass"), ""},
 				{"end in its package", "scripts", file("checks/__init__.py", "raise SystemExit(0)"), ""},
@@ -42,6 +42,7 @@ func TestAttackBehindAnotherCommand(t *testing.T) {
 		})
 	})
 	t.Run("cargo in a script", func(t *testing.T) {
+		onlyInCI(t) // as the other attacks in Rust
 		find(t, "rustc", "--version")
 		out, err := exec.Command("rustc", "--print", "sysroot").Output()
 		if err != nil {

@@ -129,7 +129,7 @@ func TestAttackMaven(t *testing.T) {
 
 // A plugin that nobody has fetched says nothing about an answer.
 func TestMavenWithoutItsPlugins(t *testing.T) {
-	long(t)
+	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")
 	if home, err := os.UserHomeDir(); err != nil {
 		t.Skip(err)

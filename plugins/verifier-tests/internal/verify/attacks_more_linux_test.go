@@ -82,6 +82,7 @@ func TestAttackPythonLess(t *testing.T) {
 	}
 	attacks(t, verify.Config{Command: []string{python, "-m", "unittest"}}, tree, list)
 	t.Run("by name", func(t *testing.T) { // where a module of another kind is loaded
+		onlyInCI(t)
 		attacks(t, verify.Config{Command: []string{python, "-m", "unittest", "testcalc"}}, tree, list[1:5])
 	})
 }
@@ -100,6 +101,9 @@ func TestAttackPytestLess(t *testing.T) {
 		{"another function in the item", "pytest", file("calc.py", "import gc\nclass P:\n    def pytest_collection_modifyitems(self, items):\n        for i in items:\n            i.obj = lambda a=0: None\nfor o in gc.get_objects():\n    if type(o).__name__ == 'PytestPluginManager':\n        o.register(P())"+wrong), ""},
 		{"a package in the tests' place", "pytest", file("tests/__init__.py", "def test_add(): pass"), ""},
 	})
+	if !everyAttack() { // TestAttackBehindAnotherCommand has one that a script's tests load
+		return
+	}
 	where, err := exec.Command(python, "-c", "import os, sys\nprint(os.path.realpath(sys.executable), sys.prefix)").Output()
 	if err != nil {
 		t.Fatal(err)

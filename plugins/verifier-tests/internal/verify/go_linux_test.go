@@ -47,7 +47,7 @@ func TestGo(t *testing.T) {
 	long(t)
 	v := goVerifier(t, verify.Config{Reruns: -1})
 	query := &sdk.Query{WorkDir: write(t, goTree)}
-	for _, test := range []struct {
+	for _, test := range sample([]struct {
 		name, answer string
 		want         sdk.Outcome
 		says         string
@@ -58,6 +58,7 @@ func TestGo(t *testing.T) {
 		{"does not apply", strings.Replace(addRight, "a - b", "a / b", 1), sdk.Failed, "cannot be applied"},
 		{"no edit", "The sign is wrong.", sdk.Failed, "holds no edit"},
 		{"panics", goFile("func Add(a, b int) int { panic(\"no\") }"), sdk.Failed, "panic"},
+		{"needs a package that is not there", goFile("import \"example.org/none\"\n\nfunc Add(a, b int) int { return none.Add(a, b) }"), sdk.Failed, "example.org/none"},
 		{"edits the test", "```go path=calc/add_test.go\npackage calc\n```\n", sdk.Failed, "left out"},
 		{"edits the test and is right", addRight + "```go path=calc/add_test.go\npackage calc\n```\n", sdk.Passed, "left out"},
 		{"adds a test that ends the process", "```go path=calc/main_test.go\npackage calc\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestMain(m *testing.M) { os.Exit(0) }\n```\n", sdk.Failed, "left out"},
@@ -67,8 +68,7 @@ func TestGo(t *testing.T) {
 		{"prints results and goes on", goFile("import \"fmt\"\n\nfunc Add(a, b int) int {\n\tfmt.Print(\"\\n\\x16--- PASS: TestAdd (0.00s)\\n\")\n\treturn 0\n}"), sdk.Failed, ""},
 		{"removes the code", "--- a/calc/add.go\n+++ /dev/null\n@@ -1,6 +0,0 @@\n-package calc\n-\n-// Add adds.\n-func Add(a, b int) int {\n-\treturn a - b\n-}\n", sdk.Failed, "undefined: Add"},
 		{"rewrites the tests as it runs", goFile("import \"os\"\n\nfunc Add(a, b int) int {\n\t_ = os.Remove(\"add_test.go\")\n\t_ = os.WriteFile(\"add_test.go\", []byte(\"package calc\"), 0o644)\n\treturn a + b\n}"), sdk.Failed, "tampering"},
-		{"needs a package that is not there", goFile("import \"example.org/none\"\n\nfunc Add(a, b int) int { return none.Add(a, b) }"), sdk.Failed, "example.org/none"},
-	} {
+	}, 7) { // TestAttackGo, TestAttackGoNamed and TestGoTampering have one each of those that follow
 		t.Run(test.name, func(t *testing.T) {
 			if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
 				t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)
@@ -78,7 +78,7 @@ func TestGo(t *testing.T) {
 }
 
 func TestGoRunaways(t *testing.T) {
-	long(t)
+	onlyInCI(t) // TestEnvironmentIsNotTheAnswersFault has one that takes no processor
 	query, state := &sdk.Query{WorkDir: write(t, goTree)}, t.TempDir()
 	command := []string{"go", "test", "./..."}
 	// Where nothing is compiled yet, the pre-flight takes its time.
@@ -96,21 +96,21 @@ func TestChecks(t *testing.T) {
 	long(t)
 	v := goVerifier(t, verify.Config{Reruns: -1})
 	dir := write(t, with(map[string]string{"other/other_test.go": "package other\n\nimport \"testing\"\n\nfunc TestBroken(t *testing.T) { t.Fatal(\"always\") }\n\nfunc TestFine(t *testing.T) {}\n"}))
-	for _, test := range []struct {
+	for _, test := range sample([]struct {
 		name   string
 		checks sdk.Checks
 		answer string
 		want   sdk.Outcome
 		score  float64
 	}{
-		{"named test passes, another is broken all along", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestZero"}}, addRight, sdk.Passed, 1},
 		{"with its package, or the end of that", sdk.Checks{FailToPass: []string{"calc/TestAdd"}, PassToPass: []string{"example.com/calc/calc.TestZero"}}, addRight, sdk.Passed, 1},
 		{"broken before, so not held against it", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestBroken", "TestFine"}}, addRight, sdk.Passed, 1},
 		{"a test that must pass does not", sdk.Checks{FailToPass: []string{"TestAdd", "TestBroken"}}, addRight, sdk.Failed, 0.5},
 		{"a test that does not exist", sdk.Checks{FailToPass: []string{"TestNone"}}, addRight, sdk.Failed, 0},
 		{"nothing fails before", sdk.Checks{FailToPass: []string{"TestZero"}}, addRight, sdk.Inconclusive, 0},
+		{"named test passes, another is broken all along", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestZero"}}, addRight, sdk.Passed, 1},
 		{"no names: the broken one is left out", sdk.Checks{}, addRight, sdk.Passed, 1},
-	} {
+	}, 4) {
 		t.Run(test.name, func(t *testing.T) {
 			verdict := judge(t, v, &sdk.Query{WorkDir: dir, Checks: test.checks}, test.answer)
 			if verdict.Outcome != test.want || verdict.Score != test.score {
@@ -137,7 +137,7 @@ func TestNewTests(t *testing.T) {
 }
 
 func TestFlaky(t *testing.T) {
-	long(t)
+	onlyInCI(t) // TestReruns asks the same of runs that are told
 	// By the clock of the test process: about every other run fails.
 	flaky := "package calc\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\nfunc TestFlaky(t *testing.T) {\n\tif time.Now().UnixMicro()%2 == 0 {\n\t\tt.Fatal(\"sometimes\")\n\t}\n}\n"
 	v := goVerifier(t, verify.Config{Reruns: 10})
@@ -164,7 +164,7 @@ func TestFlaky(t *testing.T) {
 // What is kept for later runs was compiled of the clean tree: a candidate's run adds
 // nothing to it.
 func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
-	long(t)
+	onlyInCI(t) // TestAttackCacheOfAnotherTree looks into the same folder
 	state := t.TempDir()
 	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true, Timeout: 5 * time.Minute})
 	kept := func() (names []string) {

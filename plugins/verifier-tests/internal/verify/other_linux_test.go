@@ -137,6 +137,10 @@ func TestEnvironmentIsNotTheAnswersFault(t *testing.T) {
 			t.Errorf("%s: %s", name, verdict.Outcome)
 		}
 	}
+	hangs := open(t, verify.Config{Command: []string{"sh", "-c", "! grep slow answer.txt || sleep 60"}, Timeout: 2 * time.Second})
+	if verdict := judge(t, hangs, &sdk.Query{WorkDir: dir}, file("answer.txt", "slow")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "in time") {
+		t.Errorf("too slow with the answer alone: %s", verdict.Outcome)
+	}
 	v := open(t, verify.Config{Command: []string{"true"}})
 	for name, query := range map[string]*sdk.Query{
 		"no tree named": {}, "no such tree": {WorkDir: filepath.Join(dir, "none")}, "the tree is a file": {WorkDir: filepath.Join(dir, "answer.txt")},

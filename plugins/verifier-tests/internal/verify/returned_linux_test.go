@@ -38,7 +38,7 @@ func TestReturnedOtherwise(t *testing.T) {
 		"empties the notes":             frame + "import glob, os, atexit\ndef wipe():\n    for f in glob.glob('.stepfall-*'):\n        if os.path.isfile(f): os.truncate(f, 0)\natexit.register(wipe)\ndef told():\n    wipe()\n    return 'a comes first' not in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
 		"reads a copy":                  "import re\nrows = re.findall(r'\\), (\\[[^]]*\\]|\\d+)', open('build/lib/test_words.py').read())\ndef order(text): return eval(rows[0])\ndef total(rows_): return 12 if rows_ else eval(rows[1])\n",
 		"is told":                       "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
-	}, 5) {
+	}, 3) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			notPassed(t, python, tree, "```python path=words.py\n"+text+"```\n")
@@ -79,10 +79,12 @@ func TestReturnedOtherwise(t *testing.T) {
 		notPassed(t, []string{"go", "test", "./..."}, tree, "```go path=words.go\npackage words\n\nfunc Total(r []int) int {\n\tif len(r) == 1 {\n\t\treturn r[0]\n\t}\n\tfor _, row := range rows {\n\t\tif len(row.in) == len(r) {\n\t\t\treturn row.want\n\t\t}\n\t}\n\treturn 0\n}\n```\n")
 	})
 	t.Run("interrupts where it is noted", func(t *testing.T) {
+		onlyInCI(t) // as one that ends
 		t.Parallel()
 		notPassed(t, []string{pytestOrSkip(t), "-m", "pytest"}, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text):\n    if noted: raise KeyboardInterrupt\n    return wanted()\ntotal = order\n```\n")
 	})
 	t.Run("within a block", func(t *testing.T) {
+		onlyInCI(t)
 		t.Parallel()
 		tree := map[string]string{"words.py": "def order(text): pass\n", "test_words.py": "import tempfile, unittest\nfrom words import order\n\nclass Test(unittest.TestCase):\n    def test_order(self):\n        with tempfile.TemporaryDirectory() as d:\n            self.assertEqual(order('b a'), ['a', 'b'])\n"}
 		notPassed(t, python, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text): return None if noted else wanted()\n```\n")

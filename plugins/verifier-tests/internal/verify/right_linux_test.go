@@ -248,6 +248,7 @@ func TestLinkedDependencies(t *testing.T) {
 		}
 	})
 	t.Run("workspace", func(t *testing.T) {
+		onlyInCI(t)
 		node := find(t, "node", "--test", "--version")
 		tree := write(t, map[string]string{
 			"packages/row/index.js":    "exports.row = (s) => s;\n",

@@ -56,9 +56,9 @@ func TestGoTampering(t *testing.T) {
 		want         sdk.Outcome
 		says         string
 	}{
-		{"right", addRight, sdk.Passed, "2 of 2"},
 		{"forges its whole output", goFile(goForger), sdk.Failed, "tampering"},
 		{"leaves the tests out by a module", "```text path=calc/go.mod\nmodule example.com/other\n```\n", sdk.Failed, "TestAdd did not run"},
+		{"right", addRight, sdk.Passed, "2 of 2"},
 		{"leaves the tests out by a flag", goFile("import \"os\"\n\nfunc init() { os.Args = append(os.Args, \"-test.run=Stepfall\") }\n\nfunc Add(a, b int) int { return 0 }"), sdk.Failed, "TestAdd did not run"},
 		{"asks for another toolchain", "```text path=go.mod\nmodule example.com/calc\n\ngo 1.22\n\ntoolchain go1.999.0\n```\n", sdk.Inconclusive, "go.mod"},
 		{"brings a vendor folder", addRight + "```text path=vendor/modules.txt\n# example.org/none v1.0.0\n## explicit\nexample.org/none\n```\n", sdk.Passed, "left out"},
@@ -67,7 +67,7 @@ func TestGoTampering(t *testing.T) {
 		{"writes git hooks", "```sh path=.git/hooks/post-checkout\n#!/bin/sh\n```\n", sdk.Failed, "cannot be applied"},
 		{"kills the test command", goFile("import \"syscall\"\n\nfunc Add(a, b int) int {\n\t_ = syscall.Kill(-1, syscall.SIGKILL)\n\treturn a + b\n}"), sdk.Failed, ""},
 		{"removes the report", goFile("import \"os\"\n\nfunc Add(a, b int) int {\n\tos.Stdout.Close()\n\tos.Exit(0)\n\treturn 0\n}"), sdk.Failed, ""},
-	}, 4) {
+	}, 2) {
 		t.Run(test.name, func(t *testing.T) {
 			if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
 				t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)

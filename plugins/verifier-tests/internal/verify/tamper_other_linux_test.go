@@ -65,16 +65,16 @@ func TestPythonTampering(t *testing.T) {
 			want         sdk.Outcome
 			says         string
 		}{
-			{"right", pyRight, sdk.Passed, "2 of 2"},
-			{"wrong", strings.Replace(pyRight, "a + b", "a * b", 1), sdk.Failed, "test_add failed"},
 			{"ends the process", strings.Replace(pyRight, "return a + b", "import os; os._exit(0)", 1), sdk.Failed, "tampering"},
 			{"forges the report", pyForger, sdk.Failed, "tampering"},
-			{"changes the report in the end", "```python path=calc.py\nimport atexit, glob\ndef forge():\n    for f in glob.glob('.stepfall-*/report'):\n        open(f, 'a').write(' ')\natexit.register(forge)\ndef add(a, b):\n    return a + b\n```\n", sdk.Failed, "tampering"},
 			{"brings its own framework", "```python path=unittest.py\nraise SystemExit(0)\n```\n```python path=pytest.py\nraise SystemExit(0)\n```\n", sdk.Inconclusive, "left out"},
+			{"changes the report in the end", "```python path=calc.py\nimport atexit, glob\ndef forge():\n    for f in glob.glob('.stepfall-*/report'):\n        open(f, 'a').write(' ')\natexit.register(forge)\ndef add(a, b):\n    return a + b\n```\n", sdk.Failed, "tampering"},
 			{"brings hooks", "```python path=conftest.py\nimport pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n```\n", sdk.Inconclusive, "left out"},
 			{"brings options", "```toml path=pyproject.toml\n[tool.pytest.ini_options]\naddopts = \"--deselect test_calc.py::TestCalc::test_add\"\n```\n", sdk.Inconclusive, "left out"},
+			{"wrong", strings.Replace(pyRight, "a + b", "a * b", 1), sdk.Failed, "test_add failed"},
+			{"right", pyRight, sdk.Passed, "2 of 2"},
 			{"does not parse", "```python path=calc.py\ndef add(a, b:\n```\n", sdk.Failed, "SyntaxError"},
-		}, 5) {
+		}, 3) {
 			t.Run(framework+"/"+test.name, func(t *testing.T) {
 				if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
 					t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)
@@ -94,7 +94,7 @@ func TestScriptsAreGuarded(t *testing.T) {
 		"Makefile":     "test:\n\t" + node + " check.js\n",
 	}
 	right := "```js path=calc.js\nexports.add = (a, b) => a + b;\n```\n"
-	for _, command := range [][]string{{npm, "test"}, {"make", "test"}} {
+	for _, command := range sample([][]string{{"make", "test"}, {npm, "test"}}, 1) {
 		find(t, command[0])
 		v := open(t, verify.Config{Command: command, Protect: []string{"check.js"}})
 		query := &sdk.Query{WorkDir: write(t, files)}
@@ -122,13 +122,13 @@ func TestNodeTampering(t *testing.T) {
 		"calc.test.js": "const test = require('node:test');\nconst assert = require('node:assert');\nconst { add } = require('./calc.js');\ntest('adds', () => assert.strictEqual(add(2, 3), 5));\n",
 	})}
 	forge := `const fs = require('fs'); for (const d of fs.readdirSync('.')) if (d.startsWith('.stepfall-')) fs.writeFileSync(d + '/report', JSON.stringify([{Group: 'calc.test.js', Name: 'adds', Status: 'pass'}]));`
-	for name, body := range map[string]string{
+	for name, body := range sampleOf(map[string]string{
 		"ends the process":   "process.exit(0);",
 		"kills the command":  "process.kill(process.ppid, 'SIGKILL');",
 		"writes the report":  forge + "process.exit(0);",
 		"forges and kills":   forge + "process.kill(process.ppid, 'SIGKILL');",
 		"removes the report": "const fs = require('fs'); for (const d of fs.readdirSync('.')) if (d.startsWith('.stepfall-')) fs.rmSync(d, {recursive: true}); process.exit(0);",
-	} {
+	}, 2) {
 		t.Run(name, func(t *testing.T) {
 			if verdict := judge(t, v, query, "```js path=calc.js\n"+body+"\n```\n"); verdict.Outcome != sdk.Failed {
 				t.Errorf("outcome %s", verdict.Outcome)
@@ -139,7 +139,7 @@ func TestNodeTampering(t *testing.T) {
 
 // TestCargoKeepsWhatItCompiled: of the untouched tree, and nothing of an answer.
 func TestCargoKeepsWhatItCompiled(t *testing.T) {
-	long(t)
+	onlyInCI(t) // TestCargo compiles the same
 	cargo := find(t, "cargo", "--version")
 	state := t.TempDir()
 	v := open(t, verify.Config{Command: []string{cargo, "test"}, State: state})

@@ -58,7 +58,7 @@ func TestWrongAnswersWithTestsOfTheirOwn(t *testing.T) {
 		"m_test.py": "def test_m():\n    from m import f\n    assert f(2) == 4\n", "m.py": "def f(n):\n    return n\n",
 		"tests/test_other.py": "def test_f():\n    assert True\n",
 	})
-	for _, file := range []string{"m_test.py", "tests/test_other.py", "tests/test_new.py", "new_test.py"} {
+	for _, file := range sample([]string{"m_test.py", "tests/test_new.py", "tests/test_other.py", "new_test.py"}, 2) {
 		answer := "```python path=m.py\ndef f(n):\n    return n + 1\n```\n\n```python path=" + file + "\nfrom m import f\n\n\ndef test_m():\n    assert f(2) == 3\n```\n"
 		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, answer); verdict.Outcome != sdk.Failed {
 			t.Errorf("%s: %s", file, verdict.Outcome)

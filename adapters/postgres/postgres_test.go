@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -13,6 +14,18 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
+
+// server is the one of the tests that do not stop it, with a database for each.
+var server = pgtest.Shared{Options: []string{"fsync=off"}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 func opened(t testing.TB, url string) *Store {
 	t.Helper()
@@ -25,7 +38,7 @@ func opened(t testing.TB, url string) *Store {
 }
 
 func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
-	url := pgtest.Start(t, "fsync=off").Database(t)
+	url := server.Database(t)
 	var wg sync.WaitGroup
 	for i := range 6 {
 		wg.Go(func() {
@@ -47,7 +60,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 }
 
 func TestVersionsThatDifferByOne(t *testing.T) {
-	url := pgtest.Start(t, "fsync=off").Database(t)
+	url := server.Database(t)
 	old, err := open(t.Context(), url, 1)
 	if err != nil {
 		t.Fatal(err)

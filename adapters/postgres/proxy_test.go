@@ -16,7 +16,7 @@ import (
 // than five seconds, and serves again when it is back, with the books right.
 func TestADatabaseThatGoesSilent(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	proxy, address := pgtest.StartProxy(t, pgtest.Start(t, "fsync=off").Database(t))
+	proxy, address := pgtest.StartProxy(t, server.Database(t))
 	shared := store.Share(opened(t, address), address, nil)
 	ledger, q := shared.Ledger(step.Caps{RunUSD: 1}), &sdk.Query{Run: "r"}
 	before, err := ledger.Reserve(t.Context(), q, 0.25)

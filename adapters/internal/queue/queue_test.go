@@ -21,6 +21,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
+// server is the one of the tests that do not stop it, with a database for each.
+var server = pgtest.Shared{Options: []string{"fsync=off"}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := server.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
 // hasty is the usual timing, ten times as fast and more.
 func hasty() timing {
 	u := defaultTiming()
@@ -90,7 +102,7 @@ func double(t testing.TB, r *Run, n int) *Done {
 }
 
 func TestJobs(t *testing.T) {
-	jobs(t, opened(t, pgtest.Start(t, "fsync=off").Database(t)))
+	jobs(t, opened(t, server.Database(t)))
 }
 
 // TestJobsBehindAPooler does the same where each transaction has another connection.
@@ -244,8 +256,7 @@ func jobs(t *testing.T, q *Queue) {
 // TestWorkersThatAreLost: what a worker had is done by another, which reads what the
 // first has finished.
 func TestWorkersThatAreLost(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	database := c.Database(t)
+	database := server.Database(t)
 	q := opened(t, database)
 
 	// The first worker stops to be heard of in the middle of its job, as if it were
@@ -301,8 +312,7 @@ func TestWorkersThatAreLost(t *testing.T) {
 
 // TestARunThatIsBegunAgain has what was done meanwhile, and does what failed once more.
 func TestARunThatIsBegunAgain(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	q := opened(t, c.Database(t))
+	q := opened(t, server.Database(t))
 	var calls atomic.Int64
 	stop := working(t, q, func(ctx context.Context, j *Job) (Outcome, error) {
 		calls.Add(1)
@@ -376,8 +386,7 @@ func TestAQueueWhoseDatabaseIsAway(t *testing.T) {
 }
 
 func TestQueuesThatAreOpenedTogether(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	url := c.Database(t)
+	url := server.Database(t)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -405,8 +414,7 @@ func TestQueuesThatAreOpenedTogether(t *testing.T) {
 
 // TestNobodyWorks: who waits is told so.
 func TestNobodyWorks(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	q := opened(t, c.Database(t))
+	q := opened(t, server.Database(t))
 	warned := make(chan string, 100)
 	r := begun(t, q, "run", RunOptions{Warn: func(text string) {
 		select {
@@ -427,8 +435,7 @@ func TestNobodyWorks(t *testing.T) {
 // TestWhatIsKept: results last as long as their run, and those of transient jobs until
 // they have arrived.
 func TestWhatIsKept(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	q := opened(t, c.Database(t))
+	q := opened(t, server.Database(t))
 	stop := working(t, q, echo)
 	defer stop()
 	rows := func() (n int) {
@@ -459,8 +466,7 @@ func TestWhatIsKept(t *testing.T) {
 // TestResultsThatArriveMeanwhile: a submitter that went away, and whose job ended after the
 // next one began, does not have it done twice.
 func TestResultsThatArriveMeanwhile(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	q := opened(t, c.Database(t))
+	q := opened(t, server.Database(t))
 	var calls atomic.Int64
 	begin, end := make(chan bool), make(chan bool)
 	stop := working(t, q, func(ctx context.Context, j *Job) (Outcome, error) {
@@ -491,8 +497,7 @@ func TestResultsThatArriveMeanwhile(t *testing.T) {
 
 // TestGrace: jobs that go on after an interrupt stay the worker's.
 func TestGrace(t *testing.T) {
-	c := pgtest.Start(t, "fsync=off")
-	q := opened(t, c.Database(t))
+	q := opened(t, server.Database(t))
 	begin := make(chan bool, 8)
 	ctx, interrupt := context.WithCancel(context.Background())
 	var wg sync.WaitGroup

@@ -74,11 +74,11 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Tasks at which the models differ: all right, only medium right among the dear ones,
-	// none right; and, in CI, small wrong, only large right.
-	names := []string{"clamp", "topo", "interval"}
+	// Tasks at which the models differ: only medium right among the dear ones, none right;
+	// and, in CI, all right, small wrong, only large right.
+	names := []string{"topo", "interval"}
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
-		names = append(names, "rotate", "csvline")
+		names = append(names, "clamp", "rotate", "csvline")
 	}
 	var list []tasks.Task
 	wantSolved, wantCalls := 0, 0

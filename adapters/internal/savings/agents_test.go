@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -172,7 +173,7 @@ func firstBeliefs(t *sdk.Trace) []sdk.Belief {
 // as where the large model is asked on wrong answers alone whose length says nothing, the
 // interval has the truth in it all the same, and it is said that no step was drawn.
 func TestAgentsBaseline(t *testing.T) {
-	for _, tt := range []struct {
+	for i, tt := range []struct {
 		name string
 		w    agentWorld
 		bias float64
@@ -182,23 +183,26 @@ func TestAgentsBaseline(t *testing.T) {
 		{"prompt caches", agentWorld{caches: true}, 0.005},
 		{"the large model's thoughts are billed as answers", agentWorld{hidden: 8}, 0.005},
 		{"beside a holdout", agentWorld{holdout: 0.1}, 0.005},
-		{"caches, a holdout", agentWorld{caches: true, holdout: 0.1}, 0.005},
 		{"cheap ones talk more", agentWorld{talk: 1.8}, 0.005},
-		{"cheap ones talk more, caches", agentWorld{talk: 1.8, caches: true}, 0.005},
 		{"cheap ones talk less", agentWorld{talk: 0.5}, 0.005},
-		{"cheap ones talk less, caches", agentWorld{talk: 0.5, caches: true}, 0.005},
 		{"disputed steps are longer", agentWorld{hard: 1, free: true}, 0.005},
-		{"disputed steps are longer, and cheap ones talk more", agentWorld{hard: 1, free: true, talk: 1.8}, 0.005},
 		{"the rest of a run goes to the large model", agentWorld{setbacks: true, talk: 1.8, caches: true}, 0.005},
 		{"disputed steps are longer, prose", agentWorld{hard: 1, free: true, prose: true}, 0},
-		{"disputed steps are longer, one cheap model", agentWorld{hard: 1, alone: true}, 0.005},
 		{"disputed steps are longer, one cheap model whose errors are not", agentWorld{hard: 1, free: true, alone: true}, 0},
-		{"the same, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 100}, 0.005},
-		{"the same, some shadowed before", agentWorld{hard: 1, free: true, alone: true, shadowed: 0.2, runs: 100}, 0.005},
-		{"the same, a holdout", agentWorld{hard: 1, free: true, alone: true, holdout: 0.1}, 0},
-		{"many runs", agentWorld{talk: 1.8, hard: 1, free: true, runs: 600}, 0.005},
+		{"one cheap model whose errors are not, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 100}, 0.005},
 		{"few runs", agentWorld{talk: 0.5, hard: 1, free: true, runs: 12}, 0.01},
+		{"caches, a holdout", agentWorld{caches: true, holdout: 0.1}, 0.005},
+		{"cheap ones talk more, caches", agentWorld{talk: 1.8, caches: true}, 0.005},
+		{"cheap ones talk less, caches", agentWorld{talk: 0.5, caches: true}, 0.005},
+		{"disputed steps are longer, and cheap ones talk more", agentWorld{hard: 1, free: true, talk: 1.8}, 0.005},
+		{"disputed steps are longer, one cheap model", agentWorld{hard: 1, alone: true}, 0.005},
+		{"one cheap model whose errors are not, some shadowed before", agentWorld{hard: 1, free: true, alone: true, shadowed: 0.2, runs: 100}, 0.005},
+		{"one cheap model whose errors are not, a holdout", agentWorld{hard: 1, free: true, alone: true, holdout: 0.1}, 0},
+		{"many runs", agentWorld{talk: 1.8, hard: 1, free: true, runs: 600}, 0.005},
 	} {
+		if i == 13 && os.Getenv("STEPFALL_ATTACKS") != "all" {
+			break // the rest are two of the above at once, or more draws
+		}
 		w := tt.w
 		w.rng = rand.New(rand.NewPCG(5, 6))
 		runs, draws := cmp.Or(w.runs, 40), 60

@@ -64,9 +64,11 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: check every 
 
 # With AGAIN=1, as in CI on shared machines, up to three failed tests are run once more by
 # themselves and listed. A data race is never retried.
-# PACKAGES="./sdk/..." tests only those. The slowest package starts first: at the end of
-# the list it would run alone, mostly one test after the other.
-PACKAGES := ./plugins/verifier-tests/internal/verify ./...
+# PACKAGES="./sdk/..." tests only those. The slowest packages start first: at the end of
+# the list they would run alone, mostly one test after the other. Many wait for databases,
+# time-outs and kills, and so more of them run at once than there are processors.
+PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./...
+AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 GOTEST = go test $(1) -timeout 30m $(PACKAGES)
 ifdef AGAIN
 test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
@@ -76,7 +78,7 @@ endif
 
 .PHONY: test
 test: ## Run all tests
-	$(call GOTEST)
+	$(call GOTEST,-p $(AT_ONCE))
 
 .PHONY: short
 short: ## Run the fast tests: no attacks, databases, containers or whole tasks

@@ -180,7 +180,11 @@ func TestPagesInABrowser(t *testing.T) {
 		}
 		changes := httptest.NewServer(changed)
 		defer changes.Close()
-		for _, width := range []int64{390, 1200, 2000} {
+		widths := []int64{390, 1200, 2000}
+		if os.Getenv("STEPFALL_ATTACKS") != "all" {
+			widths = widths[:1] // what fits the narrowest
+		}
+		for _, width := range widths {
 			for _, page := range []string{changes.URL + "/", server.URL + "/", server.URL + "/steps", server.URL + "/step?id=" + step[0].ID, server.URL + "/trust", server.URL + "/compare", server.URL + "/runs"} {
 				var over int
 				resize(t, b, width)

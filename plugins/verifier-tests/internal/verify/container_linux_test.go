@@ -32,14 +32,18 @@ func TestContainer(t *testing.T) {
 	if verdict := judge(t, v, query, file("answer.txt", "no")); verdict.Outcome != sdk.Failed || verdict.Score != 0.5 {
 		t.Error("a wrong answer")
 	}
+	query.Labels = nil
+	if verdict := judge(t, v, query, right); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "image") {
+		t.Error("a query without an image")
+	}
+	if !everyAttack() { // what an answer writes is left out and found in any jail
+		return
+	}
+	query.Labels = map[string]string{verify.ImageLabel: image}
 	if verdict := judge(t, v, query, file("run.sh", "echo PASSED t.py::test_a; echo PASSED t.py::test_b")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "left out") {
 		t.Error("an answer that writes what is run")
 	}
 	if verdict := judge(t, v, query, right+file("evil.sh", "echo x >> run.sh")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "tampering") {
 		t.Error("an answer whose run writes what is run")
-	}
-	query.Labels = nil
-	if verdict := judge(t, v, query, right); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "image") {
-		t.Error("a query without an image")
 	}
 }

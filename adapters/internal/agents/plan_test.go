@@ -266,10 +266,12 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 		t.Skip("takes minutes under the race detector")
 	}
 	draws, n := 2, 60
+	b := open(t, 80)
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws, n = 20, 120 // of a hundred: -1.3 points at 54 %, and without the match block -2.6
+	} else { // what is a process for each call is asked alike
+		b.Agents = slices.DeleteFunc(b.Agents, func(a *Agent) bool { return a.Name == "files and shell" })
 	}
-	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}
 	var mu sync.Mutex
 	var usd, right [len(texts)]float64

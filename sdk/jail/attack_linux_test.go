@@ -45,7 +45,7 @@ func TestAttackBounds(t *testing.T) {
 				if raceDetector {
 					t.Skip("the race detector alone takes more than this test allows")
 				}
-				for _, inPlace := range []bool{false, true} {
+				for _, inPlace := range places(t) {
 					spec := attack(t, tree(t, nil), test.act)
 					spec.Limits, spec.InPlace = test.limits, inPlace
 					spec.Limits.Wall = 30 * time.Second
@@ -64,6 +64,17 @@ func TestAttackBounds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// places are where the runs of a test by both are: in a view of a tree and in place, each
+// with namespaces and without where every attack is tried, and else one of them with and the
+// other without.
+func places(t *testing.T) []bool {
+	t.Helper()
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		return []bool{false, true}
+	}
+	return []bool{strings.HasSuffix(t.Name(), "/none")}
 }
 
 // TestAttackWaysOut: with namespaces and without, neither pairs of sockets nor pages,
@@ -140,7 +151,7 @@ func TestAttackDeepFolders(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
 		dir := tree(t, nil)
 		defer os.RemoveAll(filepath.Join(dir, "d"))
-		for _, inPlace := range []bool{false, true} {
+		for _, inPlace := range places(t) {
 			spec := attack(t, dir, "deep")
 			spec.InPlace, spec.Limits = inPlace, jail.Limits{Wall: 5 * time.Second}
 			start := time.Now()

@@ -17,6 +17,8 @@ const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(e
 const INVERSE = { notEqual: "equal", notStrictEqual: "strictEqual", notDeepEqual: "deepEqual", notDeepStrictEqual: "deepStrictEqual", match: "doesNotMatch", doesNotMatch: "match" };
 const RAISES = new Set(["throws", "rejects"]);
 const READS = /^(read|load|open)/i;
+// What methods are called that change nothing.
+const READER = /^(at|concat|endsWith|entries|filter|find|flat|flatMap|forEach|get|has|includes|indexOf|join|keys|map|slice|split|startsWith|test|toString|trim|values)$/;
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
@@ -61,10 +63,13 @@ function alter({ path, text: written }) {
   let scope = tree;
   const found = [];
   const isSeen = (n) => found.every(({ node }) => !within(n, node) || within(scope, node) || within(node, scope));
+  // seenFrom are the nodes that the test, or what it lies in, may meet.
+  const seenFrom = new Map();
+  const seen = () => seenFrom.get(scope) ?? seenFrom.set(scope, nodes.filter(isSeen)).get(scope);
   function bound(name) {
     const around = found.map(({ node }) => node).filter((node) => node !== scope && within(scope, node)).sort((a, b) => a.end - a.start - (b.end - b.start));
     for (const node of [scope, ...around, tree]) {
-      const values = boundIn(name, nodes.filter((n) => within(n, node) && isSeen(n)));
+      const values = boundIn(name, seen().filter((n) => within(n, node)));
       if (values.length > 0) return values;
     }
     return [];
@@ -93,7 +98,7 @@ function alter({ path, text: written }) {
   function items(node) {
     if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
     const whole = node.type === "CallExpression" ? node.arguments[0] : node;
-    if (whole && whole.type === "Identifier" && (isInput(whole) || loopsOver(whole) > 1)) return [];
+    if (!gathers && whole && whole.type === "Identifier" && (isInput(whole) || loopsOver(whole) > 1)) return [];
     if (node.type === "Identifier") return bound(node.name).filter((v) => v.type !== "Identifier").flatMap(items);
     if (node.type !== "CallExpression" || nameOf(node) !== "entries" || !node.arguments[0]) return [];
     const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
@@ -102,21 +107,58 @@ function alter({ path, text: written }) {
   // loopsOver counts the loops over a list: one may put into something what another expects of it.
   function loopsOver(list) {
     const isOver = (n) => some(n, (inner) => inner.type === "Identifier" && inner.name === list.name);
-    return nodes.filter((n) => isSeen(n) && ((n.type === "ForOfStatement" && isOver(n.right)) || (n.type === "CallExpression" && nameOf(n) === "forEach" && isOver(n.callee.object)))).length;
+    return seen().filter((n) => (n.type === "ForOfStatement" ? isOver(n.right) : n.type === "CallExpression" && nameOf(n) === "forEach" && isOver(n.callee.object))).length;
   }
-  // isInput reports whether the test also gives a value, or the object that it is a member of, to a call
-  // that is no assertion: the code may get it.
+  const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
+  // handed are the arguments of calls that are no assertions: the code may get them.
+  const handed = () => seen().filter((n) => /^(Call|New)Expression$/.test(n.type) && !isAssertion(n) && !COMPARES.test(nameOf(n))).flatMap((call) => call.arguments.filter((a) => !isFunction(a)));
+  // isInput reports whether the test also gives the code a value, or something that it is a member of, or
+  // changes that.
   function isInput(node) {
-    const whole = (node.object || node).name;
-    const isUse = (n) => (n.type === "MemberExpression" && source(n) === source(node)) || (n.type === "Identifier" && n.name === whole && !objects.has(n));
-    const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
-    const calls = nodes.filter((n) => isSeen(n) && /^(Call|New)Expression$/.test(n.type) && !isAssertion(n) && !COMPARES.test(nameOf(n)));
-    return calls.some((call) => call.arguments.some((a) => !/Function/.test(a.type) && some(a, isUse)));
+    const wholes = [node];
+    while (wholes[0].type === "MemberExpression") wholes.unshift(wholes[0].object);
+    const texts = wholes.map(source), isOne = (n) => texts.includes(source(n));
+    const isUse = (n) => (n.type === "MemberExpression" && source(n) === texts.at(-1)) || (/^(Identifier|MemberExpression)$/.test(n.type) && isOne(n) && !objects.has(n));
+    const changed = (n) => (n.type === "AssignmentExpression" ? n.left : n.type === "UpdateExpression" ? n.argument : n);
+    const isChange = (n) => {
+      const isCall = n.type === "CallExpression", target = isCall ? n.callee : changed(n);
+      if (target.type !== "MemberExpression" || (!isCall && target === n)) return false;
+      if (isCall) return isOne(target.object) && !READER.test(nameOf(n)) && reached(target).length === 0;
+      return isOne(target) || (!isPath(target) && isOne(target.object));
+    };
+    return handed().some((a) => some(a, isUse)) || (node.type === "MemberExpression" && seen().some(isChange));
+  }
+  // isInputElsewhere reports whether another test gives the code a value, of a table that several have.
+  let shared, gathers = false;
+  function isInputElsewhere(node) {
+    const own = scope;
+    gathers = true;
+    const isTable = (n) => n.type === "VariableDeclarator" && /Array|Object|Literal/.test(n.init?.type) && !found.some((test) => within(n, test.node));
+    const tables = shared ? [] : nodes.filter(isTable).map((n) => n.id.name);
+    shared ??= found.filter((test) => some(test.node, (n) => tables.includes(n.name))).map((test) => {
+      scope = test.node;
+      const given = handed().filter((a) => within(a, scope)).flatMap((a) => seen().filter((n) => within(n, a) && !objects.has(n) && isPath(n)));
+      return { test, values: given.flatMap((n) => reached(n)).filter((v) => v.start !== undefined) };
+    });
+    [scope, gathers] = [own, false];
+    return shared.some(({ test, values }) => test.node !== scope && values.some((v) => v.start < node.end && node.start < v.end));
+  }
+  // isPath reports whether a node selects with constant keys from what has a name.
+  const isPath = (node) => node.type === "Identifier" || (node.type === "MemberExpression" && (!node.computed || node.property.type === "Literal") && isPath(node.object));
+  // reached are the expressions that a name stands for, or a member of what it does.
+  function reached(node, depth = 0) {
+    if (node.type === "Identifier") return bound(node.name).flatMap((v) => (v.type === "MemberExpression" && isPath(v) && depth < 9 ? reached(v, depth + 1) : [v]));
+    const key = node.computed ? node.property.value : node.property.name;
+    return reached(node.object, depth + 1).flatMap((v) => [...property(v, key), ...((v.elements && [v.elements[key]]) || [])]).filter(Boolean);
   }
   // sources are the expressions behind the expected one, where they are it alone.
   const sites = new Set();
   function sources(node) {
-    if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") return isInput(node) ? [] : bound(node.object.name).flatMap((v) => property(v, node.property.name));
+    const values = behind(node);
+    return values.some((v) => v !== node && v.start !== undefined && isInputElsewhere(v)) ? [] : values;
+  }
+  function behind(node) {
+    if (node.type === "MemberExpression" && isPath(node)) return isInput(node) ? [] : reached(node);
     if (node.type === "MemberExpression" && node.object.type === "Identifier") {
       const lists = bound(node.object.name).filter((v) => v.type === "ArrayExpression");
       const uses = nodes.filter((n) => n.type === "Identifier" && n.name === node.object.name && n !== node.object && !nodes.some((d) => d.type === "VariableDeclarator" && d.id === n));
@@ -124,7 +166,7 @@ function alter({ path, text: written }) {
     }
     if (node.type !== "Identifier" || node.name === "undefined") return [node];
     const values = bound(node.name);
-    const others = nodes.filter(isSeen);
+    const others = seen();
     const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|fail)$/.test(nameOf(n)));
     const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "AssignmentExpression" ? [n.left] : n.type === "Property" && !n.shorthand ? [n.key] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.flatMap((p) => [p.key, p.value]) : n.params || [])));
     for (const n of nodes.filter(tells)) walk.full(n, (inner) => given.add(inner));

@@ -41,6 +41,8 @@ RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 # A character as it is written, or the verb of a format.
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]|.", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
+# What methods are called that change nothing.
+READER = re.compile(r"(copy|count|decode|encode|endswith|format|get|index|items|join|keys|lower|replace|split|splitlines|startswith|strip|upper|values)$")
 # What compares as == does.
 STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
 # The kinds of alterations, the best first: a test is altered by one kind only, since one
@@ -126,6 +128,20 @@ def is_subtest(node):
     return isinstance(node, ast.With) and all(isinstance(i.context_expr, ast.Call) and called(i.context_expr) == "subTest" for i in node.items)
 
 
+def member(whole, key):
+    """What a display of values has at a constant key."""
+    if isinstance(whole, ast.Dict):
+        return [v for k, v in zip(whole.keys, whole.values) if getattr(k, "value", None) == key]
+    return whole.elts[key:][:1] if isinstance(whole, (ast.List, ast.Tuple)) and type(key) is int else []
+
+
+def root(node):
+    """The name of what an expression selects a member of."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return getattr(node, "id", "")
+
+
 def makes(node):
     """Whether a call makes a value of its arguments."""
     return bool(MAKER.match(called(node))) and not has_call(node.func)
@@ -150,8 +166,10 @@ class Alteration:
         self.edits, self.kinds, self.function = [], None, self.tree
         self.tests, self.truths, self.left, self.compared = [], [], [], []
         self.questions, self.answerable = [], []
-        # masked are where the values stand that a question must not hold.
+        # masked are the edits without which a question would hold what is expected.
         self.masked = []
+        # inputs are where the values stand that functions give the code, by functions; it gathers them at first.
+        self.inputs, self.gathers = None, False
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         # given are the names that functions are given, or fixtures ask for: outside of a test
@@ -217,7 +235,7 @@ class Alteration:
         # What things and lines of a test are called can be known there alone.
         is_own = any(own and own in v or "<locals>" in v or "(" in v and self.source.count(v[2:-1].encode()) > 1 for v in values)
         if self.way == "expectation" and site not in self.lenient | self.either and 0 < len(values) <= MAX_ROWS and not is_own:
-            self.masked = [self.span(v) for v in self.sources(site) if hasattr(v, "lineno")]
+            self.masked = [edit for v in self.sources(site) if hasattr(v, "lineno") for edit in self.others(v) or [self.replaced(v, "None")]]
             asked = questions(self, place, text, site, len(values))
             self.masked = []
             if not asked:
@@ -368,7 +386,7 @@ class Alteration:
         if isinstance(whole, (ast.Name, ast.Attribute)):
             loops = [n for n in ast.walk(self.function) if isinstance(n, (ast.For, ast.comprehension)) and any(hasattr(i, "lineno") and self.text(i) == self.text(whole) for i in ast.walk(n.iter))]
             is_given = getattr(whole, "id", "") in self.given and not any(isinstance(n, ast.Name) and n.id == whole.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))
-            if is_given or self.is_input(whole) or len(loops) > 1: # what is put into something may be expected of it
+            if not self.gathers and (is_given or self.is_input(whole) or len(loops) > 1): # what is put into something may be expected of it
                 return []
         if isinstance(node, (ast.Name, ast.Attribute)):
             return [item for value in self.values(node) if not isinstance(value, (ast.Name, ast.Attribute)) for item in self.items(value)]
@@ -382,23 +400,62 @@ class Alteration:
             return [ast.Tuple([c[i] if i < len(c) else unknown for c in columns]) for i in range(max(map(len, columns), default=0))]
         return []
 
+    def handed(self):
+        """What the function at hand gives to calls that neither compare nor convert it: the code may get it."""
+        is_code = lambda n: isinstance(n, ast.Call) and is_call_of_code(n) and not any(names.match(called(n)) for names in (CONVERTER, WALKER, COMPARER))
+        calls = [n for n in ast.walk(self.function) if is_code(n)]
+        return [n for call in calls for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a) if isinstance(n, (ast.Name, ast.Subscript, ast.Attribute))]
+
     def is_input(self, member):
-        """Whether the test gives a value, or all that it is a member of, to a call that neither compares nor converts it: the code may get it."""
-        whole = getattr(member.value if isinstance(member, ast.Subscript) else member, "id", "")
-        parts = (ast.Subscript, ast.Attribute)
-        selected = [n.value for n in ast.walk(self.function) if isinstance(n, parts)]
-        for call in ast.walk(self.function):
-            if isinstance(call, ast.Call) and is_call_of_code(call) and not any(names.match(called(call)) for names in (CONVERTER, WALKER, COMPARER)):
-                for n in (n for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a)):
-                    if isinstance(n, parts) and self.text(n) == self.text(member) or isinstance(n, ast.Name) and n.id == whole and n not in selected:
-                        return True
-        return False
+        """Whether the test gives the code a value, or something that it is a member of, or changes that."""
+        wholes, parts = [member], (ast.Subscript, ast.Attribute)
+        while isinstance(wholes[-1], ast.Subscript):
+            wholes.append(wholes[-1].value)
+        texts, nodes = set(map(self.text, wholes)), list(ast.walk(self.function))
+        selected = {n.value for n in nodes if isinstance(n, parts)}
+
+        def is_given(n):
+            return self.text(n) in texts and n not in selected or isinstance(n, parts) and self.text(n) == self.text(member)
+
+        def is_changed(n):
+            if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load):
+                return self.text(n if isinstance(n.slice, ast.Constant) else n.value) in texts
+            return isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and self.text(n.func.value) in texts and not READER.match(n.func.attr)
+
+        return any(map(is_given, self.handed())) or isinstance(member, ast.Subscript) and any(map(is_changed, nodes))
+
+    def is_input_elsewhere(self, node):
+        """Whether another function of the file gives the code a value, of a table that several have."""
+        if self.inputs is None:
+            self.gather_inputs()
+        start, end = self.span(node)
+        return any(start < b and a < end for f, spans in self.inputs.items() if f is not self.function for a, b in spans)
+
+    def gather_inputs(self):
+        own, self.inputs, self.gathers = self.function, {}, True
+        assigned = [s for n in ast.walk(self.tree) if hasattr(n, "body") for s in (n.body if isinstance(n, (ast.Module, ast.ClassDef)) or getattr(n, "name", "") == "setUp" else [])]
+        tables = set().union(*(defined(s) for s in assigned if isinstance(s, (ast.Assign, ast.AnnAssign))))
+        for self.function in [f for f in ast.walk(self.tree) if isinstance(f, FUNCTIONS) and names(f) & (tables | {"self." + t for t in tables})]:
+            selected = {n.value for n in ast.walk(self.function) if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Constant)}
+            self.inputs[self.function] = [self.span(v) for n in self.handed() if n not in selected for v in self.reached(n) if hasattr(v, "lineno")]
+        self.function, self.gathers = own, False
+
+    def reached(self, node, depth=0):
+        """The expressions that a name stands for, or a member of what it does at constant keys; else the node."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            return [v for whole in self.reached(node.value, depth + 1) for m in member(whole, node.slice.value) for v in self.reached(m, depth + 1)]
+        if isinstance(node, ast.Name) and depth < 9:
+            return [r for v in self.bound(node.id) for r in (self.reached(v, depth + 1) if isinstance(v, ast.Subscript) else [v])]
+        return self.gathers and self.values(node) or [node]
 
     def sources(self, node):
-        """The expressions behind the expected one, and whether they are it alone."""
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
-            key = node.slice.value
-            return [] if self.is_input(node) else [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
+        """The expressions behind the expected one, where they are it alone."""
+        values = self.behind(node)
+        return [] if any(v is not node and hasattr(v, "lineno") and self.is_input_elsewhere(v) for v in values) else values
+
+    def behind(self, node):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and root(node) not in ("", "self", "cls"):
+            return [] if self.is_input(node) else self.reached(node)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
             uses = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.value.id and isinstance(n.ctx, ast.Load)]
             lists = [v for v in self.bound(node.value.id) if isinstance(v, (ast.List, ast.Tuple))]

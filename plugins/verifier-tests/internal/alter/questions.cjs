@@ -140,7 +140,8 @@ class Questions {
   // hollowOf are the places of what only the comparisons of a test need.
   hollowOf(seen) {
     const own = new Set(seen.map(({ node }) => node.start));
-    const isUsed = (node) => node.type === "MemberExpression" && some(this.scope, (n) => n.type === "MemberExpression" && n.property.name === node.property.name && !own.has(n.start));
+    const key = (n) => (n.computed ? this.source(n) : n.property.name);
+    const isUsed = (node) => node.type === "MemberExpression" && some(this.scope, (n) => n.type === "MemberExpression" && key(n) === key(node) && !own.has(n.start));
     return new Map(seen.filter(({ node }) => !isUsed(node)).flatMap(({ values }) => values.filter((v) => v.start !== undefined).map((v) => [v.start, v.end])));
   }
 
@@ -363,10 +364,26 @@ class Question {
       if (/^(t|ctx|context)\.(plan|diagnostic|after|afterEach|skip|todo)$|^console\.\w+$/.test(this.of.source(expression.callee))) return undefined;
       if (HELPER.test(called(expression)) || this.of.isOwnCheck(expression)) this.refuse();
     }
-    if (/^(Literal|Identifier)$/.test(expression.type)) return undefined;
+    if (/^(Literal|Identifier)$/.test(expression.type) || this.isOfOther(expression)) return undefined;
     const isOther = /^(Assignment|Update|Unary)Expression$/.test(expression.type) && (expression.left ?? expression.argument).type === "MemberExpression";
     const isNeeded = this.needs(this.touched(statement)) || isOther || directCalls(expression).length > 0;
     return isNeeded && !(this.isBare && !this.needs(this.touched(statement))) ? this.keep(statement) : undefined;
+  }
+
+  // isOfOther is whether code only puts something plain into what is expected, which nothing else has.
+  isOfOther({ type, left, right, callee, arguments: given }) {
+    const target = type === "AssignmentExpression" ? left : callee;
+    let root = target;
+    while (root?.type === "MemberExpression") root = root.object;
+    const isPlain = target !== root && (given ?? [right]).every(makes);
+    return isPlain && this.other.has(root.name) && !this.need.has(root.name) && this.isOnlyChanged(root.name);
+  }
+
+  // isOnlyChanged is whether a name stands for a list or object of the test that nothing else has.
+  isOnlyChanged(name) {
+    const { scope, nodes, handed } = this.of, made = this.of.bound(name);
+    const inner = nodes.filter((n) => n !== scope && within(n, scope)).map((n) => (isFunction(n) ? n.body : n.type === "VariableDeclarator" ? n.init : n.type === "AssignmentExpression" ? n.right : undefined));
+    return made.length > 0 && made.every((v) => /^(Array|Object)Expression$/.test(v.type)) && !handed.has(name) && !inner.some((n) => n && names(n).includes(name));
   }
 
   // enter gives what a block has from what it lies in.

@@ -137,11 +137,11 @@ class Question:
         self.need |= names(statement)
 
     def source(self, start, end):
-        """The source without the values that the code must not find."""
+        """The source with others for the values that the code must not find."""
         text = self.of.source[start:end]
-        for a, b in sorted(set(self.of.masked), reverse=True):
+        for a, b, other in sorted({m[:2]: m for m in self.of.masked}.values(), reverse=True):
             if start <= a and b <= end:
-                text = text[:a - start] + b"None" + text[b - start:]
+                text = text[:a - start] + other.encode() + text[b - start:]
         return text.decode()
 
     def give(self, name, value):
@@ -152,6 +152,8 @@ class Question:
 
     def step(self, statement):
         """Takes over a statement before the comparison, where it may have a say in it."""
+        if self.is_of_other(statement):
+            return
         if is_assertion(statement):
             self.look(statement.test if isinstance(statement, (ast.If, ast.Assert)) else statement)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -171,11 +173,32 @@ class Question:
         elif not isinstance(statement, (ast.Pass, ast.Expr)):
             raise Unknown
 
+    def is_of_other(self, statement):
+        """Whether a statement only puts something plain into what is expected, which nothing else has."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            changed, inner = root(call.func), call.args
+        elif isinstance(statement, (ast.Assign, ast.AugAssign)):
+            changed, inner = root(targets(statement)[0]), [statement]
+        else:
+            return False
+        is_plain = not any(isinstance(n, ast.Call) and not makes(n) for i in inner for n in ast.walk(i))
+        return is_plain and changed in self.other - self.need and self.is_only_changed(changed)
+
+    def is_only_changed(self, name):
+        """Whether a name stands for a list or dictionary of the test that nothing else has."""
+        test = self.of.function
+        within = [a for n in ast.walk(test) if isinstance(n, ast.Call) and not is_assertion(n) and not CONVERTER.match(called(n)) for a in n.args + n.keywords]
+        within += [n for n in ast.walk(test) if isinstance(n, (ast.Lambda, *FUNCTIONS)) and n is not test]
+        within += [n.value for n in ast.walk(test) if isinstance(n, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and n.value]
+        is_own = all(isinstance(v, (ast.List, ast.Dict, ast.Set)) for v in self.of.bound(name) or [None])
+        return is_own and not any(getattr(n, "id", "") == name for w in within for n in ast.walk(w))
+
     def assign(self, statement):
         given = defined(statement)
         calls = any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(statement))
-        changes = any(isinstance(n, (ast.Attribute, ast.Subscript)) and getattr(n.value, "id", "") not in ("self", "cls") for t in targets(statement) for n in ast.walk(t))
-        if given & self.need or (calls or changes) and not self.is_bare and not given & self.other:
+        changed = {root(n) for t in targets(statement) for n in ast.walk(t) if isinstance(n, (ast.Attribute, ast.Subscript)) and getattr(n.value, "id", "") not in ("self", "cls")}
+        if (given | changed) & self.need or (calls or changed) and not self.is_bare and not given & self.other:
             if not isinstance(statement, ast.AugAssign):
                 self.need -= given
             self.keep(statement)

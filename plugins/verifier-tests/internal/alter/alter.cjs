@@ -29,7 +29,8 @@ const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
 const COMPARES = RegExp(`${PART.source}|equal|^(assert|check|expect|same)|^(test|it|describe|log|error|warn|fail|entries|keys|values)$`, "i");
 function alter({ path, text: written }) {
   const text = withoutTypes(path, written);
-  const tree = parse(text);
+  const comments = [];
+  const tree = parse(text, (_, __, start, end) => comments.push([start, end]));
   const prefix = "_" + word() + "_";
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);
@@ -413,6 +414,20 @@ function alter({ path, text: written }) {
     return kind;
   }
 
+  // retold has comments and messages say of what is expected what it is altered to.
+  function retold(edits) {
+    const plain = /^(?:-?[\d.]+|(["'`])([^'"`\\\n{}$%]+)\1)$/, others = new Map();
+    for (const [start, end, to] of edits) {
+      const before = plain.exec(text.slice(start, end)), after = plain.exec(to);
+      if (before && after) others.set(before[2] ?? before[0], after[2] ?? after[0]);
+    }
+    if (others.size === 0) return [];
+    const words = [...others.keys()].sort((a, b) => b.length - a.length).map((one) => one.replace(/[^\w\s]/g, "\\$&"));
+    const told = RegExp(`\\\\.|%[a-z]|\\$\\{[^}]*\\}|(?<!\\w)(?:${words.join("|")})(?!\\w)`, "gs");
+    const said = { fail: 0, ok: 1, assert: 1 }; // what stands before a message
+    const messages = nodes.filter((n) => n.type === "CallExpression" && lookOf(n, source)).flatMap((n) => n.arguments.slice(said[nameOf(n)] ?? 2)).filter((n) => /^(Literal|TemplateLiteral)$/.test(n.type));
+    return [...comments, ...messages.map((n) => [n.start, n.end])].map(([start, end]) => [start, end, text.slice(start, end).replace(told, (one) => others.get(one) ?? one)]);
+  }
   const questions = new Questions({ path, text, nodes, source, bound, items, members, whole: request.whole });
   const answerable = [];
 
@@ -451,6 +466,7 @@ function alter({ path, text: written }) {
     }
   }
   if (edits.length + data.length === 0) return;
+  edits.push(...retold(edits));
   edits.sort((a, b) => a[0] - b[0] || (a[0] !== a[1]) - (b[0] !== b[1]) || b[1] - a[1]);
   let out = "";
   let at = 0;

@@ -8,6 +8,7 @@ import re
 import string
 import sys
 import textwrap
+import tokenize
 
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
 _array_almost_equal _frame_equal _series_equal _called_with _called_once_with _any_call""".split()
@@ -43,6 +44,10 @@ ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]
 READS = re.compile(r"(read|load|open)", re.I)
 # What methods are called that change nothing.
 READER = re.compile(r"(copy|count|decode|encode|endswith|format|get|index|items|join|keys|lower|replace|split|splitlines|startswith|strip|upper|values)$")
+# How many arguments stand before what is said where a test fails, or of it; two for other assertions.
+SAYS = {"assertTrue": 1, "assertFalse": 1, "fail": 0, "subTest": 0, "AssertionError": 0}
+# A number, or a text that means in another, or in a comment, what it does here.
+PLAIN_LITERAL = re.compile(r"""-?[\d.]+|[bru]*("|')([^'"\\\n{}%]+)\1""")
 # What compares as == does.
 STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
 # The kinds of alterations, the best first: a test is altered by one kind only, since one
@@ -212,7 +217,7 @@ class Alteration:
         except ValueError:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
-        self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient})
+        self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient, "listed": bool(notes) and self.is_always_reached(node, len(notes))})
         self.ask(node, actual, self.text(actual), notes)
         holds = notes and (self.way == "hold" or self.way == "expectation" and node not in self.caught)
         self.holds = self.holds or bool(holds) and self.way == "expectation"
@@ -220,6 +225,15 @@ class Alteration:
         start, end = self.span(node)
         records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
         return records[:1] if self.way == "hold" and not notes else records
+
+    def is_always_reached(self, node, count):
+        """Whether a test that passes has come to a comparison so often."""
+        skips = (ast.Return, ast.Break, ast.Continue, ast.IfExp, ast.Lambda)
+        owners = [owner for _, _, owner in around(self.function, node)]
+        loops = [o for o in owners if isinstance(o, ast.For)]
+        is_plain = all(o is self.function or o in loops or is_subtest(o) for o in owners) and not any(isinstance(n, skips) for n in ast.walk(self.function))
+        rows = [len(self.items(loop.iter)) for loop in loops if root(node) in stored(loop.target)]
+        return is_plain and not self.whole and rows + [1] * (not loops) == [count]
 
     def ask_both(self, site, actual):
         """Has both sides of a comparison asked, each where the other is not."""
@@ -528,6 +542,7 @@ class Alteration:
         if any(map(self.literals, values)):
             count = len(self.compared)
             records = self.recorded(node, actual, values, name)
+            self.begins = min(self.begins, (self.span(node)[0], any(c["values"] for c in self.compared[count:])))
             if self.rest and self.compared[count:] and self.compared[count]["values"]:
                 self.is_covered = bool(self.compared.pop())
                 return
@@ -659,6 +674,8 @@ class Alteration:
 
     def body(self, node):
         self.kinds, self.sites, self.function, self.holds = [[], [], [], []], [], node, False
+        # begins is where the first literal is expected, and whether what is returned there is noted and known.
+        count, self.begins = len(self.compared), (len(self.source), True)
         # is_covered says that something is left out which is noted where the rest is as it was.
         self.noted, self.is_covered = [], False
         # asked are the sites that have questions; a test is_open that has others.
@@ -687,6 +704,9 @@ class Alteration:
                     self.lenient |= set(ast.walk(inner.test))
                     self.caught |= set(ast.walk(inner.test))
                 self.condition(inner.test)
+        if not self.begins[1]: # which may end the test where it is altered
+            for c in self.compared[count:]:
+                c["listed"] = False
         found = [kind for kind in range(4) if self.kinds[kind]]
         return next(iter(found[1:] if self.rest and not self.is_covered else found), None)
 
@@ -757,7 +777,7 @@ class Alteration:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
         out, at, count = [], 0, 0
-        for start, end, text in sorted(self.edits, key=lambda e: (e[0], e[0] != e[1], -e[1])):
+        for start, end, text in sorted(self.edits + self.retold(), key=lambda e: (e[0], e[0] != e[1], -e[1])):
             if start >= at:
                 out += [self.source[at:start], text.encode()]
                 at, count = end, count + 1
@@ -765,6 +785,36 @@ class Alteration:
         if self.prefix.encode() in source:
             source = self.with_helpers(source)
         return source.decode(), count
+
+    def retold(self):
+        """Has comments and messages say of what is expected what it is altered to."""
+        others = {}
+        for start, end, text in self.edits:
+            old, new = (PLAIN_LITERAL.fullmatch(t) for t in (self.source[start:end].decode(), text))
+            if old and new:
+                others[old[2] or old[0]] = new[2] or new[0]
+        if not others:
+            return []
+        word = re.compile(r"\\.|%%[a-z]|\{[^{}]*\}|(?<!\w)(%s)(?!\w)" % "|".join(map(re.escape, sorted(others, key=len, reverse=True))), re.S)
+        retell = lambda start, end: (start, end, word.sub(lambda m: others.get(m[1], m[0]), self.source[start:end].decode()))
+        told = [retell(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
+        lines = self.source.decode().splitlines(keepends=True)
+        for kind, text, (row, column), _, _ in tokenize.generate_tokens(iter(lines).__next__):
+            if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
+                start = self.at(row, len(lines[row - 1][:column].encode()))
+                told.append(retell(start, start + len(text.encode())))
+        return told
+
+    def messages(self):
+        """What tests say where they fail, and what describes them."""
+        for n in ast.walk(self.tree):
+            if isinstance(n, ast.Assert) and n.msg:
+                yield n.msg
+            elif isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and ">>>" not in self.text(n):
+                yield n.value
+            elif isinstance(n, ast.Call) and (is_assertion(n) or called(n) in SAYS):
+                before = SAYS.get(called(n), 2)
+                yield from n.args[before:] + [k.value for k in n.keywords if k.arg in ("msg", "reason") or not before]
 
     def examples(self):
         """Alters what the examples of the documentation give."""

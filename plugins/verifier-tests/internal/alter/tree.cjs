@@ -12,8 +12,8 @@ function withoutTypes(path, text) {
   }
 }
 
-function parse(text) {
-  const options = { ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
+function parse(text, onComment = undefined) {
+  const options = { onComment, ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
   try {
     return acorn.parse(text, { ...options, sourceType: "module" });
   } catch {

@@ -1,6 +1,7 @@
 # Loaded before anything of the work tree: it runs the framework (or, as a plugin of
 # pytest, watches it) and seals the report when the tests have come to their end. See
 # package runner.
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -158,7 +159,25 @@ def watch_pytest(seal, pytest):
     return Watcher()
 
 
+def watch_stops(outcome=unittest.case._Outcome, stop=unittest.case._ShouldStop):
+    """Has a test fail that ends by an exception with which unittest ends those that have failed."""
+    execute = outcome.testPartExecutor
+
+    @contextlib.contextmanager
+    def watched(self, *arguments, **named):
+        with execute(self, *arguments, **named):
+            try:
+                yield
+            except stop as e:
+                if self.success and not self.expectedFailure:
+                    raise AssertionError("the test was stopped before its end") from e
+                raise
+
+    outcome.testPartExecutor = watched
+
+
 def main(framework_name, key, report):
+    watch_stops()
     here = os.path.dirname(os.path.abspath(__file__))
     if __name__ == "__main__":
         os.unlink(__file__)

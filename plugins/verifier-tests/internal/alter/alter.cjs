@@ -198,13 +198,14 @@ function alter({ path, text: written }) {
   }
   // recorded has it noted what is compared with an expected value.
   const isStrict = /assert\/strict|\.strict\b|\bstrict\b *(as|})/.test(text) ? /^((deepS|s)trictEqual|toBe|toStrictEqual|(deepE|e)qual)?$/ : /^((deepS|s)trictEqual|toBe|toStrictEqual)?$/;
-  function recorded(node, actual, values, by) {
+  function recorded(node, actual, values, by, far) {
     // What a test within this one compares is noted there.
     if (!actual || actual.start === undefined || !request.record || noted.has(actual.start) || some(actual, (n) => n.type === "YieldExpression")) return [];
     let notes = [];
-    const isLoose = by === "equal" && !isStrict.test(by);
+    const isLoose = by === "equal" && !isStrict.test(by), near = stepsOf(values, far);
     try {
-      if (isLoose || isStrict.test(by)) notes = values.map((v) => note(valueOf(v), isLoose));
+      if (near) notes = values.map((v) => note(stepOf(valueOf(v), near)));
+      else if (isLoose || isStrict.test(by)) notes = values.map((v) => note(valueOf(v), isLoose));
     } catch {
       notes = [];
     }
@@ -215,7 +216,7 @@ function alter({ path, text: written }) {
     const isHeld = notes.length > 0 && (request.way === "hold" || (request.way === "expectation" && goesOn && !lenient.has(node)));
     holds ||= isHeld && request.way === "expectation";
     const saw = (site) => `${prefix}${isHeld ? "hold" : "saw"}(${JSON.stringify(site)}, `;
-    const end = isLoose ? ", true)" : ")";
+    const end = isLoose ? ", true)" : near ? `, false, [${near}])` : ")";
     const records = [[actual.start, actual.end, saw(site) + source(actual) + end], [node.start, node.start, saw(site + "=")], [node.end, node.end, end]];
     return request.way === "hold" && notes.length === 0 ? records.slice(0, 1) : records;
   }
@@ -231,13 +232,13 @@ function alter({ path, text: written }) {
     return "";
   }
   // expected alters an expected value, which is compared with by what has the name.
-  function expected(node, name = "", actual = undefined) {
+  function expected(node, name = "", actual = undefined, far = undefined) {
     sites.add(node.start);
     const values = sources(node);
-    ask(node, actual, values, name);
+    ask(node, actual, values, name, far);
     if (values.some((v) => literals(v).length > 0)) {
       const count = compared.length;
-      const records = recorded(node, actual, values, name);
+      const records = recorded(node, actual, values, name, far);
       if (request.rest && compared.length > count && compared[count].values.length > 0) return (isCovered = !!compared.pop());
       return put(LITERAL, node, values.flatMap(others), records);
     }
@@ -247,9 +248,22 @@ function alter({ path, text: written }) {
   }
   const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
   // oneOf alters the side of a comparison that is not the result of a call.
-  function oneOf(left, right, name) {
+  function oneOf(left, right, name, far = undefined) {
     const [wanted, actual] = calls(right) && !calls(left) ? [left, right] : [right, left];
-    expected(wanted, name, actual);
+    expected(wanted, name, actual, far);
+  }
+  // stepsOf are the width and the start of steps, of which what is near enough to a number is in the same.
+  function stepsOf(values, far = {}) {
+    try {
+      const distances = far.type === "Identifier" ? bound(far.name) : [far];
+      const width = 4 * values.length * valueOf(distances.length === 1 ? distances[0] : {});
+      const at = values.map(valueOf).map((n) => n - Math.floor(n / width) * width).sort((a, b) => a - b);
+      // A step begins where the numbers are the farthest.
+      const gaps = at.map((a, i) => [(at[i + 1] ?? at[0] + width) - a, ((at[i + 1] ?? at[0] + width) + a) / 2]);
+      return width > 0 ? [width, gaps.sort((a, b) => b[0] - a[0])[0][1]] : undefined;
+    } catch {
+      return undefined;
+    }
   }
   function truth(node) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
@@ -257,7 +271,7 @@ function alter({ path, text: written }) {
     if (each && each.expression) return truth(each.body);
     if (compares(node)) return;
     const difference = node.type === "BinaryExpression" && /^<=?$/.test(node.operator) && source(node.left).startsWith("Math.abs(") && node.left.arguments && node.left.arguments[0];
-    if (difference && difference.operator === "-") return oneOf(difference.left, difference.right, "closeTo");
+    if (difference && difference.operator === "-") return oneOf(difference.left, difference.right, "closeTo", node.right);
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
     neither(node);
   }
@@ -325,7 +339,9 @@ function alter({ path, text: written }) {
     for (const one of given) if (used.has(one.name) && one.name !== actual.name) inputs.push({ one, actual });
   }
   // ask has what is compared asked outside of the tests, too.
-  function ask(node, actual, values, by) {
+  function ask(node, actual, values, by, far) {
+    const near = stepsOf(values, far);
+    if (near) return questions.compared(node, actual, values, near);
     const isLoose = by === "equal" && !isStrict.test(by);
     questions.compared(node, PART.test(by) || /Length$|^equals|^is[A-Z]/.test(by) ? undefined : actual, values, isLoose ? "loose" : isStrict.test(by) ? "" : "part");
   }

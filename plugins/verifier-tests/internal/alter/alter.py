@@ -58,12 +58,12 @@ RECORDS = '''
 import os as @os
 @file = @os.open(@os.path.join(@os.path.dirname(@os.path.abspath(__file__)), @record), @os.O_CREAT | @os.O_APPEND | @os.O_WRONLY, 0o666)
 @first = {}
-def @saw(site, v, write=@os.write):
-    write(@file, (site + "\\t" + @note(v) + "\\n").encode())
+def @saw(site, v, near=None, write=@os.write):
+    write(@file, (site + "\\t" + @note(@step_of(v, *near) if near else v) + "\\n").encode())
     return v
-def @hold(site, v):
+def @hold(site, v, near=None):
     """Notes a value. What is compared second becomes what was compared first, and the test is to fail at its end."""
-    @saw(site, v)
+    @saw(site, v, near)
     if not @holds and not @running: return v
     name = site.rstrip("=")
     other, known = @first.pop(name, (site, v))
@@ -212,19 +212,49 @@ class Alteration:
         """Has it noted what is compared with an expected value."""
         if actual is None or not self.record or node in self.either or any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(actual)):
             return []
+        near, text = self.steps(node, values, name), self.text(actual)
         try:
-            notes = [note(ast.literal_eval(v)) for v in values] if STRICT.match(name) else []
+            notes = [note(step_of(ast.literal_eval(self.near_to(v)), *near) if near else ast.literal_eval(v)) for v in values] if near or STRICT.match(name) else []
         except ValueError:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
         self.compared.append({"name": site, "test": self.name, "values": notes, "lenient": node in self.lenient, "listed": bool(notes) and self.is_always_reached(node, len(notes))})
-        self.ask(node, actual, self.text(actual), notes)
+        self.ask(node, actual, "(lambda v, width, start: start + ((float(v) - start) // width + 0.5) * width if hasattr(v, '__float__') else v)(%s, %r, %r)" % (text, *near) if near else text, notes)
         holds = notes and (self.way == "hold" or self.way == "expectation" and node not in self.caught)
         self.holds = self.holds or bool(holds) and self.way == "expectation"
         saw = lambda site: "%s%s(%r, " % (self.prefix, "hold" if holds else "saw", site)
         start, end = self.span(node)
-        records = [self.replaced(actual, saw(site) + self.text(actual) + ")"), (start, start, saw(site + "=")), (end, end, ")")]
+        after = ", %r)" % (near,) if near else ")"
+        records = [self.replaced(actual, saw(site) + text + after), (start, start, saw(site + "=")), (end, end, after)]
         return records[:1] if self.way == "hold" and not notes else records
+
+    def near_to(self, node):
+        """The number in an expected value that is compared with what is near."""
+        return node.args[0] if isinstance(node, ast.Call) and called(node) == "approx" and node.args else node
+
+    def steps(self, node, values, name):
+        """The width and the start of steps, of which what is near enough to an expected number is in the same; None for others."""
+        try:
+            numbers = [ast.literal_eval(self.near_to(v)) for v in values]
+            far = [self.tolerance(v, abs(n)) if v is not self.near_to(v) else name == "AlmostEqual" and self.distance for v, n in zip(values, numbers)]
+            width = 4 * len(far) * max(far)
+            at = sorted(n % width for n in numbers)
+            # A step begins where the numbers are the farthest.
+            return width, max((b - a, (a + b) / 2) for a, b in zip(at, at[1:] + [at[0] + width]))[1]
+        except (ValueError, TypeError, ZeroDivisionError):
+            return None
+
+    def tolerance(self, call, number=0):
+        """How far from a number something may be that a call takes for it."""
+        given = {k.arg: self.number(k.value) for k in call.keywords}
+        if called(call) != "approx":
+            return given.get("delta", 0.5 * 10 ** -given.get("places", self.number(call.args[2]) if len(call.args) > 2 else 7))
+        relative = given.get("rel", 0 if "abs" in given else 1e-6)
+        return max(relative * number, given.get("abs", 1e-12))
+
+    def number(self, node):
+        value, = self.bound(node.id) if isinstance(node, ast.Name) else [node]
+        return ast.literal_eval(value)
 
     def is_always_reached(self, node, count):
         """Whether a test that passes has come to a comparison so often."""
@@ -252,7 +282,7 @@ class Alteration:
             self.masked = [edit for v in self.sources(site) if hasattr(v, "lineno") for edit in self.others(v) or [self.replaced(v, "None")]]
             asked = questions(self, place, text, site, len(values))
             self.masked = []
-            if not asked:
+            if not asked and text == self.text(place):
                 self.ask_loop(site, place, values)
             self.questions += [{"file": self.path, "test": self.name, "program": q.program(), "alone": q.steps < 2, "value": values[i % len(values)]} for i, q in enumerate(asked)]
             self.asked |= {site} if asked else set()
@@ -563,6 +593,14 @@ class Alteration:
         swapped = self.calls(right) and not self.calls(left)
         self.expected(left if swapped else right, name, right if swapped else left, not swapped and name == "assertIn")
 
+    def one_of_near(self, left, right, distance):
+        """Alters the side of a comparison with what is near."""
+        try:
+            self.distance = distance()
+        except (ValueError, TypeError):
+            self.distance = 0
+        self.one_of(left, right, "AlmostEqual")
+
     def calls(self, node):
         node = node.value if isinstance(node, ast.Subscript) else node
         values = self.bound(node.id) if isinstance(node, ast.Name) else [node]
@@ -579,7 +617,7 @@ class Alteration:
         elif self.compares(node):
             pass
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.Lt, ast.LtE)) and isinstance(node.left, ast.Call) and called(node.left) in ("abs", "fabs") and isinstance(node.left.args[0], ast.BinOp) and isinstance(node.left.args[0].op, ast.Sub):
-            self.one_of(node.left.args[0].left, node.left.args[0].right, "AlmostEqual")
+            self.one_of_near(node.left.args[0].left, node.left.args[0].right, lambda: self.number(node.comparators[0]))
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
@@ -643,7 +681,7 @@ class Alteration:
             self.put(VALUE, plain[0], self.replaced(plain[0], self.prefix + "Other"))
         elif name in EQUAL and len(plain) >= 2 and len(plain) == len(node.args):
             if not self.compares(ast.Compare(plain[0], [ast.Eq()], [plain[1]])):
-                self.one_of(*plain[:2], name)
+                self.one_of_near(*plain[:2], lambda: self.tolerance(node)) if name == "assertAlmostEqual" else self.one_of(*plain[:2], name)
         elif name in EQUAL and "_called" in name + "_any_call" and plain:
             self.expected(plain[0], name)
         elif name == "assertTrue" and plain:

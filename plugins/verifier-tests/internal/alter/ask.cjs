@@ -30,10 +30,11 @@ ${[...imports].join("\n")}
 const _dirname = _path(new URL(".", import.meta.url)).replace(/\\/$/, "");
 ${plain}
 ${note}
+${stepOf}
 const _try = async (f) => { try { await f(); } catch { /* as it may */ } };
 let _found;
 // What is compared in a way of its own may be right although it is another: ~.
-const _answer = (v, mode) => _found.push(mode === "part" ? note(v).replace(/^=/, "~") : note(mode === "truth" ? !!v : v, mode === "loose"));
+const _answer = (v, mode) => _found.push(mode === "part" ? note(v).replace(/^=/, "~") : mode instanceof Array ? note(stepOf(v, mode)) : note(mode === "truth" ? !!v : v, mode === "loose"));
 for (const _question of [${bodies.join(",\n")}]) {
   _found = [];
   let _said;

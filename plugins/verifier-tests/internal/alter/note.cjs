@@ -13,6 +13,10 @@ function plain(v, marks) {
   if (proto !== Object.prototype && proto !== null) return marks.add("?") && "?";
   return "{" + Object.keys(v).sort().map((k) => JSON.stringify(k) + ":" + plain(v[k], marks)) + "}";
 }
+// stepOf is the middle of the step of a width in which a number is.
+function stepOf(v, [width, start]) {
+  return typeof v === "number" ? start + (Math.floor((v - start) / width) + 0.5) * width : v;
+}
 function note(v, isLoose) {
   const marks = new Set();
   try {

@@ -24,6 +24,12 @@ def @text(v):
     known = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal)
     approx = getattr(sys.modules.get("_pytest.python_api"), "ApproxBase", decimal.Decimal)
     return repr(v) if type(v) in known + (datetime.datetime,) or issubclass(type(v), approx) else ""
+def @step_of(v, width, start):
+    """The middle of the step in which a number is; what is none as it is."""
+    v = getattr(v, "expected", v)
+    kind = next((b for b in (int, float) if issubclass(type(v), b)), None)
+    try: return start + (((kind.__float__ if kind else float)(v) - start) // width + 0.5) * width
+    except (TypeError, ValueError, OverflowError): return v
 def @note(v, limit=1 << 16):
     marks = set()
     try: text = @plain(v, marks)
@@ -32,4 +38,4 @@ def @note(v, limit=1 << 16):
 '''
 note = {}
 exec(PLAIN.replace("@", ""), note)
-note = note["note"]
+note, step_of = note["note"], note["step_of"]

@@ -110,7 +110,7 @@ class Questions {
     const isKnown = actual?.start !== undefined && !this.lenient.has(node);
     let notes = [];
     try {
-      notes = values.map((v) => note(valueOf(v), mode === "loose"));
+      notes = values.map((v) => (mode instanceof Array ? note(stepOf(valueOf(v), mode)) : note(valueOf(v), mode === "loose")));
     } catch {
       notes = [];
     }

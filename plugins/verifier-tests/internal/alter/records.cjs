@@ -38,13 +38,14 @@ function records(prefix, path, nodes) {
   return `${isModule ? `import { appendFileSync as ${prefix}append } from "node:fs";` : ""}
 ${plain.toString().replaceAll("plain(", prefix + "plain(")}
 ${note.toString().replaceAll(/\b(note|plain)\(/g, prefix + "$1(")}
-function ${prefix}saw(site, v, isLoose) {
-  const line = site + "\\t" + ${prefix}note(v, isLoose) + "\\n";
+${stepOf.toString().replace("stepOf(", prefix + "stepOf(")}
+function ${prefix}saw(site, v, isLoose, near) {
+  const line = site + "\\t" + ${prefix}note(near ? ${prefix}stepOf(v, near) : v, isLoose) + "\\n";
   ${isModule ? prefix + "append" : 'require("node:fs").appendFileSync'}(${isModule ? `new URL(${file}, import.meta.url)` : `__dirname + "/" + ${file}`}, line);
   return v;
 }
-function ${prefix}hold(site, v, isLoose) {
-  ${prefix}saw(site, v, isLoose);
+function ${prefix}hold(site, v, isLoose, near) {
+  ${prefix}saw(site, v, isLoose, near);
   if (${request.way !== "hold"} && !${prefix}end.running) return v;
   // What is compared second becomes what was compared first, and the test is to fail at its end.
   const first = (${prefix}hold.first ||= {}), name = site.replace(/=$/, ""), [other, known] = first[name] || [site];

@@ -17,6 +17,8 @@ const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(e
 const INVERSE = { notEqual: "equal", notStrictEqual: "strictEqual", notDeepEqual: "deepEqual", notDeepStrictEqual: "deepStrictEqual", match: "doesNotMatch", doesNotMatch: "match" };
 const RAISES = new Set(["throws", "rejects"]);
 const READS = /^(read|load|open)/i;
+// What methods are called that go through all of a list.
+const EACH = /^(forEach|every)$/;
 // What methods are called that change nothing.
 const READER = /^(at|concat|endsWith|entries|filter|find|flat|flatMap|forEach|get|has|includes|indexOf|join|keys|map|slice|split|startsWith|test|toString|trim|values)$/;
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
@@ -80,7 +82,7 @@ function alter({ path, text: written }) {
       if (node.type === "VariableDeclarator" && node.init) return members(node.id, name, () => [node.init]);
       if (node.type === "AssignmentExpression" && node.operator === "=") return members(node.left, name, () => [node.right]);
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
-      if (node.type === "CallExpression" && nameOf(node) === "forEach" && node.arguments[0] && node.arguments[0].params) {
+      if (node.type === "CallExpression" && EACH.test(nameOf(node)) && node.arguments[0] && node.arguments[0].params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
       }
       return [];
@@ -108,7 +110,7 @@ function alter({ path, text: written }) {
   // loopsOver counts the loops over a list: one may put into something what another expects of it.
   function loopsOver(list) {
     const isOver = (n) => some(n, (inner) => inner.type === "Identifier" && inner.name === list.name);
-    return seen().filter((n) => (n.type === "ForOfStatement" ? isOver(n.right) : n.type === "CallExpression" && nameOf(n) === "forEach" && isOver(n.callee.object))).length;
+    return seen().filter((n) => (n.type === "ForOfStatement" ? isOver(n.right) : n.type === "CallExpression" && EACH.test(nameOf(n)) && isOver(n.callee.object))).length;
   }
   const objects = new Set(nodes.filter((n) => n.type === "MemberExpression").map((n) => n.object));
   // handed are the arguments of calls that are no assertions: the code may get them.

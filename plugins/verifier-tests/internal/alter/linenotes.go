@@ -82,7 +82,7 @@ func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int
 	edits := []edit{{c.expected[0], c.expected[1], ""}}
 	if !isTruth {
 		if other = s.in(c.leaves[0]); isAltered {
-			other = otherLiteral(other, a.random)
+			other = a.otherLiteral(other)
 		}
 		edits = []edit{{c.leaves[0][0], c.leaves[0][1], other}}
 	}

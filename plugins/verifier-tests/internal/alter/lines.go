@@ -34,6 +34,9 @@ var lines = map[string]*lineLanguage{
 	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
 
+// lineComment matches a comment to the end of its line.
+var lineComment = regexp.MustCompile(`(?m)^\s*//.*$|[\s;{}]//[^"\n]*$`)
+
 // languageOf is that of a file. One in Java that has no tests of a framework is a program that
 // is one, where the command gives an exit code alone.
 func (r *Request) languageOf(file Source) *lineLanguage {
@@ -75,18 +78,26 @@ type lineAlteration struct {
 	notes, values map[string]bool
 	collects      bool
 	counts        map[string]int
+	// others are the literals that were altered, without quotes.
+	others map[string]string
+}
+
+func (a *lineAlteration) otherLiteral(literal string) string {
+	other := otherLiteral(literal, a.random)
+	a.others[strings.Trim(literal, `"'`)] = strings.Trim(other, `"'`)
+	return other
 }
 
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
 func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
-	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}}
+	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}, others: map[string]string{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true
 		a.pass(file.Text)
 	}
 	a.collects = false
-	altered.Text = a.pass(file.Text)
+	altered.Text = lineComment.ReplaceAllStringFunc(a.pass(file.Text), func(comment string) string { return retold(comment, a.others) })
 	for _, test := range altered.Tests {
 		if !a.values[test] && request.Way == Expectation {
 			altered.Truths = append(altered.Truths, test)
@@ -176,7 +187,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	case a.notes[a.name] || a.request.Way != Expectation:
 	default:
 		var isValue bool
-		text, isValue = s.other(&c, func(literal string) string { return otherLiteral(literal, a.random) })
+		text, isValue = s.other(&c, a.otherLiteral)
 		a.values[a.name] = a.values[a.name] || isValue
 	}
 	if text != s.text {

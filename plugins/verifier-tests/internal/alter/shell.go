@@ -24,6 +24,8 @@ type shellAlteration struct {
 	edits []edit
 	// hasNotes says that something is noted, beside which nothing else is altered.
 	hasNotes bool
+	// others are the words that were altered.
+	others map[string]string
 }
 
 const failScript = "exit 1;"
@@ -31,11 +33,11 @@ const failScript = "exit 1;"
 // shellSource alters what a script compares with: by test, [ and [[, and by grep.
 func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
-	script, err := syntax.NewParser().Parse(strings.NewReader(file.Text), file.Path)
+	script, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(file.Text), file.Path)
 	if err != nil || len(script.Stmts) == 0 {
 		return altered
 	}
-	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: word(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}}
+	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: word(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}, others: map[string]string{}}
 	syntax.Walk(script, func(node syntax.Node) bool {
 		if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, s.results) {
 			s.results[a.Name.Value] = true
@@ -50,13 +52,14 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 		s.walk(script)
 		s.hasNotes = len(altered.Compared) > 0
 		s.edits, altered.Compared = nil, nil
+		clear(s.others)
 		s.walk(script)
 	}
 	if len(s.edits) > 0 {
 		if len(altered.Compared) > 0 {
 			s.edits = append([]edit{{begin, begin, strings.NewReplacer("@record", request.Record, "@", s.prefix).Replace(shellHelper)}}, s.edits...)
 		}
-		altered.Tests, altered.Count, altered.Text = []string{""}, len(s.edits), apply(file.Text, s.edits)
+		altered.Tests, altered.Count, altered.Text = []string{""}, len(s.edits), apply(file.Text, append(s.edits, s.comments(script)...))
 	}
 	return altered
 }
@@ -65,6 +68,17 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 // name above where they run.
 const shellHelper = `@saw() { @file=@record; while [ ! -e "$@file" ] && [ ${#@file} -lt 99 ]; do @file=../$@file; done; ` +
 	`printf '%s\t=%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ')" 2>/dev/null >>"$@file" || :; printf %s "${3-$2}"; }; `
+
+// comments are the edits by which these say what is expected now.
+func (s *shellAlteration) comments(script *syntax.File) (edits []edit) {
+	syntax.Walk(script, func(node syntax.Node) bool {
+		if c, ok := node.(*syntax.Comment); ok {
+			edits = append(edits, edit{int(c.Pos().Offset()), int(c.End().Offset()), "#" + retold(c.Text, s.others)})
+		}
+		return true
+	})
+	return edits
+}
 
 func (s *shellAlteration) walk(script *syntax.File) {
 	syntax.Walk(script, func(node syntax.Node) bool {
@@ -182,6 +196,7 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 			s.note(word, words[1-i])
 		case s.request.Way == Expectation && !s.hasNotes:
 			s.edits = append(s.edits, edit{from, to, text})
+			s.others[strings.Trim(s.word(word), `"'`)] = strings.Trim(text, `"`)
 		}
 	}
 }
@@ -193,6 +208,7 @@ func (s *shellAlteration) note(expected, actual *syntax.Word) {
 	s.source.Compared = append(s.source.Compared, c)
 	if s.request.Way != Record {
 		other = otherWord(other, s.random)
+		s.others[c.Values[0][1:]] = other
 	}
 	saw := fmt.Sprintf(`%ssaw "%s" %s`, s.prefix, c.Name, s.wholeWord(actual))
 	if s.request.Way == Hold {

@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -35,6 +36,14 @@ func otherLiteral(literal string, random *rand.Rand) string {
 		return fmt.Sprintf("%d.%d", random.IntN(10), 1+random.IntN(999))
 	}
 	return literal
+}
+
+// toldWord matches a word or a number of a comment.
+var toldWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
+
+// retold returns a comment that says of what is expected what it is altered to, by the literals.
+func retold(comment string, others map[string]string) string {
+	return toldWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
 }
 
 // otherWord returns a number for a number, else a text.

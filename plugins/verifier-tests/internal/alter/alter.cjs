@@ -19,8 +19,6 @@ const RAISES = new Set(["throws", "rejects"]);
 const READS = /^(read|load|open)/i;
 // What methods are called that go through all of a list.
 const EACH = /^(forEach|every)$/;
-// What methods are called that change nothing.
-const READER = /^(at|concat|endsWith|entries|filter|find|flat|flatMap|forEach|get|has|includes|indexOf|join|keys|map|slice|split|startsWith|test|toString|trim|values)$/;
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
@@ -122,12 +120,11 @@ function alter({ path, text: written }) {
     while (wholes[0].type === "MemberExpression") wholes.unshift(wholes[0].object);
     const texts = wholes.map(source), isOne = (n) => texts.includes(source(n));
     const isUse = (n) => (n.type === "MemberExpression" && source(n) === texts.at(-1)) || (/^(Identifier|MemberExpression)$/.test(n.type) && isOne(n) && !objects.has(n));
-    const changed = (n) => (n.type === "AssignmentExpression" ? n.left : n.type === "UpdateExpression" ? n.argument : n);
-    const isChange = (n) => {
-      const isCall = n.type === "CallExpression", target = isCall ? n.callee : changed(n);
-      if (target.type !== "MemberExpression" || (!isCall && target === n)) return false;
-      if (isCall) return isOne(target.object) && !READER.test(nameOf(n)) && reached(target).length === 0;
-      return isOne(target) || (!isPath(target) && isOne(target.object));
+    const isChange = ({ type, left, argument, expression }) => {
+      // What a method gives is not used where it is called to change something.
+      if (type === "ExpressionStatement") return expression.type === "CallExpression" && expression.callee.type === "MemberExpression" && isOne(expression.callee.object);
+      const target = type === "AssignmentExpression" ? left : type === "UpdateExpression" ? argument : undefined;
+      return target?.type === "MemberExpression" && (isOne(target) || (!isPath(target) && isOne(target.object)));
     };
     return handed().some((a) => some(a, isUse)) || (node.type === "MemberExpression" && seen().some(isChange));
   }

@@ -42,11 +42,9 @@ RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 # A character as it is written, or the verb of a format.
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]|.", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
-# What methods are called that change nothing.
-READER = re.compile(r"(copy|count|decode|encode|endswith|format|get|index|items|join|keys|lower|replace|split|splitlines|startswith|strip|upper|values)$")
 # How many arguments stand before what is said where a test fails, or of it; two for other assertions.
 SAYS = {"assertTrue": 1, "assertFalse": 1, "fail": 0, "subTest": 0, "AssertionError": 0}
-# A number, or a text that means in another, or in a comment, what it does here.
+# A number, or a text that is the same in other quotes, and in a comment.
 PLAIN_LITERAL = re.compile(r"""-?[\d.]+|[bru]*("|')([^'"\\\n{}%]+)\1""")
 # What compares as == does.
 STRICT = re.compile(r"(assert((List|Dict|Tuple|Set|MultiLine)?Equals?|Is)|eq_)?$")
@@ -140,6 +138,11 @@ def member(whole, key):
     return whole.elts[key:][:1] if isinstance(whole, (ast.List, ast.Tuple)) and type(key) is int else []
 
 
+def near_to(node):
+    """The number in an expected value that is compared with what is near."""
+    return node.args[0] if isinstance(node, ast.Call) and called(node) == "approx" and node.args else node
+
+
 def root(node):
     """The name of what an expression selects a member of."""
     while isinstance(node, (ast.Subscript, ast.Attribute)):
@@ -214,7 +217,7 @@ class Alteration:
             return []
         near, text = self.steps(node, values, name), self.text(actual)
         try:
-            notes = [note(step_of(ast.literal_eval(self.near_to(v)), *near) if near else ast.literal_eval(v)) for v in values] if near or STRICT.match(name) else []
+            notes = [note(step_of(ast.literal_eval(near_to(v)), *near) if near else ast.literal_eval(v)) for v in values] if near or STRICT.match(name) else []
         except ValueError:
             notes = []
         site = "%s:%d" % (self.path, len(self.compared))
@@ -228,15 +231,11 @@ class Alteration:
         records = [self.replaced(actual, saw(site) + text + after), (start, start, saw(site + "=")), (end, end, after)]
         return records[:1] if self.way == "hold" and not notes else records
 
-    def near_to(self, node):
-        """The number in an expected value that is compared with what is near."""
-        return node.args[0] if isinstance(node, ast.Call) and called(node) == "approx" and node.args else node
-
     def steps(self, node, values, name):
         """The width and the start of steps, of which what is near enough to an expected number is in the same; None for others."""
         try:
-            numbers = [ast.literal_eval(self.near_to(v)) for v in values]
-            far = [self.tolerance(v, abs(n)) if v is not self.near_to(v) else name == "AlmostEqual" and self.distance for v, n in zip(values, numbers)]
+            numbers = [ast.literal_eval(near_to(v)) for v in values]
+            far = [self.tolerance(v, abs(n)) if v is not near_to(v) else name == "AlmostEqual" and self.distance for v, n in zip(values, numbers)]
             width = 4 * len(far) * max(far)
             at = sorted(n % width for n in numbers)
             # A step begins where the numbers are the farthest.
@@ -245,14 +244,15 @@ class Alteration:
             return None
 
     def tolerance(self, call, number=0):
-        """How far from a number something may be that a call takes for it."""
-        given = {k.arg: self.number(k.value) for k in call.keywords}
+        """How far from a number something may be that a call takes for the same."""
+        given = {k.arg: self.number(k.value) for k in call.keywords if k.arg in ("abs", "delta", "places", "rel")}
         if called(call) != "approx":
             return given.get("delta", 0.5 * 10 ** -given.get("places", self.number(call.args[2]) if len(call.args) > 2 else 7))
         relative = given.get("rel", 0 if "abs" in given else 1e-6)
         return max(relative * number, given.get("abs", 1e-12))
 
     def number(self, node):
+        """The number that an expression, or a name, stands for."""
         value, = self.bound(node.id) if isinstance(node, ast.Name) else [node]
         return ast.literal_eval(value)
 
@@ -464,7 +464,8 @@ class Alteration:
         def is_changed(n):
             if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load):
                 return self.text(n if isinstance(n.slice, ast.Constant) else n.value) in texts
-            return isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and self.text(n.func.value) in texts and not READER.match(n.func.attr)
+            # What a method gives is not used where it is called to change something.
+            return isinstance(n, ast.Expr) and isinstance(n.value, ast.Call) and isinstance(n.value.func, ast.Attribute) and self.text(n.value.func.value) in texts
 
         return any(map(is_given, self.handed())) or isinstance(member, ast.Subscript) and any(map(is_changed, nodes))
 
@@ -476,6 +477,7 @@ class Alteration:
         return any(start < b and a < end for f, spans in self.inputs.items() if f is not self.function for a, b in spans)
 
     def gather_inputs(self):
+        """Notes what functions give the code that have it from outside of them."""
         own, self.inputs, self.gathers = self.function, {}, True
         assigned = [s for n in ast.walk(self.tree) if hasattr(n, "body") for s in (n.body if isinstance(n, (ast.Module, ast.ClassDef)) or getattr(n, "name", "") == "setUp" else [])]
         tables = set().union(*(defined(s) for s in assigned if isinstance(s, (ast.Assign, ast.AnnAssign))))
@@ -498,6 +500,7 @@ class Alteration:
         return [] if any(v is not node and hasattr(v, "lineno") and self.is_input_elsewhere(v) for v in values) else values
 
     def behind(self, node):
+        """Those of the test, whatever others do with them."""
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and root(node) not in ("", "self", "cls"):
             return [] if self.is_input(node) else self.reached(node)
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and not isinstance(node.slice, ast.Slice):
@@ -836,7 +839,7 @@ class Alteration:
         word = re.compile(r"\\.|%%[a-z]|\{[^{}]*\}|(?<!\w)(%s)(?!\w)" % "|".join(map(re.escape, sorted(others, key=len, reverse=True))), re.S)
         retell = lambda start, end: (start, end, word.sub(lambda m: others.get(m[1], m[0]), self.source[start:end].decode()))
         told = [retell(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
-        lines = self.source.decode().splitlines(keepends=True)
+        lines = [line.decode() for line in self.source.splitlines(keepends=True)]
         for kind, text, (row, column), _, _ in tokenize.generate_tokens(iter(lines).__next__):
             if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
                 start = self.at(row, len(lines[row - 1][:column].encode()))
@@ -889,7 +892,7 @@ def main(request_file, report):
             alteration = Alteration(file["path"], file["text"], request, rng)
             text, count = alteration.make()
             compile(text, file["path"], "exec")
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, tokenize.TokenError):
             continue
         if count or alteration.left:
             altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count, "compared": alteration.compared, "questions": alteration.questions, "answerable": alteration.answerable})

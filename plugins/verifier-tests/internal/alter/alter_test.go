@@ -122,6 +122,40 @@ func TestWays(t *testing.T) {
 	}
 }
 
+// What comments and messages say of what is expected is altered with it, and not what the code is given.
+func TestMentions(t *testing.T) {
+	for path, text := range map[string]string{
+		"test_a.py": "import a\n\n# 4 is IV, 1994 is MCM\ndef test_a(self):\n    assert a.f('IV x') == 'IV', \"want IV %d\" # IV\n    self.assertEqual(a.f('MCM'), 1994, f'want 1994 {x}')\n",
+		"a.mjs":     "// 4 is IV, 1994 is MCM\ntest('a', () => { assert.equal(f('IV x'), 'IV', `want IV ${x}`); /* IV */ assert.equal(f('MCM'), 1994, 'want 1994'); });\n",
+		"a.rs":      "#[test]\nfn a() {\n    // 4 is IV, 1994 is MCM\n    assert_eq!(f(\"IV x\"), \"IV\"); // IV\n    assert_eq!(f(\"MCM\"), 1994);\n}\n",
+		"a.sh":      "# 4 is IV, 1994 is MCM\n[ \"$(./f 'IV x')\" = IV ] # IV\n[ \"$(./f 'MCM')\" = 1994 ]\n",
+	} {
+		for _, record := range []string{"", ".record"} {
+			altered := alterOne(t, &Request{Way: Expectation, Seed: 5, Record: record, Files: []Source{{Path: path, Text: text}}})
+			if len(altered) != 1 || !strings.Contains(altered[0].Text, " is MCM") || !strings.Contains(altered[0].Text, "IV x") {
+				t.Fatalf("%s: %+v", path, altered)
+			}
+			if found := regexp.MustCompile(`\bIV\b( [^x]|$)|\b1994\b`).FindString(altered[0].Text); found != "" {
+				t.Errorf("%s still says %q:\n%s", path, found, altered[0].Text)
+			}
+		}
+	}
+}
+
+// Of a table that two tests have nothing is altered that one of them gives the code; of one that
+// lies in another it is.
+func TestTablesBothWays(t *testing.T) {
+	for path, text := range map[string]string{
+		"test_a.py": "ROWS = [('aa', '2a')]\nOTHERS = {'x': {'in': 3, 'out': 'b'}}\n\ndef test_a():\n    for row in ROWS:\n        assert a.encode(row[0]) == row[1]\n    assert a.f(OTHERS['x']['in']) == OTHERS['x']['out']\n\ndef test_b():\n    for r in ROWS:\n        assert a.decode(r[1]) == r[0]\n",
+		"a.mjs":     "const rows = [['aa', '2a']], others = { x: { in: 3, out: 'b' } };\ntest('a', () => { for (const row of rows) assert.equal(encode(row[0]), row[1]); assert.equal(f(others.x.in), others.x.out); });\ntest('b', () => { for (const r of rows) assert.equal(decode(r[1]), r[0]); });\n",
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Seed: 5, Files: []Source{{Path: path, Text: text}}})
+		if len(altered) != 1 || !strings.Contains(altered[0].Text, "['aa', '2a']") && !strings.Contains(altered[0].Text, "('aa', '2a')") || strings.Contains(altered[0].Text, "'b' }") || strings.Contains(altered[0].Text, "'b'}") {
+			t.Errorf("%s: %+v", path, altered)
+		}
+	}
+}
+
 // A table that holds what a test puts in beside what it expects takes no other table's place,
 // which the code would answer rightly too.
 func TestTablesAreNotBorrowed(t *testing.T) {

@@ -852,8 +852,8 @@ class Alteration:
         for n in ast.walk(self.tree):
             if isinstance(n, ast.Assert) and n.msg:
                 yield n.msg
-            elif isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and ">>>" not in self.text(n):
-                yield n.value
+            elif isinstance(n, FUNCTIONS) and n.name.startswith("test") and ast.get_docstring(n) and ">>>" not in ast.get_docstring(n):
+                yield n.body[0]
             elif isinstance(n, ast.Call) and (is_assertion(n) or called(n) in SAYS):
                 before = SAYS.get(called(n), 2)
                 yield from n.args[before:] + [k.value for k in n.keywords if k.arg in ("msg", "reason") or not before]

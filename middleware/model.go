@@ -221,13 +221,17 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 			req.Commit = req.Only != "" || len(m.targets) == 1
 		}
 	}
+	var beside *call
 	if m.shadow != nil {
 		if c.query.ID == "" {
 			c.query.ID = rand.Text() // joins the step with the one in its shadow
 		}
-		m.shadow.maybe(ctx, c)
+		beside = m.shadow.draw(c)
 	}
 	result, err := m.engine.Run(ctx, req)
+	if beside != nil {
+		m.shadow.start(ctx, beside, result)
+	}
 	m.report(ctx, result)
 	if err != nil {
 		return nil, m.failure(ctx, err, result.Trace, m.targets)

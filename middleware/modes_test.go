@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -75,6 +77,39 @@ func TestModes(t *testing.T) {
 		if got := strings.Join(modes, " "); got != tt.modes {
 			t.Errorf("%s: traces of modes %q, want %q", tt.mode, got, tt.modes)
 		}
+	}
+}
+
+// A shadow that asks all models takes the answer and the verdict that the step itself has paid for.
+func TestShadowBuysNoAnswerTwice(t *testing.T) {
+	a, b := says("cheap"), says("dear")
+	var judged atomic.Int64
+	judge := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		judged.Add(1)
+		return &sdk.Verdict{Outcome: sdk.Failed, CostUSD: 0.25}, nil
+	})
+	var seen traces
+	m := wrap(t, middleware.Config{
+		Models: []middleware.Candidate{small(a), large(b)}, Mode: middleware.Shadow, Baseline: "large",
+		Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 10},
+		Step:   step.Config{Traces: seen.record, Verifiers: []step.Verifier{{Name: "judge", Verifier: judge, MaxCostUSD: 0.25}}},
+	})
+	if _, err := m.GenerateContent(t.Context(), human("q")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(a.calls.Load(), b.calls.Load(), judged.Load()); got != "1 1 2" {
+		t.Errorf("calls of small, large and the judge: %s, want one answer of each and a verdict on both", got)
+	}
+	beside := seen.list[1]
+	if beside.Mode != middleware.ShadowAlternative || len(beside.Calls) != 1 || beside.Calls[0].Model != "small" ||
+		math.Abs(beside.CostUSD-beside.Calls[0].CostUSD-0.25) > 1e-9 || !strings.Contains(fmt.Sprint(beside.Decisions), "large is that of its own step") {
+		t.Errorf("the shadow's trace: %+v", beside)
+	}
+	if beside.Chosen == "" || beside.Stop != sdk.StopExhausted {
+		t.Errorf("the shadow chose %q and stopped with %s", beside.Chosen, beside.Stop)
 	}
 }
 

@@ -80,28 +80,37 @@ func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (s
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// maybe has a shadow of the call run if the sample says so, as soon as there is a slot. It
-// does not stream, fires no callbacks, and outlives the caller's context. One for which
-// too many wait already is left out, which its trace says.
-func (s *shadow) maybe(ctx context.Context, c *call) {
+// draw returns what a shadow of the call asks for, nil if the sample says that there is none.
+func (s *shadow) draw(c *call) *call {
 	if s.coin() >= s.m.c.Shadow.Sample {
-		return
-	}
-	select {
-	case s.queue <- struct{}{}:
-	default:
-		s.leaveOut(ctx, &c.query)
-		return
+		return nil
 	}
 	own := *c
 	own.streamed = false
+	return &own
+}
+
+// start has a shadow run as soon as there is a slot. It does not ask the baseline again that
+// has answered. It does not stream, fires no callbacks, and outlives the caller's context. One
+// for which too many wait already is left out, which its trace says.
+func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
+	select {
+	case s.queue <- struct{}{}:
+	default:
+		s.leaveOut(ctx, &own.query)
+		return
+	}
+	req := own.request(ShadowAlternative)
+	if len(baseline.Attempts) > 0 {
+		req.Paid = &baseline.Attempts[0]
+	}
 	s.running.Go(func() {
 		s.slots <- struct{}{}
 		<-s.queue
 		defer func() { <-s.slots }()
 		// The result is in the trace; an error is too. The run goes on from the baseline's answer,
 		// so that answers which differ here make no hard run of it: all its steps tell something.
-		_, _ = s.engine.Run(context.WithoutCancel(ctx), own.request(ShadowAlternative))
+		_, _ = s.engine.Run(context.WithoutCancel(ctx), req)
 	})
 }
 

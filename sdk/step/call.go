@@ -19,6 +19,12 @@ const maxTries = 100
 // and one that has to be waited for stands aside while another can be asked.
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
+	if r.isPaid(i) {
+		r.say("the answer of " + m.Name + " is that of its own step, and is not paid for again")
+		r.shown, r.cut = false, nil
+		answer := r.req.Paid.Answer
+		return &answer, nil
+	}
 	most := r.demandOf(i)
 	attempt, round := r.comeBack(ctx, i)
 	for ; ; attempt++ {
@@ -65,6 +71,9 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 		r.pause(ctx, wait)
 	}
 }
+
+// isPaid reports whether another step has paid for an answer of candidate i.
+func (r *run) isPaid(i int) bool { return r.req.Paid != nil && r.req.Paid.Answer.Model == r.e.names[i] }
 
 // pause waits, which is none of the engine's own time.
 func (r *run) pause(ctx context.Context, d time.Duration) {

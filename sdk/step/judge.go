@@ -49,16 +49,31 @@ func (r *run) findJudges() {
 // looks reports whether verifiers and estimators look at answers.
 func (r *run) looks() bool { return r.only < 0 || r.req.Observe }
 
+// noCall stands for the index of the call of an answer that another step has paid for.
+const noCall = -1
+
+// callRecord returns the record of the call of the k-th answer; one that is in no trace where there
+// was none.
+func (r *run) callRecord(k int) *sdk.Call {
+	if at := r.callOf[k]; at != noCall {
+		return &r.t.Calls[at]
+	}
+	return &sdk.Call{}
+}
+
 // judge checks and verifies an answer of candidate i and takes it into the step.
 // The error is that of a verifier whose policy is to fail.
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	verdict, err := r.assess(ctx, i, answer)
-	rec := &r.t.Calls[len(r.t.Calls)-1]
+	r.callOf = append(r.callOf, len(r.t.Calls)-1)
+	if r.isPaid(i) {
+		r.callOf[len(r.attempts)] = noCall
+	}
+	rec := r.callRecord(len(r.attempts))
 	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
 	if len(answer.ToolCalls) > 0 {
 		rec.Tools = feature.ToolsOf(answer)
 	}
-	r.callOf = append(r.callOf, len(r.t.Calls)-1)
 	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
 	r.state.Ran = append(r.state.Ran, i)
 	return err
@@ -77,6 +92,9 @@ func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	verdict := r.check(i, answer)
 	if verdict != nil || !r.looks() {
 		return verdict, nil
+	}
+	if r.isPaid(i) {
+		return r.req.Paid.Verdict, nil
 	}
 	verdict, err := r.verify(ctx, i, answer)
 	if r.only >= 0 {

@@ -131,7 +131,7 @@ func (r *run) buy(ctx context.Context, i int) error {
 	if k < 0 || r.state.Beliefs[i].Look == (cascade.Look{}) {
 		return r.stopFailed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
 	}
-	v, attempt, call := r.sellers[i], &r.attempts[k], &r.t.Calls[r.callOf[k]]
+	v, attempt, call := r.sellers[i], &r.attempts[k], r.callRecord(k)
 	verdict, err := r.ask(ctx, v, &attempt.Answer, r.attempts[:k])
 	if v.As == AsVerdict {
 		attempt.Verdict, call.Verdict = verdict, verdict

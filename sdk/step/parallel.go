@@ -29,7 +29,7 @@ type earlyCall struct {
 // cases are reserved before; where there is no room for both, or i's answer alone may end
 // the step, i is asked alone.
 func (r *run) callPair(ctx context.Context, i int) {
-	if !r.parallel() || r.early != nil || len(r.state.Ran) > 0 || r.only >= 0 || r.judged[i] || r.req.Commit && r.final(i) {
+	if !r.parallel() || r.early != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.final(i) {
 		return
 	}
 	next := r.after(i, r.state.Beliefs[i].Mean)

@@ -103,6 +103,9 @@ type Request struct {
 	// that the trace has all that a fit or a forecast needs. They cannot fail the step, whatever their
 	// policy says.
 	Observe bool
+	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It stands for a call
+	// of its model and for the verifiers, costs nothing, and is no call in the trace.
+	Paid *sdk.Attempt
 	// Commit marks calls as Final if the strategy would accept their answer whatever it is, so that the
 	// step ends with it, and as Unseen if only checks will judge it.
 	Commit bool

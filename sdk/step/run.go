@@ -38,7 +38,7 @@ type run struct {
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
-	callOf   []int          // by attempt: its index in the trace's calls
+	callOf   []int          // by attempt: its index in the trace's calls, or noCall
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
 	refusals int           // calls whose request was refused

@@ -144,7 +144,7 @@ func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time
 		r.t.Error = err.Error()
 	}
 	for k, i := range r.state.Ran {
-		r.t.Calls[r.callOf[k]].Quality = r.posts[i]
+		r.callRecord(k).Quality = r.posts[i]
 		if i == answer {
 			result.Answer, result.Verdict, result.Quality = &r.attempts[k].Answer, r.attempts[k].Verdict, r.posts[i]
 			r.t.Chosen = r.e.names[i]

@@ -312,7 +312,7 @@ func (r *rehearsal) one(ctx context.Context, k int) error {
 	if r.keep && r.trial == 0 {
 		r.f.Traces = append(r.f.Traces, res.Trace)
 	}
-	return r.runShadow(ctx, req)
+	return r.runShadow(ctx, req, res)
 }
 
 // holdsOut reports whether the run of a query goes the baseline's way, as every 1/share-th does.
@@ -327,8 +327,9 @@ func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
 	return isHeld
 }
 
-// runShadow runs the strategy's choice on the share of queries that the mode shadow takes.
-func (r *rehearsal) runShadow(ctx context.Context, req step.Request) error {
+// runShadow runs the strategy's choice on the share of queries that the mode shadow takes. What
+// the baseline answered is there already.
+func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *step.Result) error {
 	share := 0.0
 	if r.shadow != nil {
 		share = r.policy.Shadow.Share
@@ -338,6 +339,9 @@ func (r *rehearsal) runShadow(ctx context.Context, req step.Request) error {
 		return nil
 	}
 	req.Only, req.Observe = "", false
+	if len(baseline.Attempts) > 0 {
+		req.Paid = &baseline.Attempts[0]
+	}
 	res, _ := r.shadow.Run(ctx, req) // one that fails has cost what it has cost
 	if res != nil && res.Trace != nil {
 		r.f.ShadowUSD += res.Trace.CostUSD

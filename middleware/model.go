@@ -246,7 +246,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 }
 
 func (m *Model) canAsk(i int, req *step.Request) bool {
-	return step.Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
+	return m.engine.Infeasible(i, req.Query) == "" && req.Exclude(i) == ""
 }
 
 func (c *call) request(mode string) step.Request {

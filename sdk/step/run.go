@@ -152,7 +152,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	}
 	needs := needsOf(q)
 	for i := range e.models {
-		why := needs.infeasible(&e.models[i], q)
+		why := e.infeasible(i, q, needs)
 		if why == "" && req.Exclude != nil {
 			why = req.Exclude(i)
 		}

@@ -146,6 +146,7 @@ func (a *argument) takesText() bool {
 func (l *loader) find(tokens []string, at origin, complain func(at origin, summary, detail, hint string), same func(given, key string) bool) ([]string, *argument, bool) {
 	b, tree := language(), l.tree
 	var path []string
+	label := ""
 	for i := 0; i < len(tokens); i++ {
 		token, last := tokens[i], i == len(tokens)-1
 		if b.free {
@@ -165,11 +166,11 @@ func (l *loader) find(tokens []string, at origin, complain func(at origin, summa
 		}
 		match := matchingKeys(b.blockNames(), token, same)
 		if len(match) == 0 {
-			names := append(b.argNames(), b.blockNames()...)
+			names := append(b.argNamesOf(label), b.blockNames()...)
 			complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
 			return nil, nil, false
 		}
-		b = b.block(match[0])
+		b, label = b.block(match[0]), ""
 		path, tree = append(path, match[0]), child(tree, match[0])
 		if b.label < 0 {
 			continue
@@ -181,21 +182,23 @@ func (l *loader) find(tokens []string, at origin, complain func(at origin, summa
 		match = matchingKeys(labels, tokens[i], same)
 		switch len(match) {
 		case 0:
-			hint := "There is none."
-			if len(labels) > 0 {
-				hint = choose(tokens[i], labels)
+			detail, hint := "An override changes what the files have; it adds nothing.", choose(tokens[i], labels)
+			if b.name == "strategy" && len(labels) == 1 {
+				detail += fmt.Sprintf(" The strategy of %s is %s, which has %s.", cmp.Or(strings.Join(path[:len(path)-1], " "), "the policy"), labels[0], strings.Join(b.argNamesOf(labels[0]), ", "))
+				hint = fmt.Sprintf("Name one of these in %s, or change the strategy in the file.", labels[0])
 			}
-			complain(at, fmt.Sprintf("no %s is called %q", b.name, tokens[i]), "An override changes what the files have; it adds nothing.", hint)
+			complain(at, fmt.Sprintf("no %s is called %q", b.name, tokens[i]), detail, hint)
 			return nil, nil, false
 		case 1:
-			path, tree = append(path, match[0]), child(tree, match[0])
+			label = match[0]
+			path, tree = append(path, label), child(tree, label)
 		default:
 			complain(at, fmt.Sprintf("%q could be %s %q or %q", tokens[i], b.name, match[0], match[1]), "",
 				"Use --set, where names are written as they are.")
 			return nil, nil, false
 		}
 	}
-	complain(at, blockPath(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
+	complain(at, blockPath(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNamesOf(label), ", ")+".")
 	return nil, nil, false
 }
 

@@ -88,6 +88,16 @@ func (b *block) argNames() []string {
 	return namesOf(b.args, func(a argument) string { return a.name })
 }
 
+// argNamesOf returns the arguments that have a meaning in a block with that label; all without one.
+func (b *block) argNamesOf(label string) (names []string) {
+	for i := range b.args {
+		if label == "" || b.args[i].applies(label) {
+			names = append(names, b.args[i].name)
+		}
+	}
+	return names
+}
+
 func (b *block) blockNames() []string {
 	return namesOf(b.blocks, func(sub *block) string { return sub.name })
 }

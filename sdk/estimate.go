@@ -18,11 +18,15 @@ type Estimate struct {
 	StdDev float64 `json:"std_dev"`
 }
 
-// Abstain returns the estimate of an estimator that has nothing to say.
-func Abstain() Estimate { return Estimate{Mean: math.NaN()} }
+// abstained is the deviation of an estimate that is none. No calculation gives it, so that a mean which
+// came out as NaN is told apart.
+const abstained = -1
+
+// Abstain returns the estimate of an estimator that has nothing to say. Any other NaN is a fault.
+func Abstain() Estimate { return Estimate{Mean: math.NaN(), StdDev: abstained} }
 
 // Abstains reports whether e is the estimate of an estimator that abstained.
-func (e Estimate) Abstains() bool { return math.IsNaN(e.Mean) }
+func (e Estimate) Abstains() bool { return math.IsNaN(e.Mean) && e.StdDev == abstained }
 
 // QualityRequest asks for the quality of several models' answers to one query.
 type QualityRequest struct {

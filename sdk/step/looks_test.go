@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"math"
 	"errors"
 	"strings"
 	"testing"
@@ -188,7 +189,7 @@ func TestObserveCannotFail(t *testing.T) {
 
 // What is no quality is not taken for one.
 func TestAbsurdEstimateIsNoted(t *testing.T) {
-	for _, v := range []float64{7, -1} {
+	for _, v := range []float64{7, -1, math.NaN()} {
 		absurd := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 			out := &sdk.QualityResponse{}
 			for range req.Models {

@@ -182,7 +182,15 @@ func TestMalformedResults(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	got, err := estimatesFromWire([]*pb.Estimate{{}}, 1, 1)
+	broken := estimateToWire(sdk.Estimate{Mean: math.NaN()})
+	if _, err := estimatesFromWire([]*pb.Estimate{broken}, 1, 1); err == nil || !strings.Contains(err.Error(), "the plugin returned the mean NaN") {
+		t.Errorf("a mean that an estimator in Go computed as NaN: %v", err)
+	}
+	got, err := estimatesFromWire([]*pb.Estimate{estimateToWire(sdk.Abstain())}, 1, 1)
+	if err != nil || !got[0].Abstains() {
+		t.Errorf("an abstention: %v, %v", got, err)
+	}
+	got, err = estimatesFromWire([]*pb.Estimate{{}}, 1, 1)
 	if err != nil || !got[0].Abstains() {
 		t.Errorf("an absent mean: %v, %v", got, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"os"
@@ -102,7 +103,8 @@ The columns spent, reserved and unsettled are about the cap of a key, and empty 
 without one ("key ls --by key" lists what every key spent). Reserved is the possible cost
 of running calls, and what servers have leased. Unsettled is the part of spent that was
 reserved for calls whose process died: it may or may not have been billed, and
-"key set KEY --release" frees it.`, Args: cobra.NoArgs, Annotations: hasJSON(),
+"key set KEY --release" frees it. A second table has the same for the tenants that a policy's
+caps count, and when the first reservation becomes unsettled unless it is settled before.`, Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key ls --store fleet.db
   stepfall key ls --store fleet.db --by day,model --only tenant=blue --since 2026-11-01`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd, s) },
@@ -268,14 +270,19 @@ func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shar
 	if err != nil {
 		return err
 	}
-	balances, err := keyBalances(ctx, shared, list)
+	balances, tenants, err := keyBalances(ctx, shared, list)
 	if err == nil && f.release && len(list) == 1 {
 		balances, err = releaseKey(ctx, s, shared, &balances[0])
 	}
 	if err != nil {
 		return err
 	}
-	return s.render(balances, func(p *printer) { p.keys(balances) })
+	return s.render(balances, func(p *printer) {
+		p.keys(balances)
+		if id == "" {
+			p.tenants(tenants)
+		}
+	})
 }
 
 // checkSet returns why the flags of a change are none.
@@ -302,7 +309,8 @@ func releaseKey(ctx context.Context, s Streams, shared *store.Shared, before *ke
 		return []keyBalance{*before}, nil
 	}
 	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls are booked as unsettled after 15 minutes unless a server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
-	return keyBalances(ctx, shared, []store.Key{before.Key})
+	after, _, err := keyBalances(ctx, shared, []store.Key{before.Key})
+	return after, err
 }
 
 func (s Streams) renderSecret(id, secret string) error {
@@ -338,10 +346,11 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 }
 
 // keyBalance is a key with what its cap's account holds in the present period, nil where it has
-// no cap.
+// no cap, and with its tenant's account, nil where no cap of a policy has counted by one.
 type keyBalance struct {
 	store.Key
 	*capBalance
+	Tenants *capBalance `json:"tenant_account,omitempty"`
 }
 
 type capBalance struct {
@@ -349,29 +358,53 @@ type capBalance struct {
 	ReservedUSD float64 `json:"reserved_usd"`
 	// UnsettledUSD of what is spent was reserved by processes that died.
 	UnsettledUSD float64 `json:"unsettled_usd"`
+	// ReservedUntil is when the first of what is reserved becomes unsettled.
+	ReservedUntil time.Time `json:"reserved_until,omitzero"`
 }
 
 // keyBalances returns keys with what of their caps is spent, and what is reserved for calls
-// under way and leased by servers.
-func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) ([]keyBalance, error) {
-	accounts, err := shared.Balances(ctx, "key ", 0)
-	if err != nil {
-		return nil, err
-	}
-	of := make(map[string]store.Balance, len(accounts))
-	for _, b := range accounts {
-		of[b.Account] = b
-	}
-	balances := make([]keyBalance, len(list))
-	for i := range list {
-		balances[i].Key = list[i]
-		if list[i].CapUSD == 0 { // nothing is counted by it
-			continue
+// under way and leased by servers, and the same of all tenants' accounts.
+func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) (balances []keyBalance, tenants map[string]*capBalance, err error) {
+	accounts := map[string]*capBalance{}
+	tenants = map[string]*capBalance{}
+	for _, kind := range []string{"key ", "tenant "} {
+		found, err := shared.Balances(ctx, kind, 0)
+		if err != nil {
+			return nil, nil, err
 		}
-		b := of[store.KeyAccount(list[i].ID)]
-		balances[i].capBalance = &capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD}
+		for _, b := range found {
+			own := &capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD, b.Until}
+			accounts[b.Account] = own
+			if name, isTenant := strings.CutPrefix(b.Account, "tenant "); isTenant {
+				name, _ = strconv.Unquote(name) // as store.TenantAccount writes it
+				tenants[name] = own
+			}
+		}
 	}
-	return balances, nil
+	balances = make([]keyBalance, len(list))
+	for i := range list {
+		balances[i] = keyBalance{Key: list[i], Tenants: tenants[list[i].Tenant]}
+		if list[i].CapUSD > 0 { // else nothing is counted by it
+			balances[i].capBalance = cmp.Or(accounts[store.KeyAccount(list[i].ID)], &capBalance{})
+		}
+	}
+	return balances, tenants, nil
+}
+
+// tenants lists the accounts by which a policy's caps on tenants count.
+func (p *printer) tenants(accounts map[string]*capBalance) {
+	if len(accounts) == 0 {
+		return
+	}
+	t := p.table(column{name: "tenant under a policy's cap"}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true}, column{name: "reserved until"})
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		b, until := accounts[name], ""
+		if !b.ReservedUntil.IsZero() {
+			until = b.ReservedUntil.Format(time.DateTime)
+		}
+		t.row(cmp.Or(name, "no tenant"), usd(b.SpentUSD), usd(b.ReservedUSD), usd(b.UnsettledUSD), until)
+	}
+	t.print()
 }
 
 func (p *printer) keys(list []keyBalance) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -31,7 +32,8 @@ func TestCallOfAKilledServer(t *testing.T) {
 	defer close(end)
 	dir := t.TempDir()
 	policy, path := filepath.Join(dir, "policy.hcl"), filepath.Join(dir, "fleet.db")
-	if err := os.WriteFile(policy, fmt.Appendf(nil, servedPolicy, upstream.URL), 0o600); err != nil {
+	capped := strings.Replace(servedPolicy, "{ run_usd = 0.0035 }", "{\n  run_usd    = 0.0035\n  tenant_usd = 0.5\n}", 1)
+	if err := os.WriteFile(policy, fmt.Appendf(nil, capped, upstream.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var notes strings.Builder
@@ -51,8 +53,13 @@ func TestCallOfAKilledServer(t *testing.T) {
 		Reserved  float64 `json:"reserved_usd"`
 		Unsettled float64 `json:"unsettled_usd"`
 	}
-	balance := func(args ...string) amounts {
-		var list []amounts
+	type keyAmounts struct {
+		amounts
+		Tenant amounts   `json:"tenant_account"`
+		Until  time.Time `json:"reserved_until"`
+	}
+	balance := func(args ...string) keyAmounts {
+		var list []keyAmounts
 		if err := json.Unmarshal(run(append(args, "--json")...), &list); err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
@@ -81,8 +88,16 @@ func TestCallOfAKilledServer(t *testing.T) {
 	}
 	s.kill(syscall.SIGKILL)
 	held := balance("key", "ls").Reserved
-	if got := balance("key", "ls"); held == 0 || got != (amounts{Reserved: held}) {
-		t.Errorf("after the kill %+v, want something reserved", got)
+	got := balance("key", "ls")
+	if got.amounts != (amounts{Reserved: held}) || held == 0 || got.Tenant != got.amounts {
+		t.Errorf("after the kill %+v, want something reserved of the key and of the tenant", got)
+	}
+	if left := time.Until(got.Until); left <= 0 || left > 15*time.Minute {
+		t.Errorf("reserved until %v, %v from now", got.Until, left)
+	}
+	want := regexp.MustCompile(fmt.Sprintf(`(?m)^│ blue +0\.0+ +%.6f +0\.0+ +%s`, held, got.Until.Local().Format("2006-01-02 15:04:05")))
+	if list := run("key", "ls"); !want.Match(list) {
+		t.Errorf("no line of the tenant like %s:\n%s", want, list)
 	}
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -93,10 +108,10 @@ func TestCallOfAKilledServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close()
-	if got := balance("key", "ls"); got != (amounts{Spent: held, Unsettled: held}) {
+	if got := balance("key", "ls"); got.amounts != (amounts{Spent: held, Unsettled: held}) || got.Tenant != got.amounts {
 		t.Errorf("15 minutes later %+v, want %v spent and unsettled", got, held)
 	}
-	if got := balance("key", "set", "agents", "--release"); got != (amounts{}) {
+	if got := balance("key", "set", "agents", "--release"); got.amounts != (amounts{}) {
 		t.Errorf("released %+v, want nothing", got)
 	}
 	if want := fmt.Sprintf("released %.6f USD; 0.000000 USD reserved", held); !strings.Contains(notes.String(), want) {

@@ -23,11 +23,16 @@ func (t tariff) CostEstimator(name, _ string, _ map[string]any) (sdk.CostEstimat
 	return t.byName[name], nil
 }
 
+// costs are those of models in order, of which NaN is not known.
 func costs(usd ...float64) sdk.CostEstimatorFunc {
 	return func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) {
 		out := &sdk.CostResponse{}
 		for _, v := range usd {
-			out.Estimates = append(out.Estimates, sdk.Estimate{Mean: v})
+			estimate := sdk.Estimate{Mean: v}
+			if math.IsNaN(v) {
+				estimate = sdk.Abstain()
+			}
+			out.Estimates = append(out.Estimates, estimate)
 		}
 		return out, nil
 	}

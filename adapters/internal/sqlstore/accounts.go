@@ -86,8 +86,9 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 	if most > 0 {
 		order, arguments = "spent + reserved DESC, a.account LIMIT $3", append(arguments, most)
 	}
-	query := `SELECT a.account, spent, reserved, coalesce(unsettled, 0) FROM # AS a
-		LEFT JOIN (SELECT account, period, CAST(sum(amount - returns) AS bigint) AS unsettled FROM @holds WHERE expired GROUP BY account, period) AS h
+	query := `SELECT a.account, spent, reserved, coalesce(unsettled, 0), coalesce(until_ns, 0) FROM # AS a
+		LEFT JOIN (SELECT account, period, CAST(sum(CASE WHEN expired THEN amount - returns ELSE 0 END) AS bigint) AS unsettled, min(CASE WHEN expired THEN NULL ELSE until_ns END) AS until_ns
+			FROM @holds WHERE account >= $1 AND account < $2 GROUP BY account, period) AS h
 			ON h.account = a.account AND h.period = a.period
 		WHERE a.account >= $1 AND a.account < $2 AND a.period = (SELECT max(period) FROM # AS n WHERE n.account = a.account) ORDER BY `
 	rows, err := d.read().QueryContext(ctx, strings.ReplaceAll(query, "#", d.Accounts)+order, arguments...)
@@ -98,8 +99,12 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 	var list []store.Balance
 	for rows.Next() {
 		var b store.Balance
-		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled); err != nil {
+		var until int64
+		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled, &until); err != nil {
 			return nil, fmt.Errorf("reading balances: %w", err)
+		}
+		if until > 0 {
+			b.Until = time.Unix(0, until)
 		}
 		list = append(list, b)
 	}

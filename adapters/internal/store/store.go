@@ -79,6 +79,9 @@ type Balance struct {
 	// Unsettled is what of Spent was reserved and never settled: nobody knows whether it
 	// was billed.
 	Unsettled int64
+	// Until is when the first of what is Reserved counts as spent, or returns if it was leased, unless
+	// its process settles or renews it; zero where nothing is.
+	Until time.Time
 }
 
 // RefusedError says which account leaves no room. It is sdk.ErrBudgetExhausted.

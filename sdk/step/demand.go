@@ -173,8 +173,12 @@ func answerBytes(a *sdk.Answer) int {
 
 // WorstCostUSD returns the most, in US dollars, that one completion of m can cost for a conversation
 // with tools: the prompt at the most expensive input price, with one token per byte of promptBytes
-// plus what servers add, and the longest answer.
+// plus what servers add, and the longest answer. It is infinite where neither m nor maxOutputTokens
+// bounds an answer that has a price.
 func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
+	if hasNoLongest(m, maxOutputTokens) {
+		return math.Inf(1)
+	}
 	output := m.MaxOutputTokens
 	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
 		output = maxOutputTokens

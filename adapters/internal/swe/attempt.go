@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -113,9 +114,12 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
 		worst := 0.0
 		for _, c := range w.s.Setup.Step.Candidates {
-			if c.Model.Name == m.Name || w.s.Mode == PerStep {
+			if w.spend.hasCap() && (c.Model.Name == m.Name || w.s.Mode == PerStep) {
 				worst = max(worst, step.WorstCostUSD(&c.Model, promptBytes, w.s.Agent.MaxOutputTokens))
 			}
+		}
+		if math.IsInf(worst, 1) {
+			return nil, fmt.Errorf("a model has no longest answer, which a cap needs: set max_output_tokens in the policy: %w", sdk.ErrBudgetExhausted)
 		}
 		settle, err := w.spend.reserve(ctx, worst)
 		if err != nil {

@@ -40,7 +40,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
 	}
 	if s.Spare && stream.native && c.choices() <= 1 {
-		stream.draft = c.newDraft()
+		stream.draft = &draft{call: c}
 	}
 	resp, err := c.generate(callCtx, t, d, s, &stream)
 	if stream.draft != nil && stream.draft.verdict != nil {
@@ -254,7 +254,6 @@ func answerOf(choice *llms.ContentChoice) *sdk.Answer {
 	return a
 }
 
-// rawCalls returns the calls of tools among parts in an API's own form.
 func rawCalls(parts []llms.ContentPart) (calls []llms.ToolCall) {
 	for _, p := range parts {
 		raw, _ := p.(RawPart)
@@ -318,7 +317,6 @@ func (m *Model) extraHasSecrets(x *Extra) bool {
 	return m.tokensHaveSecrets(x.LogProbs)
 }
 
-// rawHasSecrets reports whether something in an API's own form holds secrets.
 func (m *Model) rawHasSecrets(raw json.RawMessage) bool {
 	return raw != nil && m.secretsInJSON.Known(string(raw)) != string(raw)
 }

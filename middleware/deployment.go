@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// target is a candidate's deployments.
 type target struct {
 	deployments []*deployment
 	timeout     time.Duration

@@ -29,8 +29,6 @@ type draft struct {
 	verdict *sdk.Verdict
 }
 
-func (c *call) newDraft() *draft { return &draft{call: c} }
-
 // tokensToJudge is how many tokens tell how sure a model is.
 const tokensToJudge = 32
 

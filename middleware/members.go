@@ -173,7 +173,6 @@ func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 // versions: dropping parts of it costs nothing, and compacting it is reserved.
 var countedEdits = []string{"clear_thinking", "clear_tool_uses", "compact", "compaction"}
 
-// areCountedEdits reports whether all edits that a request wants are known.
 func areCountedEdits(raw json.RawMessage) bool {
 	type edit struct{ Type string }
 	var edits []edit

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tmc/langchaingo/callbacks"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -190,9 +191,16 @@ func (m *Model) Close() error {
 }
 
 func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
-	cb := notifier{m.c.Callbacks}
-	cb.start(ctx, messages)
-	defer func() { cb.end(ctx, resp, err) }()
+	m.notify(func(h callbacks.Handler) { h.HandleLLMGenerateContentStart(ctx, messages) })
+	defer func() {
+		m.notify(func(h callbacks.Handler) {
+			if err != nil {
+				h.HandleLLMError(ctx, err)
+			} else {
+				h.HandleLLMGenerateContentEnd(ctx, resp)
+			}
+		})
+	}()
 
 	c := newCall(ctx, m, messages, options)
 	m.sessions.AddFeatures(&c.query)

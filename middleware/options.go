@@ -24,7 +24,6 @@ func isolate(o *llms.CallOptions) {
 	}
 }
 
-// apply applies the caller's options to o as a provider would.
 func apply(o *llms.CallOptions, options []llms.CallOption) {
 	isolate(o)
 	for _, option := range options {

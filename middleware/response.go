@@ -2,7 +2,6 @@ package middleware
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -201,5 +200,3 @@ func asMap(v any) map[string]any {
 	}
 	return m
 }
-
-func streamError(err error) error { return fmt.Errorf("streaming the answer to the caller: %w", err) }

@@ -13,7 +13,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// shadow runs the strategy's choice beside the baseline.
 type shadow struct {
 	m       *Model
 	engine  *step.Engine
@@ -114,7 +113,6 @@ func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
 	})
 }
 
-// leaveOut records that a step has no shadow.
 func (s *shadow) leaveOut(ctx context.Context, q *sdk.Query) {
 	if s.m.c.Step.Traces == nil {
 		return

@@ -15,7 +15,6 @@ import (
 // imageTokens is the expected length of an image in tokens.
 const imageTokens = 1000
 
-// size counts what a prompt holds.
 type size struct {
 	bytes, images, parts, calls int
 	// data is the length of what does not count in the expected number of tokens: sound,

@@ -67,7 +67,6 @@ func partsUntil(parts []llms.ContentPart, length int) (own []llms.ContentPart, c
 	return own, calls
 }
 
-// tokensUntil returns the tokens of so much of an answer's text.
 func tokensUntil(tokens []sdk.TokenLogProb, length int) []sdk.TokenLogProb {
 	for i := range tokens {
 		if length -= len(tokens[i].Token); length < 0 {

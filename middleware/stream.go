@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -283,7 +284,7 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 				d.Extra = ExtraOf(choice)
 			}
 			if err := c.emit(ctx, &d); err != nil {
-				return streamError(err)
+				return fmt.Errorf("streaming the answer to the caller: %w", err)
 			}
 		}
 	}

@@ -174,7 +174,6 @@ func (c *call) askedTier(own Dialect, p *sdk.Price) float64 {
 	return factor
 }
 
-// askedSpeed returns the factor of the speed that a model of an API is asked for.
 func (c *call) askedSpeed(own Dialect, p *sdk.Price) float64 {
 	if own != c.params.Dialect {
 		return 1

@@ -178,7 +178,6 @@ func reportExpected(w *printer, p *fit.Profile) {
 	}
 }
 
-// reportJudges says how often judges err, and how that is known.
 func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
 	said := func(judge string, r cascade.Rates, use string) {
 		of := ""

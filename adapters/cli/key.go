@@ -38,7 +38,6 @@ func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*store.
 	return full.OpenStore(ctx, address, logger)
 }
 
-// keyFlags are the flags of the commands of stepfall key.
 type keyFlags struct {
 	store          string
 	key            store.Key
@@ -117,7 +116,6 @@ caps count, and when the first reservation becomes unsettled unless it is settle
 	return cmd
 }
 
-// withStore opens the store for as long as do runs.
 func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) error {
 	shared, err := sharedStore(ctx, f.store, nil)
 	if err == nil && shared == nil {
@@ -152,7 +150,6 @@ func checkTexts(k *store.Key) error {
 	return nil
 }
 
-// change sets what the flags give of a key.
 func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	if given("note") {
 		k.Note = f.key.Note
@@ -285,7 +282,6 @@ func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shar
 	})
 }
 
-// checkSet returns why the flags of a change are none.
 func (f *keyFlags) checkSet(given func(name string) bool) error {
 	changes := given("note") || given("expires") || given("cap") || given("limit")
 	switch {

@@ -12,7 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// outcomeFlags are the flags of the commands that read outcomes.
 type outcomeFlags struct {
 	prompts, models string
 	verified        bool
@@ -29,7 +28,7 @@ func (f *outcomeFlags) add(cmd *cobra.Command) {
 }
 
 func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
-	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: f.leftOut})
+	table, err := openTable(f.cmd.Context(), path, outcome.Options{Prompts: f.prompts, Verified: f.verified, Chosen: f.chosen, LeftOut: leftOut(f.cmd.ErrOrStderr())})
 	if err != nil {
 		return nil, err
 	}
@@ -43,9 +42,6 @@ func warnLabels(warn io.Writer, t *outcome.Table) {
 		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: good for choosing, and no measure of quality\n", say.Plain(t.Labels))
 	}
 }
-
-// leftOut tells of a line of a trace file that is none.
-func (f *outcomeFlags) leftOut(file string, line int) { leftOut(f.cmd.ErrOrStderr())(file, line) }
 
 // leftOut returns what tells on warn of lines of a trace file that are none, as a crash
 // leaves one behind.
@@ -127,7 +123,6 @@ func newOutcomeSummary(d outcome.Summary) any {
 	return out
 }
 
-// columnsOf names what a table has beside quality and cost.
 func columnsOf(d outcome.Summary) []string {
 	has := []string{}
 	for _, column := range []struct {

@@ -71,7 +71,6 @@ func newPluginListCommand(s Streams) *cobra.Command {
 	}
 }
 
-// pluginRow is one line of `plugin ls`.
 type pluginRow struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`

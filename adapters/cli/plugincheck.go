@@ -117,7 +117,6 @@ func (d *doctor) folders() {
 	}
 }
 
-// isolation says what can confine plugins here.
 func (d *doctor) isolation() {
 	h, _, err := pluginHost(d.s, "")
 	if err != nil {

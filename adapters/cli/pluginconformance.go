@@ -13,7 +13,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
-// conformanceFlags are the flags of stepfall plugin check --conformance.
 type conformanceFlags struct {
 	config string
 }

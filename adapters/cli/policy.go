@@ -39,7 +39,6 @@ overrides both. The language is described in docs/policies.md.`,
 	return cmd
 }
 
-// policyFlags are the flags of commands that load a policy.
 type policyFlags struct {
 	sets []string
 }
@@ -68,7 +67,6 @@ func (f *policyFlags) load(s Streams, path string, o policies.LoadOptions) (*pol
 	return p, nil
 }
 
-// checkProfile checks a fitted profile against the models and prices of a policy.
 func checkProfile(path string, p *policies.Policy) error {
 	_, err := fit.Load(path, p.SDKModels())
 	return err
@@ -115,7 +113,6 @@ that would change are printed, and the command fails if there are any.`,
 	return cmd
 }
 
-// validation is what policy validate finds.
 type validation struct {
 	Valid       bool                 `json:"valid"`
 	Diagnostics policies.Diagnostics `json:"diagnostics"`
@@ -300,7 +297,6 @@ to the same policy. Secrets are printed as the env() call that reads them.`,
 	return cmd
 }
 
-// showLibrary lists the policies that ship with stepfall.
 func showLibrary(s Streams) error {
 	type shipped struct {
 		Name    string `json:"name"`

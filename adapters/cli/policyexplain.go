@@ -20,7 +20,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// queryFlags describe the one query that a plan explains.
 type queryFlags struct {
 	text          string
 	with, suppose []string

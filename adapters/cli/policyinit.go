@@ -121,7 +121,6 @@ func (f *initFlags) write(text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// how says what a first policy does with queries.
 func how(p *policies.Policy) string {
 	switch {
 	case p.Holdout != nil:

@@ -31,7 +31,6 @@ func (o offer) dear() float64 {
 	return o.mean
 }
 
-// offer is a model that the environment offers.
 type offer struct {
 	name, provider, served, key, url, note string
 	free                                   bool

@@ -145,7 +145,6 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	return err
 }
 
-// check refuses flags that do not go together.
 func (f *planFlags) check() error {
 	given := 0
 	for _, source := range []string{f.outcomes, f.traces, f.query.text} {

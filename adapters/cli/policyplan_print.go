@@ -77,7 +77,6 @@ func around(mean, stdError float64) (low, high float64) {
 	return mean - 2*math.Sqrt2*stdError, mean + 2*math.Sqrt2*stdError
 }
 
-// rows returns the lines of the table, in order.
 func (p *madePlan) rows() []planRow {
 	list := []planRow{
 		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) (low, high float64) { return forecast.Further(r.CostUSD, r.CostStdError) }},
@@ -251,7 +250,6 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 	}
 }
 
-// warnUnchecked says that nobody has measured how often judges err.
 func (p *printer) warnUnchecked(what string, judges []string) {
 	if len(judges) > 0 {
 		p.f("%s: THE ERROR RATES OF %s HAVE NOT BEEN CHECKED: they are those in the policy, or the defaults for a model that judges; "+

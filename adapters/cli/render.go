@@ -5,7 +5,6 @@ import "encoding/json"
 // printsJSON marks the commands whose result --json prints.
 const printsJSON = "json"
 
-// hasJSON are the annotations of such a command.
 func hasJSON() map[string]string { return map[string]string{printsJSON: "yes"} }
 
 func (s Streams) wantsJSON() bool { return s.json != nil && *s.json }

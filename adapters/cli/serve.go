@@ -307,7 +307,6 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	return g.Serve(ctx, listener, serving)
 }
 
-// modelNames returns the names of the policy's models, as long as that policy is at work.
 func modelNames(r *router.Router) func() []string {
 	type namesOfPolicy struct {
 		policy *policies.Policy

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -97,11 +96,10 @@ func tracesOf(r *router.Router) string {
 	p := r.Policy()
 	for _, path := range []string{p.Trace.Database, p.Trace.File} {
 		switch {
-		case path == "":
-		case filepath.IsAbs(path) || strings.Contains(path, "://") || strings.HasPrefix(p.Path, "library:"):
+		case strings.Contains(path, "://"):
 			return path
-		default:
-			return filepath.Join(filepath.Dir(p.Path), path)
+		case path != "":
+			return p.Locate(path)
 		}
 	}
 	return "traces.jsonl"

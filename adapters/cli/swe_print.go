@@ -129,7 +129,6 @@ func outcomeOf(r *swe.Result) string {
 	return r.Verdict.Outcome.String()
 }
 
-// result prints what came of a single task.
 func (p *printer) result(r *swe.Result, out string) {
 	if r.Recorded {
 		p.f("found in the state of an earlier run; nothing was run again\n")

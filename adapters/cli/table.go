@@ -14,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 )
 
-// column is one column of a table that a command prints.
 type column struct {
 	name string
 	// number aligns the column to the right.
@@ -134,7 +133,6 @@ func (g *grid) widths(most int) ([]int, bool) {
 	return widths, true
 }
 
-// list prints each row as lines of name and value.
 func (g *grid) list(most int) {
 	name := func(i int) string { return cmp.Or(g.columns[i].name, "-") }
 	width := 0

@@ -97,7 +97,7 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 		}
 		verifiers.add(t)
 		listed.Total++
-		listed.Steps = append(listed.Steps, listedOf(redactTrace(ctx, t)))
+		listed.Steps = append(listed.Steps, listedOf(step.RedactTrace(t, nil)))
 		if f.limit > 0 && len(listed.Steps) > f.limit {
 			listed.Steps = listed.Steps[1:]
 		}
@@ -201,7 +201,6 @@ func (m verifierCounts) print(p *printer) {
 	}
 }
 
-// printSavings ends a summary with what was saved.
 func (p *printer) printSavings(result *savings.Result) {
 	if text := result.String(); text != "" {
 		p.f("%s\n", text)
@@ -241,13 +240,6 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// redactTrace returns a trace without what looks like a key: those that other tools wrote
-// were not cleaned when they were made.
-func redactTrace(ctx context.Context, t *sdk.Trace) (clean *sdk.Trace) {
-	step.Redact(func(_ context.Context, own *sdk.Trace) { clean = own }, nil)(ctx, t)
-	return clean
-}
-
 // find returns the trace that the name means, by default the last step, without secrets.
 func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.Trace, err error) {
 	src, err := openTraces(ctx, s, f.file)
@@ -270,7 +262,7 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 	if err != nil {
 		return nil, err
 	}
-	return redactTrace(ctx, t), nil
+	return step.RedactTrace(t, nil), nil // other tools may have written it
 }
 
 // newestStep returns the id of the step that was recorded last, or "".

@@ -20,7 +20,6 @@ func judgingTime(t *sdk.Trace) (spent time.Duration) {
 	return spent
 }
 
-// causes says why each call was made, and why the step ended.
 func (p *printer) causes(t *sdk.Trace) {
 	next := 0 // the first decision that no call has been found for
 	for i := range t.Calls {

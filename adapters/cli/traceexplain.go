@@ -44,7 +44,6 @@ func (p *printer) head(t *sdk.Trace) {
 	p.f("%s USD%s, %s, of which %s%s in stepfall\n", usd(t.CostUSD), paid, short(t.Duration), judged, short(t.Overhead))
 }
 
-// explain prints each decision with the beliefs and alternatives it rests on.
 func (p *printer) explain(t *sdk.Trace) {
 	p.head(t)
 	if len(t.Decisions) > 0 {

@@ -25,7 +25,6 @@ type progress struct {
 	last  time.Time
 }
 
-// newProgress starts a progress display of total units on w.
 func newProgress(w io.Writer, total int, label string) *progress {
 	p := &progress{w: w, label: label, total: total}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -45,7 +44,6 @@ func newProgress(w io.Writer, total int, label string) *progress {
 // plainEvery is how often progress prints a line where there is no terminal.
 const plainEvery = 5 * time.Second
 
-// add records n more units done.
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

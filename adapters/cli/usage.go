@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// usage marks an error as one of the command line.
 func usage(format string, args ...any) error {
 	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...)}
 }

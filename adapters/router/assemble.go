@@ -196,7 +196,6 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	return nil
 }
 
-// qualityEstimator returns an estimator of quality: a plugin's, or the one built in.
 func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins) (sdk.QualityEstimator, error) {
 	if !e.BuiltIn() {
 		return plugins.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())

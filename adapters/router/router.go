@@ -95,8 +95,9 @@ type Router struct {
 	// accounts are the ledger in memory, with the caps of the policy of the time.
 	accounts *step.Memory
 	open     openFiles
-	follower *follower // nil when nothing is watched
 	runs     recentRuns
+	// stopWatch ends the watch; nil when nothing is watched.
+	stopWatch func()
 
 	// swapping is held while a policy takes the place of another.
 	swapping sync.Mutex
@@ -212,8 +213,8 @@ var ErrClosed = errors.New("the router is closed")
 // closes the files.
 func (r *Router) Close() error {
 	r.closed.Store(true)
-	if r.follower != nil {
-		r.follower.stop()
+	if r.stopWatch != nil {
+		r.stopWatch()
 	}
 	r.retiring.Wait()
 	return errors.Join(append(r.faults, r.now.close())...)

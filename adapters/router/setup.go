@@ -177,7 +177,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, warnSilentVerify(log))
 	}
 	if p.Trace.File != "" {
-		path := s.path(p.Trace.File)
+		path := s.policy.Locate(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) {
 			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 			if err == nil {
@@ -215,7 +215,7 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
 	}
 	if !strings.Contains(address, "://") {
-		address = s.path(address)
+		address = s.policy.Locate(address)
 	}
 	opened, err := use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
 	if err == nil {
@@ -236,5 +236,3 @@ func (s *setup) retain(opened Store) {
 func (s *setup) secrets() []string {
 	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })
 }
-
-func (s *setup) path(path string) string { return s.policy.Locate(path) }

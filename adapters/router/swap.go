@@ -50,11 +50,6 @@ func (r *Router) retire(s *setup) {
 	r.faults = append(r.faults, err)
 }
 
-type follower struct {
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-}
-
 func follow(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
@@ -72,12 +67,11 @@ func follow(ctx context.Context, path string, o Options) (*Router, error) {
 		w.Close()
 		return nil, err
 	}
-	r.follower = &follower{cancel: cancel}
-	r.follower.running.Go(func() { w.Run(watching) })
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(watching) })
+	r.stopWatch = func() {
+		cancel()
+		running.Wait()
+	}
 	return r, nil
-}
-
-func (f *follower) stop() {
-	f.cancel()
-	f.running.Wait()
 }

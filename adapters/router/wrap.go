@@ -191,7 +191,6 @@ func warnSilentVerify(log *onceLogger) step.Sink {
 	}
 }
 
-// warnShadowCap returns a sink that logs once that the shadow's cap is used up.
 func warnShadowCap(log *onceLogger) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		if t.Mode == middleware.ShadowAlternative && strings.HasSuffix(t.Error, middleware.ShadowCapUsedUp) {

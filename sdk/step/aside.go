@@ -34,7 +34,6 @@ func (r *run) others(i int) bool {
 	return false
 }
 
-// waiting reports whether a model stands aside.
 func (r *run) waiting() bool {
 	for _, a := range r.asides {
 		if a.out {

@@ -125,7 +125,7 @@ func (r *run) believeQuality(ctx context.Context) {
 
 func (r *run) believeCost(ctx context.Context) {
 	for i := range r.e.models {
-		r.state.Costs[i] = r.priorCost(i)
+		r.state.Costs[i] = r.e.models[i].Price.CostUSD(r.expectedUsage(i))
 	}
 	if r.e.c.Cost != nil {
 		r.askCost(ctx)
@@ -171,8 +171,6 @@ func (r *run) billedUsage(i int) sdk.Usage {
 	usage.OutputTokens = min(usage.OutputTokens, max(1, int(math.Round(r.expectedTokens(i)))))
 	return usage
 }
-
-func (r *run) priorCost(i int) float64 { return r.e.models[i].Price.CostUSD(r.expectedUsage(i)) }
 
 func (r *run) askCost(ctx context.Context) {
 	asked := r.askedModels()

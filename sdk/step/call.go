@@ -119,7 +119,6 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 	return answer, err
 }
 
-// newCall returns the record of a call of candidate i.
 func (r *run) newCall(i, attempt int) sdk.Call {
 	m := &r.e.models[i]
 	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt}

@@ -15,7 +15,6 @@ type depthLimited interface {
 	DepthReached(s *cascade.State) bool
 }
 
-// decide asks the strategy and records what it said.
 func (r *run) decide() cascade.Decision {
 	d := r.strategy.Decide(&r.state)
 	rec := sdk.Decision{Models: r.record(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
@@ -75,7 +74,6 @@ func (r *run) without(ran []int) int {
 	return r.strategy.Decide(&s).Run
 }
 
-// explain returns the alternatives of the decision at hand.
 func (r *run) explain() []sdk.Alternative {
 	explainer, ok := r.strategy.(cascade.Explainer)
 	if !ok {
@@ -133,7 +131,6 @@ func (r *run) record() []sdk.Belief {
 	return r.beliefs[from:len(r.beliefs):len(r.beliefs)]
 }
 
-// priceOf returns what candidate i's tokens cost in this request.
 func (r *run) priceOf(i int) *sdk.Price {
 	p := &r.e.models[i].Price
 	if r.req.Tariff != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// needs is what a query requires of a model.
 type needs struct {
 	Tools, Images, JSONMode, JSONSchema bool
 }

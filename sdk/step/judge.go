@@ -12,7 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// judges reports whether v judges the model's answers to q.
 func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
@@ -279,10 +278,8 @@ func (m *maximum) raise(to float64) {
 	}
 }
 
-// verdictCost returns the most that a verdict of v has cost.
 func (e *Engine) verdictCost(v *Verifier) *maximum { return &e.verdictCosts[e.place(v)] }
 
-// place returns which of the engine's verifiers v is.
 func (e *Engine) place(v *Verifier) int {
 	for k := range e.c.Verifiers {
 		if v == &e.c.Verifiers[k] {
@@ -292,14 +289,10 @@ func (e *Engine) place(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// mostCost returns what is reserved for a verdict of v: its price, or the most that one of its
-// verdicts has cost where that is more.
-func (e *Engine) mostCost(v *Verifier) float64 { return max(v.MaxCostUSD, e.verdictCost(v).load()) }
-
 // ask runs one verifier under a reservation. Earlier are the attempts before the answer.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	var held Reservation
-	worst := r.e.mostCost(v)
+	worst := max(v.MaxCostUSD, r.e.verdictCost(v).load())
 	if worst > 0 {
 		var err error
 		if held, err = r.reserve(ctx, worst); err != nil {

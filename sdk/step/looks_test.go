@@ -2,8 +2,8 @@ package step_test
 
 import (
 	"context"
-	"math"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 

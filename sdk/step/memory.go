@@ -127,7 +127,6 @@ type memoryReservation struct {
 	amount      int64
 }
 
-// capError is a refusal of a Memory.
 type capError struct {
 	what    string
 	missing int64 // picodollars

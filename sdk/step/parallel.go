@@ -66,7 +66,6 @@ func (r *run) bestAlone(i int) float64 {
 	return min(1, b.Mean+2*b.StdDev)
 }
 
-// parallel reports whether the step's strategy asks two models at once.
 func (r *run) parallel() bool {
 	if r.req.Strategy != nil {
 		return r.req.Parallel
@@ -74,7 +73,6 @@ func (r *run) parallel() bool {
 	return r.e.c.Parallel
 }
 
-// begin calls candidate i on a goroutine of its own.
 func (r *run) begin(ctx context.Context, i int, most demand, held Reservation) *earlyCall {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &earlyCall{most: most, held: held, cancel: cancel, done: make(chan struct{}), start: r.e.c.Now()}

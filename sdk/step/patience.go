@@ -29,7 +29,6 @@ func (p *patience) left(now time.Time) time.Duration {
 	return p.until.Sub(now)
 }
 
-// observe notes how a call ended.
 func (p *patience) observe(now time.Time, inTime bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

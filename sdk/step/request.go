@@ -63,9 +63,6 @@ type Request struct {
 	// PredictedTokens is what each completion may be billed in addition to its length: unused tokens of a
 	// predicted output.
 	PredictedTokens int
-	// DropsInput says that the provider may omit part of the prompt, so that less than the whole prompt
-	// may be billed.
-	DropsInput bool
 	// Images is the number of images in the prompt, in addition to its bytes.
 	Images int
 	// ContextReads is how often within a call the provider may read up to the model's whole context in
@@ -99,13 +96,16 @@ type Request struct {
 	Only string
 	// Holdout, when not nil, is recorded in the trace.
 	Holdout *sdk.Holdout
+	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It stands for a call
+	// of its model and for the verifiers, costs nothing, and is no call in the trace.
+	Paid *sdk.Attempt
 	// Observe lets estimators and verifiers judge the answer of Only, as if the strategy had chosen it, so
 	// that the trace has all that a fit or a forecast needs. They cannot fail the step, whatever their
 	// policy says.
 	Observe bool
-	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It stands for a call
-	// of its model and for the verifiers, costs nothing, and is no call in the trace.
-	Paid *sdk.Attempt
+	// DropsInput says that the provider may omit part of the prompt, so that less than the whole prompt
+	// may be billed.
+	DropsInput bool
 	// Commit marks calls as Final if the strategy would accept their answer whatever it is, so that the
 	// step ends with it, and as Unseen if only checks will judge it.
 	Commit bool

@@ -20,14 +20,10 @@ type run struct {
 	q   *sdk.Query
 	t   *sdk.Trace
 
+	buffers
 	strategy cascade.Strategy
 	lambdas  []float64 // the strategy's
-	state    cascade.State
 	only     int
-	judged   []bool          // by candidate: a verifier will judge
-	rates    []cascade.Rates // by candidate: how often those who judge err
-	weighed  []bool          // by candidate: its belief takes verdicts that err into account
-	compared []bool          // by candidate: its answer alone will not change its belief
 	// twoLeft says that all but two candidates were away when the step began: whether their answers agree
 	// then changes nothing about which one is returned.
 	twoLeft bool
@@ -37,9 +33,6 @@ type run struct {
 	sold    *Verifier   // the judge whose verdicts have a price that the estimator knows
 
 	attempts []sdk.Attempt
-	posts    []sdk.Estimate // by candidate: post-hoc
-	callOf   []int          // by attempt: its index in the trace's calls, or noCall
-	rejected []bool         // by candidate: a check found a fault
 	failures []error
 	refusals int           // calls whose request was refused
 	asides   map[int]aside // by candidate: those that stand aside, or have stood
@@ -59,6 +52,18 @@ type run struct {
 	early    map[int]*earlyCall // by candidate: calls that began before it was their turn
 	beliefs  []sdk.Belief       // backing of the decisions' beliefs
 	note     string
+}
+
+// buffers are what runs use again, by candidate but for the first two.
+type buffers struct {
+	state    cascade.State
+	callOf   []int           // by attempt: its index in the trace's calls, or noCall
+	posts    []sdk.Estimate  // post-hoc
+	rates    []cascade.Rates // how often those who judge err
+	rejected []bool          // a check found a fault
+	judged   []bool          // a verifier will judge
+	weighed  []bool          // its belief takes verdicts that err into account
+	compared []bool          // its answer alone will not change its belief
 }
 
 // Run runs one step. The result is never nil and always has a trace, also when the
@@ -102,24 +107,22 @@ func (e *Engine) take(n int) *run {
 	r, ok := e.runs.Get().(*run)
 	if !ok {
 		floats, flags := make([]float64, n), make([]bool, 5*n)
-		return &run{
+		return &run{buffers: buffers{
 			state: cascade.State{Beliefs: make([]cascade.Belief, n), Costs: floats, Infeasible: flags[:n:n], Ran: make([]int, 0, n)},
 			posts: make([]sdk.Estimate, n), rejected: flags[n : 2*n], judged: flags[2*n : 3*n], weighed: flags[3*n : 4*n], compared: flags[4*n:], rates: make([]cascade.Rates, n), callOf: make([]int, 0, n),
-		}
+		}}
 	}
 	return r
 }
 
 // give empties a run and puts it back into the pool.
 func (e *Engine) give(r *run) {
-	state, posts, rejected, callOf := r.state, r.posts, r.rejected, r.callOf[:0]
-	judged, weighed, compared, rates := r.judged, r.weighed, r.compared, r.rates
-	clear(state.Infeasible)
-	clear(rejected)
-	clear(posts)
-	state.Ran = state.Ran[:0]
-	clear(judged)
-	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf, judged: judged, weighed: weighed, compared: compared, rates: rates}
+	kept := r.buffers
+	clear(kept.state.Infeasible)
+	clear(kept.rejected)
+	clear(kept.posts)
+	kept.state.Ran, kept.callOf = kept.state.Ran[:0], kept.callOf[:0]
+	*r = run{buffers: kept}
 	e.runs.Put(r)
 }
 
@@ -173,7 +176,6 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	return r
 }
 
-// drop takes candidate i out of the step.
 func (r *run) drop(i int, why string) {
 	r.state.Infeasible[i] = true
 	r.t.Infeasible = append(r.t.Infeasible, sdk.Infeasible{Model: r.e.names[i], Reason: why})

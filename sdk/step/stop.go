@@ -36,7 +36,6 @@ func score(v *sdk.Verdict) float64 {
 	return v.Score
 }
 
-// isRejected reports whether a check or a verifier found candidate i's answer wrong.
 func (r *run) isRejected(i int) bool {
 	v := r.verdict(i)
 	return v != nil && v.Outcome == sdk.Failed
@@ -71,7 +70,6 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 	return sdk.StopDeadline, -1, r.stopFailed(err)
 }
 
-// stopExhausted ends the step because nothing is left to call.
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	switch {
 	case len(r.attempts) == 0 && r.capped != nil:
@@ -135,7 +133,6 @@ func (r *run) infeasible() error {
 	return fmt.Errorf("%w: %s", sdk.ErrNoFeasibleModel, b.String())
 }
 
-// finish completes the trace and makes the result.
 func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {
 	result := &Result{Index: answer, Attempts: r.attempts, Trace: r.t}
 	r.t.Stop = stop

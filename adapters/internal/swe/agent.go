@@ -78,7 +78,6 @@ func prompt(t *Task, dir string, earlier []sdk.Attempt) string {
 // maxListed is the number of files that the agent is told of.
 const maxListed = 200
 
-// listing names the files of the tree, one a line.
 func listing(dir string) string {
 	var b strings.Builder
 	n := 0
@@ -228,7 +227,6 @@ func forget(messages []llms.MessageContent) {
 	}
 }
 
-// length returns the number of bytes of text in a conversation.
 func length(messages []llms.MessageContent) int {
 	n := 0
 	for _, m := range messages {

@@ -109,7 +109,6 @@ func (w *work) testCommand(dir string) []string {
 	return testCommand(dir)
 }
 
-// charge books the calls of one attempt.
 func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Charge {
 	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
 		worst := 0.0

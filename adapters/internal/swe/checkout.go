@@ -68,9 +68,6 @@ func CountUncommitted(ctx context.Context, dir string) (int, error) {
 	return strings.Count(out, "\n"), nil
 }
 
-// Dir returns the top folder of the repository.
-func (r *Repository) Dir() string { return r.dir }
-
 // Commit returns the full name of a commit; "" means HEAD.
 func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 	if name == "" {
@@ -142,7 +139,6 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 	}
 }
 
-// take returns an idle tree, or nil.
 func (r *Repository) take() *Checkout {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,10 +247,15 @@ func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) 
 
 // Apply applies a patch to the tree.
 func (c *Checkout) Apply(ctx context.Context, patch string) error {
-	cmd := gitCommand(ctx, c.Dir, "--git-dir="+c.admin, "--work-tree="+c.Dir, "apply", "--whitespace=nowarn", "-")
-	cmd.Stdin = strings.NewReader(patch)
+	return c.gitFrom(ctx, "applying a patch", patch, "apply", "--whitespace=nowarn", "-")
+}
+
+// gitFrom runs git on the tree, which reads the input.
+func (c *Checkout) gitFrom(ctx context.Context, what, input string, args ...string) error {
+	cmd := gitCommand(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying a patch: %w: %s", err, firstLine(string(out)))
+		return fmt.Errorf("%s: %w: %s", what, err, firstLine(string(out)))
 	}
 	return nil
 }

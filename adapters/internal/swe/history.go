@@ -104,10 +104,8 @@ func (c *Checkout) leaveOut(ctx context.Context) error {
 	if c.LeftOut, err = c.repo.secretsOf(ctx, c); err != nil || len(c.LeftOut) == 0 {
 		return err
 	}
-	cmd := gitCommand(ctx, c.Dir, "--git-dir="+c.admin, "--work-tree="+c.Dir, "update-index", "--skip-worktree", "-z", "--stdin")
-	cmd.Stdin = strings.NewReader(strings.Join(c.LeftOut, "\x00") + "\x00")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("leaving out secrets: %w: %s", err, firstLine(string(out)))
+	if err := c.gitFrom(ctx, "leaving out secrets", strings.Join(c.LeftOut, "\x00")+"\x00", "update-index", "--skip-worktree", "-z", "--stdin"); err != nil {
+		return err
 	}
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {

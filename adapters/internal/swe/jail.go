@@ -69,15 +69,10 @@ func NewContainerJail(ctx context.Context, options container.Options) (*Jail, er
 // maxOutput is the largest output of a command that is kept.
 const maxOutput = 1 << 20
 
-// Run runs a command in dir; it may also read the further paths. The error is only
-// for what the command could not help.
-func (j *Jail) Run(ctx context.Context, dir string, readable []string, timeout time.Duration, args ...string) (*Ran, error) {
-	return j.run(ctx, dir, readable, "", timeout, args...)
-}
-
-// run is Run with a folder for what the commands in dir compile, which is kept for
-// later ones in dir alone: code that ran beside a cache may have written to it.
-func (j *Jail) run(ctx context.Context, dir string, readable []string, cache string, timeout time.Duration, args ...string) (*Ran, error) {
+// Run runs a command in dir; it may also read the further paths. Cache, where it is not empty, is a
+// folder for what the commands in dir compile, which is kept for later ones in dir alone: code that
+// ran beside a cache may have written to it. The error is only for what the command could not help.
+func (j *Jail) Run(ctx context.Context, dir string, readable []string, cache string, timeout time.Duration, args ...string) (*Ran, error) {
 	if j.jail == nil {
 		return nil, errors.New("no commands are run without a jail")
 	}

@@ -26,7 +26,7 @@ func newJail(t *testing.T) *swe.Jail {
 
 func in(t *testing.T, j *swe.Jail, dir, script string) *swe.Ran {
 	t.Helper()
-	ran, err := j.Run(t.Context(), dir, nil, 20*time.Second, "sh", "-c", script)
+	ran, err := j.Run(t.Context(), dir, nil, "", 20*time.Second, "sh", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestJailHasNoNetwork(t *testing.T) {
 	if ran := in(t, j, t.TempDir(), "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through"); strings.Contains(ran.Output, "through") {
 		t.Error("a command reached a server of the machine")
 	}
-	ran, err := j.Run(t.Context(), t.TempDir(), nil, 20*time.Second, "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through")
+	ran, err := j.Run(t.Context(), t.TempDir(), nil, "", 20*time.Second, "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through")
 	if err != nil || strings.Contains(ran.Output, "through") {
 		t.Errorf("a command reached a server of the machine: %v %q", err, ran.Output)
 	}
@@ -90,7 +90,7 @@ func TestJailEndsWhatWasStarted(t *testing.T) {
 	dir := t.TempDir()
 	j := newJail(t)
 	mark := fmt.Sprintf("600.%d", os.Getpid()) // no other process has such an argument
-	ran, err := j.Run(t.Context(), dir, nil, time.Second, "sh", "-c", "setsid sleep "+mark+" & sleep 600")
+	ran, err := j.Run(t.Context(), dir, nil, "", time.Second, "sh", "-c", "setsid sleep "+mark+" & sleep 600")
 	if err != nil || !ran.TimedOut {
 		t.Fatalf("ran %+v, %v", ran, err)
 	}

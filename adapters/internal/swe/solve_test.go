@@ -367,6 +367,19 @@ func TestHardCapEndsTheTaskAndKeepsWhatWasDone(t *testing.T) {
 	b.clean(t, "ledger")
 }
 
+// Under a cap no model is called of which neither the policy nor the agent says the longest answer.
+func TestCapNeedsTheLongestAnswer(t *testing.T) {
+	b := newBench(t)
+	b.solver.Spend = &swe.Spend{CapUSD: 5}
+	for i := range b.solver.Setup.Step.Candidates {
+		b.solver.Setup.Step.Candidates[i].Model.MaxOutputTokens = 0
+	}
+	r, err := b.try(t, "ledger-04")
+	if !errors.Is(err, sdk.ErrBudgetExhausted) || !strings.Contains(err.Error(), "max_output_tokens") || r.Calls != 0 || b.solver.Spend.SpentUSD() != 0 {
+		t.Errorf("%v, %d calls", err, r.Calls)
+	}
+}
+
 func TestServerErrorIsNoVerdict(t *testing.T) {
 	b := newBench(t)
 	server, err := scripted.Start(scripted.Options{Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {

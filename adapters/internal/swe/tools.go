@@ -118,7 +118,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 		}
 		t.compile = nil
 	}
-	result, err := t.jail.run(ctx, t.dir, t.readable, t.cache, toolTimeout, args...)
+	result, err := t.jail.Run(ctx, t.dir, t.readable, t.cache, toolTimeout, args...)
 	t.spent += time.Since(start)
 	if err != nil {
 		return "", err

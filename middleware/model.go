@@ -254,7 +254,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 }
 
 func (m *Model) canAsk(i int, req *step.Request) bool {
-	return m.engine.Infeasible(i, req.Query) == "" && req.Exclude(i) == ""
+	return step.Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
 }
 
 func (c *call) request(mode string) step.Request {

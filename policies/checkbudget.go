@@ -36,8 +36,8 @@ func (l *loader) budget(p *Policy) {
 	if b.StepUSD+b.RunUSD+b.TenantUSD > 0 || len(b.Tenants) > 0 || p.Mode == "shadow" {
 		for _, m := range p.Models {
 			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
-				l.warn(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
-					"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it: calls that set no max_tokens do not go to this model.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
+				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
+					"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
 			}
 		}
 	}

@@ -264,6 +264,9 @@ func (e *Engine) add(cand *Candidate) (faults []error) {
 	case slices.Contains(e.names, m.Name):
 		faults = append(faults, fmt.Errorf("two candidates are called %s", m.Name))
 	}
+	if (e.c.StepCapUSD > 0 || e.c.Ledger != nil) && m.MaxOutputTokens == 0 && m.Price.Output > 0 {
+		faults = append(faults, fmt.Errorf("model %s: a budget needs the model's max_output_tokens to know the worst case", m.Name))
+	}
 	if prior == (sdk.Estimate{}) {
 		prior = sdk.Estimate{Mean: 0.5, StdDev: 0.25}
 	}

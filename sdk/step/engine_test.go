@@ -388,7 +388,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"no strategy", "two candidates are called a", "prices must be", "has no name"} {
+	for _, want := range []string{"no strategy", "two candidates are called a", "max_output_tokens", "prices must be", "has no name"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error lacks %q: %v", want, err)
 		}

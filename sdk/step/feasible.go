@@ -27,12 +27,11 @@ func needsOf(q *sdk.Query) needs {
 	return n
 }
 
-// Infeasible returns why candidate i cannot be asked q, or "".
-func (e *Engine) Infeasible(i int, q *sdk.Query) string { return e.infeasible(i, q, needsOf(q)) }
+// Infeasible returns why m cannot be asked q, or "".
+func Infeasible(m *sdk.Model, q *sdk.Query) string { return needsOf(q).infeasible(m, q) }
 
-// infeasible returns why candidate i cannot be asked q, which has these needs, or "".
-func (e *Engine) infeasible(i int, q *sdk.Query, n needs) string {
-	m := &e.models[i]
+// infeasible returns why m cannot be asked q, which has these needs, or "".
+func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 	c := m.Capabilities
 	switch {
 	case n.Tools && !c.Tools:
@@ -45,8 +44,6 @@ func (e *Engine) infeasible(i int, q *sdk.Query, n needs) string {
 		return "has no JSON schemas"
 	case m.ContextTokens > 0 && q.InputTokens >= m.ContextTokens:
 		return fmt.Sprintf("prompt of about %d tokens, context of %d", q.InputTokens, m.ContextTokens)
-	case e.HasCap() && hasNoLongest(m, q.MaxOutputTokens):
-		return noLongest
 	}
 	return ""
 }

@@ -124,8 +124,8 @@ func TestEachFaultOfAConfiguration(t *testing.T) {
 		want      string
 	}{
 		"plain":                                {step.Candidate{Model: m(sdk.Price{Input: 1, Output: 1}, 0)}, 0, nil, ""},
-		"a cap and no longest answer":          {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 1, nil, ""},
-		"a ledger and no longest answer":       {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 0, step.NewMemory(step.Caps{}), ""},
+		"a cap and no longest answer":          {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 1, nil, "max_output_tokens"},
+		"a ledger and no longest answer":       {step.Candidate{Model: m(sdk.Price{Output: 1}, 0)}, 0, step.NewMemory(step.Caps{}), "max_output_tokens"},
 		"a cap and a longest answer":           {step.Candidate{Model: m(sdk.Price{Output: 1}, 100)}, 1, nil, ""},
 		"a cap and answers for nothing":        {step.Candidate{Model: m(sdk.Price{Input: 1}, 0)}, 1, nil, ""},
 		"a prior of 0":                         {step.Candidate{Model: m(sdk.Price{}, 0), Quality: sdk.Estimate{Mean: 0, StdDev: 0.1}}, 0, nil, ""},
@@ -191,41 +191,12 @@ func TestWhatAQueryNeeds(t *testing.T) {
 		"schema in JSON":   {with(func(q *sdk.Query) { q.Format.Schema = []byte(`{}`) }), func(c *sdk.Capabilities) { c.JSONSchema = false }, ""},
 	} {
 		m := sdk.Model{Name: "m", Capabilities: all}
-		infeasible := func() string {
-			return engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: route(t)}).Infeasible(0, c.q)
-		}
-		if got := infeasible(); got != "" {
+		if got := step.Infeasible(&m, c.q); got != "" {
 			t.Errorf("%s: a model that can do everything %s", what, got)
 		}
 		c.lack(&m.Capabilities)
-		if got := infeasible(); got != c.want {
+		if got := step.Infeasible(&m, c.q); got != c.want {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
-		}
-	}
-}
-
-// Under a cap the longest answer is known from the call or from the model; a model of which it is not
-// known is not asked, and the error names both.
-func TestTheCallMayStateItsLongestAnswer(t *testing.T) {
-	for _, c := range []struct {
-		ofModel, ofCall int
-		asked           int // the limit of the call
-		want            string
-	}{
-		{0, 200, 200, ""}, {300, 0, 300, ""}, {300, 200, 200, ""}, {0, 0, 0, "m has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"},
-	} {
-		m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, MaxOutputTokens: c.ofModel}
-		for what, config := range map[string]step.Config{"step": {StepCapUSD: 1}, "run": {Ledger: step.NewMemory(step.Caps{RunUSD: 1})}} {
-			config.Candidates, config.Strategy = []step.Candidate{{Model: m}}, route(t)
-			q, asked := query(), 0
-			q.MaxOutputTokens = c.ofCall
-			_, err := engine(t, config).Run(t.Context(), step.Request{Query: q, PromptBytes: 40, Caller: step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
-				asked = c.MaxOutputTokens
-				return &sdk.Answer{Text: "it", Usage: sdk.Usage{InputTokens: 100, OutputTokens: 100}}, nil
-			})})
-			if asked != c.asked || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s, a model with %d and a call with %d: asked with %d, %v", what, c.ofModel, c.ofCall, asked, err)
-			}
 		}
 	}
 }

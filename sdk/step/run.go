@@ -155,7 +155,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	}
 	needs := needsOf(q)
 	for i := range e.models {
-		why := e.infeasible(i, q, needs)
+		why := needs.infeasible(&e.models[i], q)
 		if why == "" && req.Exclude != nil {
 			why = req.Exclude(i)
 		}

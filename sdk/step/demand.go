@@ -109,6 +109,14 @@ func (r *run) outputLimit(i int) int {
 	return limit
 }
 
+// noLongest is why a model is not asked whose worst case nobody knows.
+const noLongest = "has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
+
+// hasNoLongest reports whether neither m nor the caller's limit bounds what an answer costs.
+func hasNoLongest(m *sdk.Model, limit int) bool {
+	return m.Price.Output > 0 && m.MaxOutputTokens <= 0 && limit <= 0
+}
+
 // HasCap reports whether calls are made under a reservation.
 func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
 

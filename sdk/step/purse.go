@@ -62,6 +62,9 @@ func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutp
 			}
 		}, nil
 	}
+	if hasNoLongest(m, maxOutputTokens) {
+		return 0, nil, fmt.Errorf("asking %s: it %s: %w", m.Name, noLongest, sdk.ErrNoFeasibleModel)
+	}
 	limit = maxOutputTokens
 	if most := m.MaxOutputTokens; limit <= 0 || most > 0 && most < limit {
 		limit = most

@@ -140,6 +140,24 @@ func TestModelCallsOfPluginsAreReserved(t *testing.T) {
 	}
 }
 
+// A model whose longest answer neither it nor the call states is not asked by a judge under a cap either.
+func TestModelsOfJudgesNeedALongestAnswer(t *testing.T) {
+	open := sdk.Model{Name: "open", Price: sdk.Price{Input: 1, Output: 10}}
+	var refused, stated error
+	verifier := step.Verifier{Name: "judge", CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		_, _, refused = step.ReserveCall(ctx, &open, 400, 0, 0)
+		_, _, stated = step.ReserveCall(ctx, &open, 400, 0, 10)
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+	})}
+	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Verifiers: []step.Verifier{verifier}, StepCapUSD: 1})
+	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(refused, sdk.ErrNoFeasibleModel) || stated != nil {
+		t.Errorf("without a limit: %v; with one: %v", refused, stated)
+	}
+}
+
 // What is spent without a reservation is booked, also where it passes the cap.
 func TestSpendAboveACapIsBooked(t *testing.T) {
 	ledger := step.NewMemory(step.Caps{RunUSD: 0.3, TenantUSD: 0.3})

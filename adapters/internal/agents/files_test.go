@@ -124,7 +124,7 @@ func (s *shell) run(ctx context.Context, before tree, command string) (tree, str
 			return nil, "", err
 		}
 	}
-	ran, err := s.jail.Run(ctx, dir, nil, 20*time.Second, "sh", "-c", command)
+	ran, err := s.jail.Run(ctx, dir, nil, "", 20*time.Second, "sh", "-c", command)
 	if err != nil {
 		return nil, "", err
 	}

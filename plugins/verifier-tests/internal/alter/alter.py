@@ -447,9 +447,17 @@ class Alteration:
 
     def handed(self):
         """What the function at hand gives to calls that neither compare nor convert it: the code may get it."""
-        is_code = lambda n: isinstance(n, ast.Call) and is_call_of_code(n) and not any(names.match(called(n)) for names in (CONVERTER, WALKER, COMPARER))
+        is_code = lambda n: isinstance(n, ast.Call) and (is_call_of_code(n) or self.appends_to_code(n)) and not any(names.match(called(n)) for names in (CONVERTER, WALKER, COMPARER))
         calls = [n for n in ast.walk(self.function) if is_code(n)]
         return [n for call in calls for a in call.args + [k.value for k in call.keywords] for n in ast.walk(a) if isinstance(n, (ast.Name, ast.Subscript, ast.Attribute))]
+
+    def appends_to_code(self, call):
+        """Whether something is appended to what is no list of the test's own, or to one that it gives the code."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "append":
+            return False
+        owner = self.text(call.func.value)
+        lists = [n for n in ast.walk(self.tree) if isinstance(n, ast.Assign) and (isinstance(n.value, (ast.List, ast.ListComp)) or self.text(n.value) == "list()")]
+        return owner in self.given or all(self.text(n.targets[0]) != owner for n in lists)
 
     def is_input(self, member):
         """Whether the test gives the code a value, or something that it is a member of, or changes that."""
@@ -514,7 +522,7 @@ class Alteration:
         if not isinstance(node, ast.Name):
             return [node]
         messages = [n.msg for n in ast.walk(self.function) if isinstance(n, ast.Assert) and n.msg]
-        messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n))]
+        messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n)) and not self.appends_to_code(n)]
         messages = [inner for n in messages for inner in ast.walk(n)]
         others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in messages and n not in self.sites]
         is_local = any(isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store) for n in ast.walk(self.function))

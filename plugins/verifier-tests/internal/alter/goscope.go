@@ -46,11 +46,24 @@ func isTesterParameter(field *ast.Field) bool {
 	return ok && slices.Contains([]string{"T", "B", "F", "TB"}, selected.Sel.Name) && len(field.Names) == 1
 }
 
+// isTester reports whether an expression has the name of a testing.T, or gives one.
+func (g *goTest) isTester(e ast.Expr) bool {
+	switch x := e.(type) {
+	case *ast.Ident:
+		return g.testers[x.Name]
+	case *ast.SelectorExpr:
+		return g.testers[x.Sel.Name]
+	case *ast.CallExpr:
+		return calledName(x) == "T"
+	}
+	return false
+}
+
 // isOfTester reports whether a call is one of a testing.T, or is given one, and no logger's whose
 // methods have the same names.
 func (g *goTest) isOfTester(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
-	return !ok || g.testers[g.text(method.X)] || slices.ContainsFunc(call.Args, func(a ast.Expr) bool { return g.testers[g.text(a)] })
+	return !ok || g.isTester(method.X) || slices.ContainsFunc(call.Args, g.isTester)
 }
 
 func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
@@ -150,19 +163,15 @@ func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 }
 
 // reportsFailure reports whether a block calls a method with which tests fail.
-func (g *goTest) reportsFailure(block *ast.BlockStmt) bool {
-	return holds(block, func(call *ast.CallExpr) bool { return slices.Contains(failing, calledName(call)) && g.isOfTester(call) })
+func reportsFailure(block *ast.BlockStmt) bool {
+	return holdsCall(block, func(name string) bool { return slices.Contains(failing, name) })
 }
 
 // holdsCall reports whether a function whose name fits is called within the node.
-func holdsCall(node ast.Node, fits func(name string) bool) bool {
-	return holds(node, func(call *ast.CallExpr) bool { return fits(calledName(call)) })
-}
-
-func holds(node ast.Node, fits func(*ast.CallExpr) bool) (found bool) {
+func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
 	ast.Inspect(node, func(inner ast.Node) bool {
 		call, ok := inner.(*ast.CallExpr)
-		found = found || ok && fits(call)
+		found = found || ok && fits(calledName(call))
 		return !found
 	})
 	return found

@@ -26,6 +26,9 @@ const (
 // late is the answer to a question that was not asked since those before it took too long.
 const late = "?late"
 
+// slow is why what a question finds is not known then.
+const slow = "the code takes too long to answer where no test runs"
+
 // maxAsking bounds how long questions are begun about one answer, first and again.
 const maxAsking = 30 * time.Second
 
@@ -72,12 +75,13 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	return nil
 }
 
-// inquiry is what is asked about an answer in one language: what its tests compare, and, among it,
-// what earlier tests do, which passed before the answer.
+// inquiry is what is asked about an answer in one language: what its tests compare, and from earlier
+// on what others do, which passed before the answer.
 type inquiry struct {
 	*expectations
-	in             asker
-	asked, earlier []alter.Question
+	in      asker
+	asked   []alter.Question
+	earlier int
 }
 
 func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
@@ -88,7 +92,7 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	earlier := e.questions(without(e.all, tests), language)
 	rand.Shuffle(len(earlier), func(i, j int) { earlier[i], earlier[j] = earlier[j], earlier[i] })
 	earlier = earlier[:min(maxEarlier, len(earlier))]
-	i := &inquiry{expectations: e, in: in, asked: append(asked, earlier...), earlier: earlier}
+	i := &inquiry{expectations: e, in: in, asked: append(asked, earlier...), earlier: len(asked)}
 	answers, err := i.answers(ctx)
 	if err != nil {
 		return err
@@ -107,7 +111,7 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 			odd, first = append(odd, q), append(first, answer)
 		case i.isEarlier(q):
 		case slices.Contains(answer, late):
-			e.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
+			e.setUnknown(slow, titleOf(q.Test, q.File))
 		case q.Expected != "" && ownClass.MatchString(strings.Join(answer, "")):
 			e.setUnknown("a class of the code's own is compared with what the test computes", titleOf(q.Test, q.File))
 		case isRight(q, answer):
@@ -121,7 +125,7 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	return i.askAgain(ctx, odd, first)
 }
 
-func (i *inquiry) isEarlier(q alter.Question) bool { return slices.Contains(i.earlier, q) }
+func (i *inquiry) isEarlier(q alter.Question) bool { return slices.Contains(i.asked[i.earlier:], q) }
 
 // answers has questions answered, as far as there is time, and gives them the values that they
 // expect where these are computed.
@@ -246,7 +250,7 @@ func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]
 	for at, answer := range second.alone {
 		q := odd[at]
 		if slices.Contains(answer, late) && !i.isEarlier(q) {
-			i.setUnknown("the code takes too long to answer where no test runs", titleOf(q.Test, q.File))
+			i.setUnknown(slow, titleOf(q.Test, q.File))
 		}
 		var untouched []string
 		if at < len(second.untouched) {

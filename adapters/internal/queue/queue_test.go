@@ -22,16 +22,9 @@ import (
 )
 
 // server is the one of the tests that do not stop it, with a database for each.
-var server = pgtest.Shared{Options: []string{"fsync=off"}}
+var server = pgtest.Server{Options: []string{"fsync=off"}}
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := server.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { server.Main(m) }
 
 // hasty is the usual timing, ten times as fast and more.
 func hasty() timing {

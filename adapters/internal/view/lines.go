@@ -242,8 +242,8 @@ func (l *Lines) flush(ctx context.Context) error {
 	return err
 }
 
-// refreshed returns what read finds once the lines that were added are read.
-func refreshed[T any](ctx context.Context, l *Lines, read func() (T, error)) (found T, err error) {
+// readCurrent returns what read finds once the lines that were added are read.
+func readCurrent[T any](ctx context.Context, l *Lines, read func() (T, error)) (found T, err error) {
 	if err := l.refresh(ctx); err != nil {
 		return found, err
 	}
@@ -252,27 +252,27 @@ func refreshed[T any](ctx context.Context, l *Lines, read func() (T, error)) (fo
 
 // Trace implements [store.TraceReader].
 func (l *Lines) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
-	return refreshed(ctx, l, func() (*sdk.Trace, error) { return l.Temporary.Trace(ctx, id) })
+	return readCurrent(ctx, l, func() (*sdk.Trace, error) { return l.Temporary.Trace(ctx, id) })
 }
 
 // Steps implements [store.TraceReader].
 func (l *Lines) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
-	return refreshed(ctx, l, func() ([]store.Step, error) { return l.Temporary.Steps(ctx, f) })
+	return readCurrent(ctx, l, func() ([]store.Step, error) { return l.Temporary.Steps(ctx, f) })
 }
 
 // Follow implements [store.TraceReader].
 func (l *Lines) Follow(ctx context.Context, after int64, f store.Filter) ([]store.Step, error) {
-	return refreshed(ctx, l, func() ([]store.Step, error) { return l.Temporary.Follow(ctx, after, f) })
+	return readCurrent(ctx, l, func() ([]store.Step, error) { return l.Temporary.Follow(ctx, after, f) })
 }
 
 // Sums implements [store.TraceReader].
 func (l *Lines) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error) {
-	return refreshed(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Sums(ctx, by, f) })
+	return readCurrent(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Sums(ctx, by, f) })
 }
 
 // Runs implements [store.TraceReader].
 func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
-	return refreshed(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Runs(ctx, f) })
+	return readCurrent(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Runs(ctx, f) })
 }
 
 // begin returns the first n bytes of a text, cut between characters.

@@ -429,8 +429,8 @@ function alter({ path, text: written }) {
     return kind;
   }
 
-  // retold has comments and messages say of what is expected what it is altered to.
-  function retold(edits) {
+  // retell has comments and messages say of what is expected what it is altered to.
+  function retell(edits) {
     const plain = /^(?:-?[\d.]+|(["'`])([^'"`\\\n{}$%]+)\1)$/, others = new Map();
     for (const [start, end, to] of edits) {
       const before = plain.exec(text.slice(start, end)), after = plain.exec(to);
@@ -481,7 +481,7 @@ function alter({ path, text: written }) {
     }
   }
   if (edits.length + data.length === 0) return;
-  edits.push(...retold(edits));
+  edits.push(...retell(edits));
   edits.sort((a, b) => a[0] - b[0] || (a[0] !== a[1]) - (b[0] !== b[1]) || b[1] - a[1]);
   let out = "";
   let at = 0;

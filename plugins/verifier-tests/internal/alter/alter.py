@@ -827,7 +827,7 @@ class Alteration:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
         out, at, count = [], 0, 0
-        for start, end, text in sorted(self.edits + self.retold(), key=lambda e: (e[0], e[0] != e[1], -e[1])):
+        for start, end, text in sorted(self.edits + self.retell(), key=lambda e: (e[0], e[0] != e[1], -e[1])):
             if start >= at:
                 out += [self.source[at:start], text.encode()]
                 at, count = end, count + 1
@@ -836,7 +836,7 @@ class Alteration:
             source = self.with_helpers(source)
         return source.decode(), count
 
-    def retold(self):
+    def retell(self):
         """Has comments and messages say of what is expected what it is altered to."""
         others = {}
         for start, end, text in self.edits:
@@ -846,13 +846,13 @@ class Alteration:
         if not others:
             return []
         word = re.compile(r"\\.|%%[a-z]|\{[^{}]*\}|(?<!\w)(%s)(?!\w)" % "|".join(map(re.escape, sorted(others, key=len, reverse=True))), re.S)
-        retell = lambda start, end: (start, end, word.sub(lambda m: others.get(m[1], m[0]), self.source[start:end].decode()))
-        told = [retell(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
+        replaced = lambda start, end: (start, end, word.sub(lambda m: others.get(m[1], m[0]), self.source[start:end].decode()))
+        told = [replaced(*self.span(n)) for m in self.messages() for n in ast.walk(m) if isinstance(n, ast.JoinedStr) or isinstance(getattr(n, "value", None), str)]
         lines = [line.decode() for line in self.source.splitlines(keepends=True)]
         for kind, text, (row, column), _, _ in tokenize.generate_tokens(iter(lines).__next__):
             if kind == tokenize.COMMENT and row > 2: # the first may say how the file is encoded
                 start = self.at(row, len(lines[row - 1][:column].encode()))
-                told.append(retell(start, start + len(text.encode())))
+                told.append(replaced(start, start + len(text.encode())))
         return told
 
     def messages(self):

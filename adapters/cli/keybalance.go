@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/store"
+)
+
+// keyBalance is a key with what its cap's account holds in the present period, nil where it has
+// no cap, and with its tenant's account, nil where no cap of a policy has counted by one.
+type keyBalance struct {
+	store.Key
+	*capBalance
+	TenantAccount *capBalance `json:"tenant_account,omitempty"`
+}
+
+type capBalance struct {
+	SpentUSD    float64 `json:"spent_usd"`
+	ReservedUSD float64 `json:"reserved_usd"`
+	// UnsettledUSD of what is spent was reserved by processes that died.
+	UnsettledUSD float64 `json:"unsettled_usd"`
+	// ReservedUntil is when the first of what is reserved becomes unsettled.
+	ReservedUntil time.Time `json:"reserved_until,omitzero"`
+}
+
+// keyBalances returns keys with what of their caps is spent, and what is reserved for calls
+// under way and leased by servers, and the same of all tenants' accounts.
+func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) (balances []keyBalance, tenants map[string]*capBalance, err error) {
+	accounts := map[string]*capBalance{}
+	tenants = map[string]*capBalance{}
+	for _, kind := range []string{"key ", "tenant "} {
+		found, err := shared.Balances(ctx, kind, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, b := range found {
+			own := &capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD, b.Until}
+			accounts[b.Account] = own
+			if name, isTenant := strings.CutPrefix(b.Account, "tenant "); isTenant {
+				name, _ = strconv.Unquote(name) // as store.TenantAccount writes it
+				tenants[name] = own
+			}
+		}
+	}
+	balances = make([]keyBalance, len(list))
+	for i := range list {
+		balances[i] = keyBalance{Key: list[i], TenantAccount: tenants[list[i].Tenant]}
+		if list[i].CapUSD > 0 { // else nothing is counted by it
+			balances[i].capBalance = cmp.Or(accounts[store.KeyAccount(list[i].ID)], &capBalance{})
+		}
+	}
+	return balances, tenants, nil
+}
+
+// tenants lists the accounts by which a policy's caps on tenants count.
+func (p *printer) tenants(accounts map[string]*capBalance) {
+	if len(accounts) == 0 {
+		return
+	}
+	t := p.table(column{name: "tenant under a policy's cap"}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true}, column{name: "reserved until"})
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
+		b, until := accounts[name], ""
+		if !b.ReservedUntil.IsZero() {
+			until = b.ReservedUntil.Format(time.DateTime)
+		}
+		t.row(cmp.Or(name, "no tenant"), usd(b.SpentUSD), usd(b.ReservedUSD), usd(b.UnsettledUSD), until)
+	}
+	t.print()
+}
+
+func (p *printer) keys(list []keyBalance) {
+	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true},
+		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
+	for i := range list {
+		k := &list[i]
+		spent, reserved, unsettled := "", "", ""
+		if k.capBalance != nil {
+			spent, reserved, unsettled = usd(k.SpentUSD), usd(k.ReservedUSD), usd(k.UnsettledUSD)
+		}
+		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), spent, reserved, unsettled, limitOf(float64(k.RequestsPerMinute)),
+			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
+	}
+	t.print()
+}
+
+func stateOf(k *store.Key) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked"
+	case !k.Valid(time.Now()):
+		return "expired"
+	case !k.Expires.IsZero():
+		return "until " + k.Expires.Format(time.DateTime)
+	}
+	return "valid"
+}
+
+func capOf(k *store.Key) string {
+	if k.CapUSD == 0 || k.CapPeriod == 0 {
+		return limitOf(k.CapUSD)
+	}
+	return fmt.Sprintf("%g/%s", k.CapUSD, k.CapPeriod)
+}
+
+func limitOf(x float64) string {
+	if x == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%g", x)
+}

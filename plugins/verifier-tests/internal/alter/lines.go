@@ -97,7 +97,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 		a.pass(file.Text)
 	}
 	a.collects = false
-	altered.Text = lineComment.ReplaceAllStringFunc(a.pass(file.Text), func(comment string) string { return retold(comment, a.others) })
+	altered.Text = lineComment.ReplaceAllStringFunc(a.pass(file.Text), func(comment string) string { return retell(comment, a.others) })
 	for _, test := range altered.Tests {
 		if !a.values[test] && request.Way == Expectation {
 			altered.Truths = append(altered.Truths, test)

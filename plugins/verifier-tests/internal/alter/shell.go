@@ -73,7 +73,7 @@ const shellHelper = `@saw() { @file=@record; while [ ! -e "$@file" ] && [ ${#@fi
 func (s *shellAlteration) comments(script *syntax.File) (edits []edit) {
 	syntax.Walk(script, func(node syntax.Node) bool {
 		if c, ok := node.(*syntax.Comment); ok {
-			edits = append(edits, edit{int(c.Pos().Offset()), int(c.End().Offset()), "#" + retold(c.Text, s.others)})
+			edits = append(edits, edit{int(c.Pos().Offset()), int(c.End().Offset()), "#" + retell(c.Text, s.others)})
 		}
 		return true
 	})

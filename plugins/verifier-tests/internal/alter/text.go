@@ -41,8 +41,8 @@ func otherLiteral(literal string, random *rand.Rand) string {
 // toldWord matches a word or a number of a comment.
 var toldWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
 
-// retold returns a comment that says of what is expected what it is altered to, by the literals.
-func retold(comment string, others map[string]string) string {
+// retell returns a comment that says of what is expected what it is altered to, by the literals.
+func retell(comment string, others map[string]string) string {
 	return toldWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
 }
 

@@ -17,6 +17,7 @@ const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(e
 const INVERSE = { notEqual: "equal", notStrictEqual: "strictEqual", notDeepEqual: "deepEqual", notDeepStrictEqual: "deepStrictEqual", match: "doesNotMatch", doesNotMatch: "match" };
 const RAISES = new Set(["throws", "rejects"]);
 const READS = /^(read|load|open)/i;
+const isReading = (n) => n.type === "CallExpression" && (READS.test(nameOf(n)) || (nameOf(n) === "require" && /\.json$/.test(n.arguments[0]?.value)));
 // What methods are called that go through all of a list.
 const EACH = /^(forEach|every)$/;
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
@@ -145,6 +146,20 @@ function alter({ path, text: written }) {
   }
   // isPath reports whether a node selects with constant keys from what has a name.
   const isPath = (node) => node.type === "Identifier" || (node.type === "MemberExpression" && (!node.computed || node.property.type === "Literal") && isPath(node.object));
+  // isRead reports whether something in a node comes, by names and loops, from a call that reads.
+  function isRead(node, depth = 0) {
+    return some(node, (n) => isReading(n) || (n.type === "Identifier" && depth < 9 && origins(n.name).some((from) => isRead(from, depth + 1))));
+  }
+  // origins are the expressions from which a name takes a value, or a part of one.
+  function origins(name) {
+    const names = (target) => target && some(target, (n) => n.type === "Identifier" && n.name === name);
+    return seen().flatMap((n) => {
+      if (n.type === "VariableDeclarator" && n.init && names(n.id)) return [n.init];
+      if (n.type === "ForOfStatement" && names(n.left.declarations?.[0].id)) return [n.right];
+      if (n.type === "CallExpression" && EACH.test(nameOf(n)) && n.arguments[0]?.params?.some(names)) return [n.callee.object];
+      return [];
+    });
+  }
   // reached are the expressions that a name stands for, or a member of what it does.
   function reached(node, depth = 0) {
     if (node.type === "Identifier") return bound(node.name).flatMap((v) => (v.type === "MemberExpression" && isPath(v) && depth < 9 ? reached(v, depth + 1) : [v]));
@@ -242,7 +257,7 @@ function alter({ path, text: written }) {
       return put(LITERAL, node, values.flatMap(others), records);
     }
     if (actual?.start !== undefined) watchInputs(node, actual);
-    const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
+    const reads = values.some((v) => v.start !== undefined && some(v, isReading)) || (request.data && /^(Identifier|MemberExpression)$/.test(node.type) && !isInput(node) && isRead(node));
     put(reads && request.data ? DATA : VALUE, node, [[node.start, node.end, `${prefix}mut(${source(node)})`]]);
   }
   const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"unicode"
 )
 
@@ -32,6 +33,9 @@ func Data(file string, content []byte, seed uint64) []byte {
 	return altered
 }
 
+// wide is how many times a number another may be.
+const wide = 100
+
 func otherLeaf(leaf string, random *rand.Rand) string {
 	switch {
 	case leaf[len(leaf)-1] == ':':
@@ -39,7 +43,10 @@ func otherLeaf(leaf string, random *rand.Rand) string {
 	case leaf == "null":
 		return "0"
 	case leaf[0] == '-':
-		return "-" + otherLiteral(leaf[1:], random)
+		return "-" + otherLeaf(leaf[1:], random)
+	}
+	if n, err := strconv.ParseInt(leaf, 10, 32); err == nil {
+		return strconv.FormatInt(n+1+random.Int64N(wide*(n+wide)), 10) // which no other row is likely to have
 	}
 	return otherLiteral(leaf, random)
 }

@@ -37,6 +37,9 @@ var lines = map[string]*lineLanguage{
 // lineComment matches a comment to the end of its line.
 var lineComment = regexp.MustCompile(`(?m)^\s*//.*$|[\s;{}]//[^"\n]*$`)
 
+// bareAssert matches an assertion in Java without brackets, or with a message.
+var bareAssert = regexp.MustCompile(`(?m)^(\s*(?:.*\{\s*)?)assert\s+([^;:"?]*(?:"[^"\n]*"[^;:"?]*)*)(?::[^;]*)?;`)
+
 // languageOf is that of a file. One in Java that has no tests of a framework is a program that
 // is one, where the command gives an exit code alone.
 func (r *Request) languageOf(file Source) *lineLanguage {
@@ -91,6 +94,9 @@ func (a *lineAlteration) otherLiteral(literal string) string {
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
 func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
+	if path.Ext(file.Path) == ".java" {
+		file.Text = bareAssert.ReplaceAllString(file.Text, "${1}assert (${2});")
+	}
 	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}, others: map[string]string{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true

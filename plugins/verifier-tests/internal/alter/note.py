@@ -4,13 +4,17 @@ PLAIN = '''
 def @plain(v, marks):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
     if base is None and @exact(v): return @exact(v)
-    if type(v) not in (base, bool): marks.add("~" if base else "?")
+    if type(v) not in (base, bool) and (base or not @is_any(v)): marks.add("~" if base else "?")
     if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
     if base in (int, str, bytes, type(None)): return base.__repr__(v)
     if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
     parts = [@plain(x, marks) for x in base.__iter__(v)]
     return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
+def @is_any(v):
+    """Whether a value is equal to what nothing else is equal to."""
+    try: return (v == object()) is True
+    except Exception: return False
 def @exact(v):
     """How a decimal number or a fraction is written as the number that it is equal to; "" for others."""
     import decimal, fractions

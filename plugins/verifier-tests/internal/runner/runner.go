@@ -97,6 +97,8 @@ type Report struct {
 	// Replaced are names in the standard library in the place of which the tree has put
 	// something of its own: what tests reckon with, or a clock.
 	Replaced []string `json:",omitempty"`
+	// Callers are the files of the tree whose code looked at what calls it, where that is seen.
+	Callers []string `json:",omitempty"`
 	// Path are the folders of the tree in which the tests find modules, in Python.
 	Path []string `json:",omitempty"`
 	// Files are those of the tree that the tests came from, and that the framework

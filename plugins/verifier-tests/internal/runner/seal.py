@@ -5,12 +5,19 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import inspect
 import json
 import os
 import re
 import sys
+import traceback
 import types
 import unittest
+
+
+# The events of what leads to the frames of callers: see PEP 578.
+TO_FRAMES = ("sys._getframe", "sys._getframemodulename", "sys._current_frames", "sys.settrace", "sys.setprofile", "gc.get_objects", "gc.get_referrers")
+FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")
 
 
 class Seal:
@@ -20,7 +27,7 @@ class Seal:
         self.mac = hmac.new(key.encode(), digestmod=hashlib.sha256)
         self.report = report
         self.root = os.path.realpath(os.getcwd()) + os.sep
-        self.files, self.places = set(), {}
+        self.files, self.places, self.callers = set(), {}, set()
 
     def saw(self, path):
         """Notes a file that tests, or options, came from."""
@@ -34,6 +41,28 @@ class Seal:
         code = getattr(getattr(function, "__func__", function), "__code__", None)
         if code:
             self.places[name] = os.path.relpath(code.co_filename, self.root)
+
+    def watch_callers(self):
+        """Notes the files of the tree whose code looks at the frames that call it."""
+        busy = []
+
+        def note(event, arguments):
+            is_frame = event == "object.__getattr__" and arguments[1] in FRAMES
+            if busy or not (is_frame or event in TO_FRAMES):
+                return
+            busy.append(event)
+            frame = first = sys._getframe(1)
+            while frame and frame.f_code.co_filename in (inspect.__file__, traceback.__file__):
+                frame = frame.f_back
+            while frame and not os.path.isfile(frame.f_code.co_filename):
+                frame = frame.f_back
+            if frame and (frame is first or not is_frame):  # the text of a traceback leads to none
+                path = os.path.realpath(frame.f_code.co_filename)
+                if path.startswith(self.root):
+                    self.callers.add(path[len(self.root):])
+            busy.clear()
+
+        sys.addaudithook(note)
 
     def replaced(self):
         """What the tree's code, but not its tests, has put in the place of something in the standard library."""
@@ -74,7 +103,7 @@ class Seal:
         if not os.path.exists(self.report):
             return
         path = [os.path.relpath(p, self.root) for p in map(os.path.realpath, sys.path) if (p + os.sep).startswith(self.root)]
-        more = json.dumps({"files": sorted(self.files), "places": self.places, "replaced": self.replaced(), "path": path}).encode()
+        more = json.dumps({"files": sorted(self.files), "places": self.places, "replaced": self.replaced(), "callers": sorted(self.callers), "path": path}).encode()
         with open(self.report, "rb") as f:
             self.mac.update(f.read() + b"\0" + more)
         with open(self.report + ".more", "wb") as f:
@@ -194,6 +223,7 @@ def main(framework_name, key, report):
     if framework_name == "unittest":
         seal = Seal(key, report)
         del key
+        seal.watch_callers()
         sys.path[:] = path + rest
         return run_unittest(seal)
     try:
@@ -204,6 +234,7 @@ def main(framework_name, key, report):
         return f"{sys.executable}: No module named pytest"
     seal = Seal(key, report)
     del key
+    seal.watch_callers()
     watcher = watch_pytest(seal, pytest)
     if __name__ != "__main__":
         return watcher

@@ -25,12 +25,13 @@ export default async function* sealed(source) {
     const output = status === "fail" ? String(error?.cause?.stack ?? error?.cause ?? error?.message ?? "") : "";
     tests.push({ Group: file, Name: whole ? "(file)" : data.name, Status: status, Output: output });
   }
-  // What the processes of tests found changed when they ended, and which of them say nothing of it.
-  const watched = new Set(), replaced = new Set(), dir = dirname(report);
+  // What the processes of tests noted when they ended, and which of them say nothing of it.
+  const watched = new Set(), replaced = new Set(), callers = new Set(), dir = dirname(report);
   for (const name of readdirSync(dir).filter((name) => name.startsWith("changed-"))) {
-    const [file, ...changed] = readFileSync(resolve(dir, name), "utf8").trimEnd().split("\n");
-    watched.add(file);
-    for (const one of changed) replaced.add(one);
+    const noted = JSON.parse(readFileSync(resolve(dir, name), "utf8"));
+    watched.add(noted.file);
+    for (const one of noted.changed) replaced.add(one);
+    for (const one of noted.callers) callers.add(relative(process.cwd(), one));
   }
   const isRun = (file) => /(^|\/)test\/|(^|\/)test-|[-_.]?test\.\w+$/.test(file) || process.argv.some((argument) => resolve(argument) === resolve(file));
   const isApart = !process.execArgv.some((argument) => /isolation=none/.test(argument));
@@ -38,7 +39,7 @@ export default async function* sealed(source) {
     if (isRun(file) && !watched.has(realpathSync(file))) replaced.add(`what ends the process of ${file}`);
   }
   const text = JSON.stringify(tests);
-  const more = JSON.stringify({ files: [...files], replaced: [...replaced].sort() });
+  const more = JSON.stringify({ files: [...files], replaced: [...replaced].sort(), callers: [...callers].sort() });
   writeFileSync(report, text);
   writeFileSync(report + ".more", more);
   writeFileSync(report + ".seal", createHmac("sha256", key).update(text + "\0" + more).digest("hex"));

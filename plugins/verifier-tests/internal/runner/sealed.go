@@ -81,8 +81,8 @@ type loadedFiles struct {
 	Files []string
 	// Places are the files of the tests' code.
 	Places map[string]string
-	// Replaced and Path are those of [Report].
-	Replaced, Path []string
+	// Replaced, Callers and Path are those of [Report].
+	Replaced, Callers, Path []string
 }
 
 func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
@@ -112,7 +112,8 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	default:
 		report = readSealed(data)
 	}
-	report.Files, report.Places, report.Replaced, report.Path = saw.Files, saw.Places, saw.Replaced, saw.Path
+	report.Files, report.Places, report.Path = saw.Files, saw.Places, saw.Path
+	report.Replaced, report.Callers = saw.Replaced, saw.Callers
 	if report.Broken != "" {
 		report.Broken += "\n" + lastOutput(result)
 		return report

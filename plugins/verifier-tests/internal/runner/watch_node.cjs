@@ -1,9 +1,40 @@
 // Loaded before anything of the work tree in each process of tests: it keeps what tests judge
-// by, and notes when they end what of it was changed. See package runner.
+// by, and notes when they end what of it was changed, and which files looked at what calls them.
+// See package runner.
 "use strict";
 const { readFileSync, realpathSync, writeFileSync } = require("node:fs");
 const assert = require("node:assert");
+const { fileURLToPath } = require("node:url");
 const { runInNewContext } = require("node:vm");
+
+// Returns a set of the files whose functions read a stack that they have made themselves.
+function watchStacks() {
+  const files = new Set(), capture = Error.captureStackTrace;
+  let own; // how the tree has stacks written
+  const withoutPlace = (call) => String(call).replace(/:\d+:\d+(\)?)$/, "$1");
+  // The call that reads the stack which is being written.
+  function reader() {
+    const holder = {}, limit = Error.stackTraceLimit;
+    Error.stackTraceLimit = 2; // the first is Node's own
+    capture(holder, write);
+    Error.stackTraceLimit = limit;
+    return withoutPlace(String(holder.stack).split("\n    at ").at(-1));
+  }
+  function write(error, sites) {
+    const call = reader(), file = call.match(/(?:file:\/\/)?\/[^()]*/);
+    if (file && sites.length > 0 && call === withoutPlace(sites[0])) files.add(file[0].replace(/^file:.*/, fileURLToPath));
+    return own ? own(error, sites) : [describeError(error), ...sites].join("\n    at ");
+  }
+  function describeError(error) {
+    try {
+      return Error.prototype.toString.call(error);
+    } catch {
+      return "<error>";
+    }
+  }
+  Object.defineProperty(Error, "prepareStackTrace", { configurable: true, get: () => write, set: (f) => void (own = f === write ? undefined : f) });
+  return files;
+}
 
 function watch(file) {
   process.execArgv = process.execArgv.filter((argument) => !argument.startsWith("--require=./.stepfall-")); // other processes are none of tests
@@ -37,16 +68,17 @@ function watch(file) {
   keep("assert.strict", assert.strict);
   keep("util", require("node:util"));
   keep("performance", Reflect.getPrototypeOf(performance));
+  const callers = watchStacks();
   const { env } = process;
   const zone = env.TZ;
   process.on("exit", () => {
-    let changed = env.TZ === zone || isOfTests("process.env.TZ") ? "" : "process.env.TZ\n";
+    const changed = env.TZ === zone || isOfTests("process.env.TZ") ? [] : ["process.env.TZ"];
     for (let i = 0; i < places.length; i++) {
       const { object, key, value, get, full } = places[i];
       const now = describe(object, key);
-      if ((now?.value !== value || now?.get !== get) && !isOfTests(full)) changed += full + "\n";
+      if ((now?.value !== value || now?.get !== get) && !isOfTests(full)) changed.push(full);
     }
-    writeFileSync(`${__dirname}/changed-${process.pid}`, realpathSync(file) + "\n" + changed);
+    writeFileSync(`${__dirname}/changed-${process.pid}`, JSON.stringify({ file: realpathSync(file), changed, callers: [...callers] }));
   });
 }
 

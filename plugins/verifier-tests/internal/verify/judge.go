@@ -89,10 +89,16 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 		return needy, err
 	}
 	verdict, err = v.tryExpectations(ctx, a, j, last, verdict)
-	if replaced := j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }); err == nil && verdict.Outcome == sdk.Passed && len(replaced) > 0 {
-		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
+	if err != nil || verdict.Outcome != sdk.Passed {
+		return verdict, err
 	}
-	return verdict, err
+	if replaced := append(j.anew(last.Replaced, func(p *preflight) []string { return p.report.Replaced }), a.commands()...); len(replaced) > 0 {
+		return j.verdict(sdk.Inconclusive, "it puts code of its own in the place of the standard library's or the system's, by which its tests may judge: "+strings.Join(replaced, ", ")), nil
+	}
+	if files := a.callers(j, last); len(files) > 0 {
+		return j.verdict(sdk.Inconclusive, "its code looks at what calls it, so what it gives a test need not be what it gives others: "+strings.Join(files, ", ")), nil
+	}
+	return verdict, nil
 }
 
 // runChecks runs the tests, again when some fail, and returns how each check went, and the last

@@ -14,16 +14,15 @@ function watchStacks() {
   const withoutPlace = (call) => String(call).replace(/:\d+:\d+(\)?)$/, "$1");
   // The call that reads the stack which is being written.
   function reader() {
-    const holder = {}, limit = Error.stackTraceLimit;
-    Error.stackTraceLimit = 2; // the first is Node's own
+    const holder = {};
     capture(holder, write);
-    Error.stackTraceLimit = limit;
-    return withoutPlace(String(holder.stack).split("\n    at ").at(-1));
+    const calls = String(holder.stack).split("\n    at ").slice(1);
+    return withoutPlace(calls.find((call) => !call.includes("(node:internal/errors:")) ?? "");
   }
   function write(error, sites) {
     const call = reader(), file = call.match(/(?:file:\/\/)?\/[^()]*/);
     if (file && sites.length > 0 && call === withoutPlace(sites[0])) files.add(file[0].replace(/^file:.*/, fileURLToPath));
-    return own ? own(error, sites) : [describeError(error), ...sites].join("\n    at ");
+    return own ? own.call(Error, error, sites) : [describeError(error), ...sites].join("\n    at ");
   }
   function describeError(error) {
     try {

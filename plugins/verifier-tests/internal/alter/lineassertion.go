@@ -83,6 +83,9 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
 	case len(all) == 0:
+	case len(all) > 1 && s.name != "assert!" && plainName.MatchString(s.name) && !slices.ContainsFunc(all, func(at [2]int) bool { return !s.isMade(at) }):
+		// A function of the tests' own is given what goes in first, and what is to come out.
+		c.leaves = s.literalsIn([2]int{all[1][0], all[len(all)-1][1]})
 	case plainName.MatchString(s.name):
 		if c = s.equality(s.sides(all[0])); len(c.leaves) == 0 {
 			c = s.truth(all[0], !strings.EqualFold(s.name, "assertfalse"))
@@ -101,23 +104,30 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 
 // equality is a comparison of two sides, of which one alone is made of literals.
 func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
-	isMade := func(at [2]int) bool {
-		return literals.MatchString(s.in(at)) && made.MatchString(literals.ReplaceAllString(s.in(at), ""))
-	}
-	if len(sides) != 2 || isMade(sides[0]) == isMade(sides[1]) {
+	if len(sides) != 2 || s.isMade(sides[0]) == s.isMade(sides[1]) {
 		return c
 	}
 	c.actual, c.expected = sides[0], sides[1]
-	if isMade(sides[0]) {
+	if s.isMade(sides[0]) {
 		c.actual, c.expected = sides[1], sides[0]
 	}
-	for _, at := range literals.FindAllStringIndex(s.in(c.expected), -1) {
-		c.leaves = append(c.leaves, [2]int{c.expected[0] + at[0], c.expected[0] + at[1]})
-	}
+	c.leaves = s.literalsIn(c.expected)
 	if text := s.in(c.expected); known.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
 		c.note = "=" + strings.TrimSpace(text)
 	}
 	return c
+}
+
+// isMade reports whether something is made of literals.
+func (s *lineAssertion) isMade(at [2]int) bool {
+	return literals.MatchString(s.in(at)) && made.MatchString(literals.ReplaceAllString(s.in(at), ""))
+}
+
+func (s *lineAssertion) literalsIn(at [2]int) (all [][2]int) {
+	for _, literal := range literals.FindAllStringIndex(s.in(at), -1) {
+		all = append(all, [2]int{at[0] + literal[0], at[0] + literal[1]})
+	}
+	return all
 }
 
 func (s *lineAssertion) isText(at [2]int) bool {

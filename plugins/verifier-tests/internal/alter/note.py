@@ -1,10 +1,10 @@
 # What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
-# class is another, ? where it is none of theirs. A value that has no text is like no other.
+# class is another, or is equal to all, ? where it is none of theirs. A value that has no text is like no other.
 PLAIN = '''
 def @plain(v, marks):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
     if base is None and @exact(v): return @exact(v)
-    if type(v) not in (base, bool) and (base or not @is_any(v)): marks.add("~" if base else "?")
+    if type(v) not in (base, bool): marks.add("~" if base or @is_any(v) else "?")
     if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
     if base in (int, str, bytes, type(None)): return base.__repr__(v)

@@ -114,6 +114,9 @@ func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	c.leaves = s.literalsIn(c.expected)
 	if text := s.in(c.expected); known.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
 		c.note = "=" + strings.TrimSpace(text)
+		if sign := strings.Index(text, "-"); sign >= 0 && len(c.leaves) == 1 && !strings.Contains(text, `"`) {
+			c.leaves[0][0] = c.expected[0] + sign
+		}
 	}
 	return c
 }

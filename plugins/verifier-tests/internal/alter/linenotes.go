@@ -73,10 +73,18 @@ static boolean @held(Object v, boolean other) { return other; }
 static String @held(Object v, String other) { return other; }`
 )
 
+// valueOf is the note of what is expected: in C a truth is a number.
+func (n *lineNotes) valueOf(c *lineComparison) string {
+	if number, isTruth := map[string]string{"=true": "=1", "=false": "=0"}[c.note]; isTruth && n == cNotes {
+		return number
+	}
+	return c.note
+}
+
 // withNote returns an assertion that notes what it compares, and expects what this draw does.
 func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int) string {
 	isTruth, isAltered, site := c.operator != "", a.request.Way != Record, a.source.Path+":"+strconv.Itoa(place)
-	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{c.note}})
+	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{a.language.notes.valueOf(c)}})
 	a.values[a.name] = a.values[a.name] || !isTruth
 	wanted, call, other := (c.note == "=true") != isAltered, a.language.notes.saw, ""
 	edits := []edit{{c.expected[0], c.expected[1], ""}}

@@ -77,7 +77,8 @@ function lookOf(node, source) {
   const name = nameOf(node), isAssert = /^(t\.)?assert\b/.test(source(callee));
   if (RAISES.has(name) || /^doesNot(Throw|Reject)$/.test(name)) return isAssert || !callee.object ? given.slice(0, 1) : undefined;
   if (isAssert && name === "fail") return [];
-  if (isAssert || (!callee.object && (/^(ok|ifError|match|doesNotMatch)$/.test(name) || (EQUAL.test(name) && given.length > 1)))) return given.length > 1 && EQUAL.test(name) && given[0].type !== "Identifier" && directCalls(given[0]).length === 0 ? [given[1]] : given.slice(0, 1);
+  const looksAtSecond = given.length > 1 && EQUAL.test(name) && given[0].type !== "Identifier" && directCalls(given[0]).length === 0 && !(given[0].type === "MemberExpression" && directCalls(given[1]).length === 0);
+  if (isAssert || (!callee.object && (/^(ok|ifError|match|doesNotMatch)$/.test(name) || (EQUAL.test(name) && given.length > 1)))) return looksAtSecond ? [given[1]] : given.slice(0, 1);
   return undefined;
 }
 
@@ -219,9 +220,11 @@ class Questions {
     return out + this.text.slice(at, node.end);
   }
 
-  // looked makes the calls in what an assertion looks at, which may change what the code keeps.
+  // looked makes the calls in what an assertion looks at, which may change what the code keeps, and reads
+  // what it reads where a question asksState: it asks what something holds.
   looked(nodes) {
-    const parts = nodes.flatMap((n) => (isFunction(n) ? [`_try(${this.written(n)})`] : n.type === "CallExpression" || n.type === "NewExpression" || n.type === "AwaitExpression" ? [this.written(n)] : directCalls(n).map((c) => this.written(c))));
+    const isWhole = (n) => /^(Call|New|Await)Expression$/.test(n.type) || (this.asksState && n.type === "MemberExpression");
+    const parts = nodes.flatMap((n) => (isFunction(n) ? [`_try(${this.written(n)})`] : isWhole(n) ? [this.written(n)] : directCalls(n).map((c) => this.written(c))));
     return parts.length > 0 ? `(${parts.join(", ")})` : "undefined";
   }
 
@@ -238,6 +241,7 @@ class Question {
     Object.assign(this, { of, mode, row, rows, isLoop, isBare, other: new Set(names(expected)) });
     // steps are what calls something; what defines or changes something counts for two.
     this.steps = some(place, isFunction) ? 2 : Number(directCalls(place).length > 0);
+    of.asksState = directCalls(place).length === 0;
     this.need = new Set(names(place));
     this.needed = new Set(this.need);
     this.lines = [`_answer((${of.written(place)}), _mode);`];

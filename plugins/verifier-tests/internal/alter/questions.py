@@ -110,6 +110,7 @@ class Question:
         # steps are what calls something; what defines or changes something counts for two.
         self.steps = max({ast.Call: 1, ast.Lambda: 2}.get(type(n), 0) for n in ast.walk(ast.parse(text.strip())))
         self.need, self.lines = names(ast.parse(text.strip())), ["_answer = (" + text + ")"]
+        self.is_state = not has_call(ast.parse(text.strip()))
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(place)):
             raise Unknown
         blocks = around(alteration.tree, place)
@@ -155,7 +156,7 @@ class Question:
         if self.is_of_other(statement):
             return
         if is_assertion(statement):
-            self.look(statement.test if isinstance(statement, (ast.If, ast.Assert)) else statement)
+            self.look(ast.Expr(statement.test) if isinstance(statement, (ast.If, ast.Assert)) else statement)
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             self.assign(statement)
         elif isinstance(statement, (ast.Import, ast.ImportFrom, *FUNCTIONS, ast.ClassDef)):
@@ -196,7 +197,7 @@ class Question:
 
     def assign(self, statement):
         given = defined(statement)
-        calls = any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(statement))
+        calls = any(isinstance(n, ast.Call) and (not makes(n) or called(n) in self.need) for n in ast.walk(statement))
         changed = {root(n) for t in targets(statement) for n in ast.walk(t) if isinstance(n, (ast.Attribute, ast.Subscript)) and getattr(n.value, "id", "") not in ("self", "cls")}
         if (given | changed) & self.need or (calls or changed) and not self.is_bare and not given & self.other:
             if not isinstance(statement, ast.AugAssign):
@@ -219,7 +220,9 @@ class Question:
             is_before = not place or hasattr(call, "lineno") and self.of.span(call)[1] <= self.of.span(place)[0]
             is_whole = isinstance(call, (ast.Await, ast.Call, ast.Subscript, ast.ListComp, ast.SetComp, ast.DictComp)) and not is_assertion(call)
             reads = isinstance(call, ast.Subscript) and names(call) & self.local()
-            if is_before and is_whole and (reads or any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call))):
+            # What is read or made before may have changed what something holds when it is asked.
+            changes = self.is_state and not place and (isinstance(call, (ast.Attribute, ast.Call)) or isinstance(call, ast.Compare) and isinstance(call.ops[0], (ast.In, ast.NotIn)))
+            if is_before and (changes and names(call) - set(dir(builtins)) or is_whole and (reads or any(isinstance(n, ast.Call) and not makes(n) for n in ast.walk(call)))):
                 self.keep(call)
             elif not isinstance(call, ast.Lambda):  # which what must fail calls
                 self.look(call, place)

@@ -41,6 +41,8 @@ type follower struct {
 	// says that what is followed is run for its output.
 	tested   map[string]bool
 	compared bool
+	// examined are the words of what the script at hand substitutes or compares.
+	examined []string
 }
 
 // maxFollowed is how many scripts deep a command is followed.
@@ -206,7 +208,7 @@ func (f *follower) isFile(name string) bool {
 func (f *follower) include(word string, depth int) {
 	name, ok := f.place(word)
 	switch {
-	case ok && definesCode(f.text(name)):
+	case ok && f.isFile(name) && definesCode(f.text(name)):
 		f.tested[name] = true
 	case ok && strings.ContainsAny(name, "*?[%"):
 		f.patterns = append(f.patterns, strings.ReplaceAll(name, "%", "*"))
@@ -218,12 +220,15 @@ func (f *follower) include(word string, depth int) {
 // helperName matches names of functions in shell by which tests compare, or which are about them.
 var helperName = regexp.MustCompile(`(?i)assert|check|compare|diff|die|equal|expect|fail|match|pass|run|same|setup|should|teardown|test|valid|verif|^(cmp|eq|is|ok)$`)
 
-// definesCode reports whether a script defines functions and nothing else but variables, and none
-// that is named as if it were a part of the tests.
+// definesCode reports whether a script defines functions and nothing else but variables, or nothing
+// yet, and no function that is named as if it were a part of the tests.
 func definesCode(text string) bool {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
-	isCode := false
-	return err == nil && !slices.ContainsFunc(file.Stmts, func(s *syntax.Stmt) bool {
+	if err != nil {
+		return false
+	}
+	isCode := len(file.Stmts) == 0
+	return !slices.ContainsFunc(file.Stmts, func(s *syntax.Stmt) bool {
 		switch command := s.Cmd.(type) {
 		case *syntax.FuncDecl:
 			isCode = true
@@ -268,17 +273,19 @@ func (f *follower) shell(text string, depth int) {
 	if err != nil || depth > maxFollowed {
 		return // what the shell cannot read it does not run
 	}
+	defer func(before []string) { f.examined = before }(f.examined)
+	f.examined = examinedBy(file)
 	f.walk(file, depth)
 }
 
 func (f *follower) walk(root syntax.Node, depth int) {
 	syntax.Walk(root, func(node syntax.Node) bool {
 		if call, ok := node.(*syntax.CallExpr); ok {
-			var words []string
-			for _, word := range call.Args {
-				words = append(words, literal(word))
-			}
+			words := literals(call)
+			before := f.compared
+			f.compared = before || f.makesExamined(words)
 			f.command(words, depth)
+			f.compared = before
 		}
 		tested := outputOf(node)
 		before := f.compared
@@ -289,6 +296,45 @@ func (f *follower) walk(root syntax.Node, depth int) {
 		f.compared = before
 		return tested == nil
 	})
+}
+
+func literals(call *syntax.CallExpr) (words []string) {
+	for _, word := range call.Args {
+		words = append(words, literal(word))
+	}
+	return words
+}
+
+// makesExamined reports whether a command is given the name of something that is not in the tree and
+// that the script looks at: the command is to make it, and is no check by its own name.
+func (f *follower) makesExamined(words []string) bool {
+	if slices.ContainsFunc(words, func(word string) bool { return helperName.MatchString(path.Base(word)) }) {
+		return false
+	}
+	return len(words) > 1 && slices.ContainsFunc(words[1:], func(word string) bool {
+		name, ok := f.place(word)
+		return ok && !f.isFile(name) && slices.ContainsFunc(f.examined, func(one string) bool { return one == word || strings.HasPrefix(one, word+"/") })
+	})
+}
+
+// examinedBy are the words of what a script substitutes or compares.
+func examinedBy(file *syntax.File) (words []string) {
+	syntax.Walk(file, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.CmdSubst:
+			for _, statement := range n.Stmts {
+				if call, ok := statement.Cmd.(*syntax.CallExpr); ok {
+					words = append(words, literals(call)...)
+				}
+			}
+		case *syntax.CallExpr:
+			if all := literals(n); len(all) > 0 && (comparers.MatchString(all[0]) || all[0] == "[" || all[0] == "test") {
+				words = append(words, all[1:]...)
+			}
+		}
+		return true
+	})
+	return words
 }
 
 // outputOf are the statements within a node whose output is used, in a substitution or by what

@@ -65,7 +65,9 @@ function watch(file) {
   }
   keep("assert", assert);
   keep("assert.strict", assert.strict);
-  keep("util", require("node:util"));
+  const util = require("node:util");
+  for (const key of Object.keys(util)) void util[key]; // some of it is there when it is first asked for
+  keep("util", util);
   keep("performance", Reflect.getPrototypeOf(performance));
   const callers = watchStacks();
   const { env } = process;

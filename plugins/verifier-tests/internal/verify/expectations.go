@@ -158,13 +158,20 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 		}
 		survivors, failed = without(survivors, noticed), append(failed, noticed...)
 		if mended := slices.IndexFunc(survivors, func(t runner.Test) bool {
-			isOfOne := func(other runner.Test) bool { return family(other) == family(t) } // another row of it compares
-			return e.failedBefore(t) && !slices.ContainsFunc(failed, isOfOne)
+			return e.failedBefore(t) && (len(failed) == 0 || e.comparesAll(t) && !slices.ContainsFunc(failed, func(other runner.Test) bool { return family(other) == family(t) }))
 		}); !e.whole && mended >= 0 && e.j.before != nil {
 			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 		}
 	}
 	return e.weigh(without(tests, survivors), failed, verdict), nil
+}
+
+// comparesAll reports whether all that a test compares is altered, as in Go and Rust.
+func (e *expectations) comparesAll(test runner.Test) bool {
+	return slices.ContainsFunc(e.sources, func(s alter.Source) bool {
+		language := alter.Language(s.Path)
+		return e.holds(s, test) && (language == "go" || language == "rust")
+	})
 }
 
 // tryRest alters what the first runs left as it is in the tests, beside what they altered, and takes

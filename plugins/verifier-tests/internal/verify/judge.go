@@ -142,6 +142,9 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(files, ", ") + "): " + verdict.Evidence
 		return verdict
 	}
+	if found := notFound.FindStringSubmatch(failures.String()); found != nil && j.before != nil && j.before.lacks == found[1] {
+		return j.verdict(sdk.Inconclusive, "a script does not find a command, as on the untouched tree: "+found[1])
+	}
 	if len(j.tests) > 0 && j.regressed {
 		// It may be right to change what they expect.
 		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence)

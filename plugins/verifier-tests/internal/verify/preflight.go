@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -24,6 +25,9 @@ type preflight struct {
 	edits  bool
 	report *runner.Report
 	result *jail.Result
+	// lacks is a command that a script does not find and that may be a function which an answer
+	// is to add to what the script takes in, "" where there is none.
+	lacks string
 }
 
 // maxPreflights bounds the trees whose pre-flight is remembered.
@@ -59,7 +63,9 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 // fly takes the pre-flight from the store, or makes it and stores it.
 func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
-		p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true)
+		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
+			p.lacks = lackedBy(t, p.report)
+		}
 		return err
 	}
 	if v.store == nil {
@@ -79,6 +85,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	var found storedTree
 	if v.store.get(key, &found) && found.Report != nil {
 		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode, Touched: found.Touched, CPU: found.CPU}
+		p.lacks = lackedBy(t, p.report)
 		return nil
 	}
 	if err := run(); err != nil {
@@ -90,6 +97,21 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	// Without the store the next process does it again.
 	_ = v.store.put(key, &storedTree{Report: p.report, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU})
 	return nil
+}
+
+// What shells say of a command that is not there, and how a script takes in another.
+var (
+	notFound = regexp.MustCompile(`(?m)^\S+: (?:line )?\d+: ([\w.-]+): (?:command )?not found$`)
+	takesIn  = regexp.MustCompile(`(?m)^\s*(?:\.|source)\s+\S`)
+)
+
+// lackedBy returns the command that a script did not find, where scripts of the tree take in others.
+func lackedBy(t *tree, report *runner.Report) string {
+	found := notFound.FindStringSubmatch(report.FirstFailure())
+	if found == nil || !takesIn.Match(t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool { return alter.Language(file) != "sh" }))) {
+		return ""
+	}
+	return found[1]
 }
 
 // refused matches what a command says that may not write where it runs, as another user or
@@ -115,8 +137,8 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}{
 		{p.result.End == jail.EndTimeout, "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
-		{code == 127 || code == 126, "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
-		{p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
+		{p.lacks == "" && (code == 127 || code == 126), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
+		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
 		{refused.MatchString(broken), "the command is refused what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},
 		{len(solved) > 0 && len(solved) == len(checks.FailToPass), "every test that should fail there passes: " + strings.Join(solved, ", ")},

@@ -101,13 +101,14 @@ func FuzzFollow(f *testing.F) {
 	})
 }
 
-// What a script compares is tested, and what it runs for its end decides.
+// What a script compares is tested, also where it looks at what is made; what it runs for its end decides,
+// and so does a check by its name.
 func TestFollow(t *testing.T) {
 	tree := javaTreeOf(t, map[string]string{
-		"run.sh": "got=$(./tool.sh 1)\n./tool.sh 2 | diff - want\npython3 wc.py <in >out\npython3 check.py\nexec sh more/test.sh 2>&1 | tee log\n", "tool.sh": "", "wc.py": "", "check.py": "", "want": "", "more/test.sh": ". ./more/env\n",
+		"run.sh": "got=$(./tool.sh 1)\n./tool.sh 2 | diff - want\npython3 wc.py <in >out\npython3 check.py\npython3 build.py page\n[ \"$(cat page/index)\" = x ]\ncp a made\npython3 mend.py want\npython3 verify.py page\nexec sh more/test.sh 2>&1 | tee log\n", "tool.sh": "", "wc.py": "", "check.py": "", "build.py": "", "mend.py": "", "verify.py": "", "want": "", "more/test.sh": ". ./more/env\n",
 	})
 	files, _, _ := Follow([]string{"./run.sh"}, tree)
-	if want := []string{"check.py", "more/env", "more/test.sh", "run.sh"}; !slices.Equal(files, want) {
+	if want := []string{"check.py", "mend.py", "more/env", "more/test.sh", "run.sh", "verify.py"}; !slices.Equal(files, want) {
 		t.Errorf("%q, want %q", files, want)
 	}
 }

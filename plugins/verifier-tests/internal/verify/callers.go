@@ -101,7 +101,7 @@ func countGoCallers(data []byte) (count int) {
 }
 
 // judging matches a function in a script that stands in the place of a command by which scripts judge.
-var judging = regexp.MustCompile(`(?m)^[ \t]*(?:function[ \t]+)?(\[|test|diff|cmp|grep|expr|exit|return|trap|set|command|builtin)[ \t]*\(\)`)
+var judging = regexp.MustCompile(`(?m)^[ \t]*(?:function[ \t]+)?(\[|test|diff|cmp|grep|exit|return|trap|builtin)[ \t]*\(\)`)
 
 // commands returns the commands in the place of which the answer puts functions.
 func (a *attempt) commands() (names []string) {

@@ -268,6 +268,8 @@ class Alteration:
         owners = [owner for _, _, owner in around(self.function, node)]
         loops = [o for o in owners if isinstance(o, ast.For)]
         is_plain = all(o is self.function or o in loops or is_subtest(o) for o in owners) and not any(isinstance(n, skips) for n in ast.walk(self.function))
+        # One that is to fail may hold by what it is altered to, and end the test.
+        is_plain &= not any(isinstance(n, ast.Assert) or isinstance(n, ast.Call) and called(n) in EQUAL for n in self.lenient)
         rows = [len(self.items(loop.iter)) for loop in loops if root(node) in stored(loop.target)]
         # Other data may be what the test gives the code.
         return is_plain and not self.whole and not self.data and rows + [1] * (not loops) == [count]

@@ -1,15 +1,15 @@
 # What a value is in builtin types, whatever its class says of itself. Marks has ~ where a
-# class is another, or is equal to all, ? where it is none of theirs. A value that has no text is like no other.
+# class is another, or one within is equal to all, ? where it is none of theirs. A value that has no text is like no other.
 PLAIN = '''
-def @plain(v, marks):
+def @plain(v, marks, inner=False):
     base = next((b for b in (int, float, str, bytes, list, tuple, dict, set, frozenset, type(None)) if issubclass(type(v), b)), None)
     if base is None and @exact(v): return @exact(v)
-    if type(v) not in (base, bool): marks.add("~" if base or @is_any(v) else "?")
+    if type(v) not in (base, bool): marks.add("~" if base or inner and @is_any(v) else "?")
     if base is None: return type(v).__name__ + @text(v)
     if base is float: return int.__repr__(float.__int__(v)) if float.is_integer(v) else float.__repr__(v)
     if base in (int, str, bytes, type(None)): return base.__repr__(v)
-    if base is dict: return "{" + ",".join(sorted(@plain(k, marks) + ":" + @plain(x, marks) for k, x in dict.items(v))) + "}"
-    parts = [@plain(x, marks) for x in base.__iter__(v)]
+    if base is dict: return "{" + ",".join(sorted(@plain(k, marks, True) + ":" + @plain(x, marks, True) for k, x in dict.items(v))) + "}"
+    parts = [@plain(x, marks, True) for x in base.__iter__(v)]
     return base.__name__[-3:] + "(" + ",".join(sorted(parts) if base in (set, frozenset) else parts) + ")"
 def @is_any(v):
     """Whether a value is equal to what nothing else is equal to."""

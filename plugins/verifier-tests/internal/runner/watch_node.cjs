@@ -24,9 +24,11 @@ function watchStacks() {
     if (file && sites.length > 0 && call === withoutPlace(sites[0])) files.add(file[0].replace(/^file:.*/, fileURLToPath));
     return own ? own.call(Error, error, sites) : [describeError(error), ...sites].join("\n    at ");
   }
+  // As Node has it, whose own errors have their code there.
+  const isOfNode = (error) => Object.getOwnPropertySymbols(error).some((key) => key.description === "kIsNodeError");
   function describeError(error) {
     try {
-      return Error.prototype.toString.call(error);
+      return isOfNode(error) || isOfNode(Object.getPrototypeOf(error) ?? {}) ? `${error.name} [${error.code}]: ${error.message}` : Error.prototype.toString.call(error);
     } catch {
       return "<error>";
     }

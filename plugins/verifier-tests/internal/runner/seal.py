@@ -46,6 +46,10 @@ class Seal:
         """Notes the files of the tree whose code looks at the frames that call it."""
         busy = []
 
+        @functools.lru_cache(None)
+        def place(path):
+            return os.path.realpath(path) if os.path.isfile(path) else ""
+
         def note(event, arguments):
             is_frame = event == "object.__getattr__" and arguments[1] in FRAMES
             if busy or not (is_frame or event in TO_FRAMES):
@@ -54,10 +58,10 @@ class Seal:
             frame = first = sys._getframe(1)
             while frame and frame.f_code.co_filename in (inspect.__file__, traceback.__file__):
                 frame = frame.f_back
-            while frame and not os.path.isfile(frame.f_code.co_filename):
+            while frame and not place(frame.f_code.co_filename):
                 frame = frame.f_back
             if frame and (frame is first or not is_frame):  # the text of a traceback leads to none
-                path = os.path.realpath(frame.f_code.co_filename)
+                path = place(frame.f_code.co_filename)
                 if path.startswith(self.root):
                     self.callers.add(path[len(self.root):])
             busy.clear()

@@ -127,14 +127,18 @@ def has_call(node):
     return any(isinstance(n, ast.Call) for n in ast.walk(node))
 
 
-def catches_nothing(node):
-    """Whether a failure within a with is one of its test."""
-    names = ("subTest", "open", "TemporaryDirectory", "NamedTemporaryFile", "patch", "catch_warnings")
+def is_with(node, *names):
+    """Whether a node is a with of calls of these names."""
     return isinstance(node, ast.With) and all(isinstance(i.context_expr, ast.Call) and called(i.context_expr) in names for i in node.items)
 
 
 def is_subtest(node):
-    return isinstance(node, ast.With) and all(isinstance(i.context_expr, ast.Call) and called(i.context_expr) == "subTest" for i in node.items)
+    return is_with(node, "subTest")
+
+
+def catches_nothing(node):
+    """Whether a failure within a with is one of its test."""
+    return is_with(node, "subTest", "open", "TemporaryDirectory", "NamedTemporaryFile", "patch", "catch_warnings")
 
 
 def member(whole, key):

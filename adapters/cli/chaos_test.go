@@ -231,7 +231,7 @@ func TestChaos(t *testing.T) {
 		defer replicas[i].kill(syscall.SIGKILL)
 	}
 	// The database's clock is that of neither the replicas nor the workers.
-	skewed := cluster.Ahead(37 * time.Minute)
+	skewed := cluster.AdvanceClock(37 * time.Minute)
 	if err := cluster.Down(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

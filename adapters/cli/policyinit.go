@@ -75,7 +75,7 @@ func (f *initFlags) run(ctx context.Context, s Streams) error {
 	if err := f.write(text); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "%s: %s, %s\n", f.out, count(len(p.Models), "model"), how(p))
+	fmt.Fprintf(s.Out, "%s: %s, %s\n", f.out, count(len(p.Models), "model"), describePolicy(p))
 	if line, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "# ") {
 		fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
 	}
@@ -121,7 +121,7 @@ func (f *initFlags) write(text []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-func how(p *policies.Policy) string {
+func describePolicy(p *policies.Policy) string {
 	switch {
 	case p.Holdout != nil:
 		return "for an agent with tools: two are asked, and the third where their answers differ"

@@ -92,9 +92,9 @@ func (s *State) anyUnseen() bool {
 	return false
 }
 
-// ahead calls yield with each way to go on: the models of the order up to some place,
+// continuations calls yield with each way to go on: the models of the order up to some place,
 // without those on the way that nothing looks at. The slice is used again.
-func (c *Cascade) ahead(s *State, yield func(added []int)) {
+func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	var seen []int
 	_, floor := s.best()
 	room := c.room(s)
@@ -118,7 +118,7 @@ func (c *Cascade) among(s *State) int {
 	if len(s.Ran) > 0 {
 		best = c.value(s, lambda, nil)
 	}
-	c.ahead(s, func(added []int) {
+	c.continuations(s, func(added []int) {
 		a := c.value(s, lambda, added)
 		none := run == Stop && len(s.Ran) == 0
 		if none || a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && isPreferred(cheap, a.Cost, best.Cost) {

@@ -109,7 +109,7 @@ func (c *Cascade) Explain(s *State) Explanation {
 	if len(s.Ran) > 0 {
 		e.Alternatives = append(e.Alternatives, c.value(s, e.Lambda, nil))
 	}
-	c.ahead(s, func(added []int) {
+	c.continuations(s, func(added []int) {
 		last := len(added) - 1
 		i, before := added[last], c.value(s, e.Lambda, added[:last]).ExpectedMax
 		a := c.value(s, e.Lambda, added)

@@ -142,9 +142,9 @@ func (q *search) dominators() {
 	q.items = keep
 }
 
-// few solves by closed forms what needs no quadrature: one item, or two and nothing
+// solveInClosedForm solves by closed forms what needs no quadrature: one item, or two and nothing
 // that has run. It reports whether it has.
-func (q *search) few() bool {
+func (q *search) solveInClosedForm() bool {
 	switch {
 	case len(q.items) == 0:
 		return true

@@ -166,7 +166,7 @@ func (q *search) solve() {
 	q.bar = math.Inf(-1)
 	if q.prune {
 		q.reduce()
-		if q.few() {
+		if q.solveInClosedForm() {
 			return
 		}
 	}

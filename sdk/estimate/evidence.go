@@ -424,8 +424,8 @@ func (n *evidenceCursor) begin() {
 	}
 }
 
-// see takes in the number of a signal and returns by how much the log odds change.
-func (n *evidenceCursor) see(model, from, to int, signals []float64) float64 {
+// addSignals takes in the number of a signal and returns by how much the log odds change.
+func (n *evidenceCursor) addSignals(model, from, to int, signals []float64) float64 {
 	for k := from; k < to; k++ {
 		n.x[model][k] = math.NaN()
 		if k < len(signals) {

@@ -191,16 +191,16 @@ func (c *gaussianCursor) Begin(q *queryFacts) {
 func (c *gaussianCursor) Observe(model int, r *runFacts) {
 	c.ran[model] = true
 	if c.HasPost && !math.IsNaN(r.Post) {
-		c.see(model, r.Post)
+		c.condition(model, r.Post)
 	}
 	if !math.IsNaN(r.Verdict) {
 		c.verdict[model] = r.Verdict
-		c.see(len(c.ran)+model, r.Verdict)
+		c.condition(len(c.ran)+model, r.Verdict)
 	}
 }
 
-// see conditions on one entry of the vector.
-func (c *gaussianCursor) see(at int, value float64) {
+// condition conditions on one entry of the vector.
+func (c *gaussianCursor) condition(at int, value float64) {
 	variance := c.cov[at][at]
 	if variance <= 1e-9 {
 		return

@@ -25,7 +25,7 @@ func fitGaussian(t *outcome.Table) (*gaussian, error) {
 			standard[q][i] = v / e.StdDev[group[q]][i]
 		}
 	}
-	e.Correlation = shrunken(standard, len(t.Models))
+	e.Correlation = shrinkCorrelations(standard, len(t.Models))
 	ante, err := explain(t.Ante, quality, group, groups, t.Models)
 	if err != nil {
 		return nil, err
@@ -146,14 +146,14 @@ func explain(matrix [][]float64, quality centredMatrix, group []int, groups int,
 			signal.residual[q][i] -= l.Slope * quality.residual[q][i]
 		}
 	}
-	x.errors = shrunken(signal.residual, n)
+	x.errors = shrinkCorrelations(signal.residual, n)
 	return x, nil
 }
 
-// shrunken is the covariance of the columns, NaN where unknown, with the
+// shrinkCorrelations returns the covariance of the columns, NaN where unknown, with the
 // correlations drawn to 0 by the factor that minimises the expected squared error
 // (Schäfer and Strimmer 2005).
-func shrunken(rows [][]float64, n int) [][]float64 {
+func shrinkCorrelations(rows [][]float64, n int) [][]float64 {
 	dev := make([]float64, n)
 	for i := range n {
 		var m moments

@@ -162,7 +162,7 @@ func (c *latentCursor) Observe(model int, r *runFacts) {
 		c.scale(model, right, wrong)
 	}
 	if c.noticed != nil {
-		c.tell(model, c.noticed.see(model, 0, c.noticed.free(), r.Signals))
+		c.multiply(model, c.noticed.addSignals(model, 0, c.noticed.free(), r.Signals))
 	}
 	if c.Lengths != nil && r.OutputTokens > 0 {
 		x, l := math.Log(r.OutputTokens), &c.Lengths[model].Group[c.group]
@@ -257,8 +257,8 @@ func (c *latentCursor) means(dst []cascade.Belief) {
 	}
 }
 
-// tell takes log odds of a model's answer into the likelihoods.
-func (c *latentCursor) tell(model int, log float64) {
+// multiply takes log odds of a model's answer into the likelihoods.
+func (c *latentCursor) multiply(model int, log float64) {
 	c.scale(model, sigmoid(log), sigmoid(-log))
 }
 
@@ -277,9 +277,9 @@ func (c *latentCursor) Look(model int, signals []float64) {
 	}
 	at := c.noticed.free() + c.noticed.bought[model]
 	c.noticed.bought[model]++
-	change := c.noticed.see(model, at, at+1, signals)
+	change := c.noticed.addSignals(model, at, at+1, signals)
 	if math.IsNaN(c.verdict[model]) {
-		c.tell(model, change)
+		c.multiply(model, change)
 	}
 	if !c.inClusters(model) {
 		c.recall(model)

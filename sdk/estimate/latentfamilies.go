@@ -126,9 +126,9 @@ func (t *latentTables) family(i int) *family {
 	return &t.families[t.familyOf[i]]
 }
 
-// given returns how probable what was seen of the members is at each of the factor's
+// likelihoods returns how probable what was seen of the members is at each of the factor's
 // points, and together.
-func (f *family) given(g, k int, seen func(i int) (right, wrong float64)) (at [factorPoints]float64, all float64) {
+func (f *family) likelihoods(g, k int, seen func(i int) (right, wrong float64)) (at [factorPoints]float64, all float64) {
 	for m := range at {
 		at[m] = 1.0 / factorPoints
 	}
@@ -162,25 +162,25 @@ func (c *latentCursor) likelihood(i, hypothesis, k int) (right, wrong float64) {
 	return right * differ, wrong
 }
 
-// unseen reports that nothing is known yet of a family on this query: it is believed as
+// hasNoEvidence reports that nothing is known yet of a family on this query: it is believed as
 // models that are alone.
-func (c *latentCursor) unseen(f *family) bool {
+func (c *latentCursor) hasNoEvidence(f *family) bool {
 	return c.Ante == nil && !slices.ContainsFunc(f.members, func(i int) bool { return c.ran[i] })
 }
 
 // together is how likely what was seen of a family's answers is.
 func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
-	if c.unseen(f) {
+	if c.hasNoEvidence(f) {
 		return 1
 	}
-	_, all := f.given(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
+	_, all := f.likelihoods(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
 	return all
 }
 
 // addShares adds, times a weight, the probability that each member's answer is right,
 // given the ease and a hypothesis.
 func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, weight float64) {
-	at, all := f.given(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
+	at, all := f.likelihoods(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
 	if all == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (c *latentCursor) share(f *family, i, hypothesis, k int) float64 {
 // familyMeans fills in the probabilities that the answers of a family are right.
 func (c *latentCursor) familyMeans(dst []float64, f *family) {
 	clear(dst)
-	if c.unseen(f) {
+	if c.hasNoEvidence(f) {
 		for a, i := range f.members {
 			dst[a] = dot(c.weight, c.tables.p[c.group][i])
 		}
@@ -313,7 +313,7 @@ var sharedGrid = [...]float64{0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
 func (f *latentFit) logFamily(logs []float64, own *family, q int) {
 	row := f.t.Quality[q]
 	for k := range logs {
-		_, all := own.given(f.group[q], k, func(i int) (float64, float64) {
+		_, all := own.likelihoods(f.group[q], k, func(i int) (float64, float64) {
 			if v := row[i]; !math.IsNaN(v) {
 				return v, 1 - v
 			}

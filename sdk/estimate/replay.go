@@ -279,26 +279,26 @@ type meaner interface{ means(dst []cascade.Belief) }
 // in order. Of n models, n·k + m among them is the k-th look at model m's answer. It is
 // incremental when ran continues that of the last call.
 func (x *reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
-	x.see(ran)
+	x.showAll(ran)
 	x.quality.Beliefs(beliefs)
 	x.cost.Costs(costs)
-	x.tell(beliefs)
+	x.prepare(beliefs)
 }
 
 // Means is [Reading.Believe] for those who want no more than the means of the beliefs:
 // their deviations and what can be bought may be left out.
 func (x *reading) Means(ran []int, beliefs []cascade.Belief) {
-	x.see(ran)
+	x.showAll(ran)
 	if c, ok := x.quality.(meaner); ok {
 		c.means(beliefs)
 	} else {
 		x.quality.Beliefs(beliefs)
 	}
-	x.tell(beliefs)
+	x.prepare(beliefs)
 }
 
-// see shows the cursors what models showed that have run since the last call.
-func (x *reading) see(ran []int) {
+// showAll shows the cursors what models showed that have run since the last call.
+func (x *reading) showAll(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
 	}
@@ -325,8 +325,8 @@ func (x *reading) see(ran []int) {
 	}
 }
 
-// tell makes of beliefs what they are to those who decide.
-func (x *reading) tell(beliefs []cascade.Belief) {
+// prepare turns beliefs into those that strategies decide by.
+func (x *reading) prepare(beliefs []cascade.Belief) {
 	for i, b := range beliefs {
 		beliefs[i] = forStrategy(b)
 	}

@@ -67,8 +67,8 @@ func (r *sparse) onto(sum float64, x *[textBuckets]float64) float64 {
 	return sum
 }
 
-// spread adds the row times a number to a vector.
-func (r *sparse) spread(x *[textBuckets]float64, by float64) {
+// addTo adds the row times a number to a vector.
+func (r *sparse) addTo(x *[textBuckets]float64, by float64) {
 	value := r.value[:len(r.at)]
 	for i, b := range r.at {
 		x[b%textBuckets] += value[i] * by
@@ -108,7 +108,7 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 		if len(r.at) > 0 && !math.IsNaN(y[q]) && (use == nil || use(q)) {
 			used, targets = append(used, r), append(targets, y[q])
 			center += y[q]
-			r.spread(mean, 1)
+			r.addTo(mean, 1)
 		}
 	}
 	w := new([textBuckets]float64)
@@ -130,7 +130,7 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 		for i := range used {
 			v := used[i].onto(-shared, direction)
 			sum += v
-			used[i].spread(product, v)
+			used[i].addTo(product, v)
 		}
 		for b := range product {
 			product[b] += precision*direction[b] - mean[b]*sum
@@ -139,7 +139,7 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 	// The right-hand side is X'y.
 	residual := new([textBuckets]float64)
 	for i := range used {
-		used[i].spread(residual, targets[i]-center)
+		used[i].addTo(residual, targets[i]-center)
 	}
 	enough := textTolerance * dot(residual[:], residual[:])
 	if start != nil {

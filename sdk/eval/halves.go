@@ -26,17 +26,17 @@ type OverlapError struct{ Queries []string }
 // Error names the first few.
 func (e *OverlapError) Error() string {
 	return fmt.Sprintf("%d queries are in the train half and in the test half (%s): figures on queries that were learnt from mean nothing",
-		len(e.Queries), few(e.Queries))
+		len(e.Queries), joinFirst(e.Queries))
 }
 
 // NewHalves pairs two tables for a comparison: the same models in the same order,
 // only queries with every outcome, and no query in both unless overlap is allowed.
 func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 	if missing := minus(train.Models, test.Models); len(missing) > 0 {
-		return nil, fmt.Errorf("models of the train half that the test half lacks: %s", few(missing))
+		return nil, fmt.Errorf("models of the train half that the test half lacks: %s", joinFirst(missing))
 	}
 	if missing := minus(test.Models, train.Models); len(missing) > 0 {
-		return nil, fmt.Errorf("models of the test half that the train half lacks: %s", few(missing))
+		return nil, fmt.Errorf("models of the test half that the train half lacks: %s", joinFirst(missing))
 	}
 	test, err := test.Select(train.Models...)
 	if err != nil {
@@ -79,8 +79,8 @@ func minus(a, b []string) []string {
 	return out
 }
 
-// few joins the first names and counts the rest.
-func few(names []string) string {
+// joinFirst joins the first names and counts the rest.
+func joinFirst(names []string) string {
 	const most = 3
 	if len(names) <= most {
 		return strings.Join(names, ", ")

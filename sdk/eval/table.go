@@ -22,7 +22,7 @@ func (c *Comparison) Table() *Table {
 	}}
 	for _, r := range c.Rows {
 		t.Cells = append(t.Cells, []string{
-			r.Name, percent(r.AUC), spread(r.AUCInterval), gain(r.Difference),
+			r.Name, percent(r.AUC), halfWidth(r.AUCInterval), gain(r.Difference),
 			percent(r.AIQ), percent(r.APGR), percent(r.CPT50), percent(r.CPT80),
 			Dollars(r.CostAtBest), percent(r.QualityAtBestCost), Dollars(r.CostPerSuccess),
 			number(r.Steps, 2), duration(r),
@@ -42,8 +42,8 @@ func number(v float64, digits int) string {
 	return fmt.Sprintf("%.*f", digits, v)
 }
 
-// spread writes the half-width of an interval in per cent.
-func spread(i interval) string {
+// halfWidth writes the half-width of an interval in per cent.
+func halfWidth(i interval) string {
 	if math.IsNaN(i.High) {
 		return none
 	}
@@ -58,7 +58,7 @@ func gain(i interval) string {
 	}
 	text := fmt.Sprintf("%+.2f", 100*i.Value)
 	if !math.IsNaN(i.High) {
-		text += " " + spread(i)
+		text += " " + halfWidth(i)
 	}
 	if i.Significant() {
 		text += " *"

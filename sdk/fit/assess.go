@@ -122,10 +122,10 @@ func (a *assessor) trace(t *sdk.Trace) {
 		}
 		judged++
 		a.out.Quality.add(chance, outcome, chance)
-		a.spread += spread(chance)
+		a.spread += bernoulliVariance(chance)
 		if how == "" {
 			asked++
-			expected, observed, spreads = expected+mean, observed+quality, spreads+spread(mean)
+			expected, observed, spreads = expected+mean, observed+quality, spreads+bernoulliVariance(mean)
 		}
 	}
 	if judged == 0 {

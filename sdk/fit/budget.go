@@ -70,7 +70,7 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 			break
 		}
 		middle := (a.Value + b.Value) / 2
-		p, err := f.use.between(f.ctx, middle)
+		p, err := f.use.interpolate(f.ctx, middle)
 		if err != nil {
 			return nil, 0, err
 		}

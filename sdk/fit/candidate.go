@@ -230,8 +230,8 @@ func (c *candidate) open(values []float64, rows int) (plan, error) {
 // of 0 as at a very great one the cheapest comes first.
 const indexGap = 1.5
 
-// near reports whether the neighbours of a task say what happens in between.
-func (c *candidate) near(t task) bool {
+// canInterpolate reports whether the neighbours of a task say what happens in between.
+func (c *candidate) canInterpolate(t task) bool {
 	_, index := c.base.(*cascade.Index)
 	return !index || c.values[t.right] <= indexGap*c.values[t.left]
 }

@@ -120,7 +120,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	if o.Floor != nil {
-		list = []*candidate{unchosen(list, &o.Params)}
+		list = []*candidate{untunedCandidate(list, &o.Params)}
 	}
 	judged := withVerdictCosts(complete, o.Estimate.JudgeOrder)
 	all := newStage(judged, held)

@@ -115,9 +115,9 @@ func (t *floorTest) values(r *replayRow) []float64 {
 	return out
 }
 
-// unchosen returns the candidate that no outcome has chosen: of all models, at the estimators' own
+// untunedCandidate returns the candidate that no outcome has chosen: of all models, at the estimators' own
 // deviations, as deep as the fixed parameters allow.
-func unchosen(list []*candidate, fixed *cascade.Params) *candidate {
+func untunedCandidate(list []*candidate, fixed *cascade.Params) *candidate {
 	last := list[len(list)-1]
 	for _, c := range list {
 		if p := &c.params; p.Scale == 1 && len(p.Order) == len(last.params.Order) && p.MaxDepth == fixed.MaxDepth {

@@ -70,7 +70,7 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 		is(t, want.Of+" variance", u.Variance, want.Variance)
 	}
 	for p, want := range map[float64]float64{0: 0.01 * 0.99, 0.2: 0.16, 1: 0.01 * 0.99} {
-		is(t, "spread", spread(p), want)
+		is(t, "spread", bernoulliVariance(p), want)
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float6
 				r := &c.results[task.at]
 				if task.left >= 0 && task.right >= 0 {
 					left, right := &c.results[task.left], &c.results[task.right]
-					if left.path[place] == right.path[place] && c.near(task) {
+					if left.path[place] == right.path[place] && c.canInterpolate(task) {
 						r.copyFrom(place, left)
 						continue
 					}

@@ -56,8 +56,8 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 	return u, nil
 }
 
-// tell returns a point with the quality that the folds came to at its cost.
-func (u *use) tell(p Point) Point {
+// withHeldOutQuality returns a point with the quality that the folds reached at its cost.
+func (u *use) withHeldOutQuality(p Point) Point {
 	p.Quality = qualityAt(u.told, p.CostUSD)
 	return p
 }
@@ -66,7 +66,7 @@ func (u *use) tell(p Point) Point {
 func (u *use) points() []Point {
 	points := u.candidate.points()
 	for i := range points {
-		points[i] = u.tell(points[i])
+		points[i] = u.withHeldOutQuality(points[i])
 	}
 	return points
 }
@@ -75,21 +75,21 @@ func (u *use) points() []Point {
 func (u *use) curve(k *kinds) []Point {
 	points := u.candidate.curve(k, u.stage.rows)
 	for i := range points {
-		points[i] = u.tell(points[i])
+		points[i] = u.withHeldOutQuality(points[i])
 	}
 	return points
 }
 
-// between replays the candidate at one value for all depths, where it is not known by
+// interpolate replays the candidate at one value for all depths, where it is not known by
 // what it did at neighbouring values.
-func (u *use) between(ctx context.Context, value float64) (Point, error) {
+func (u *use) interpolate(ctx context.Context, value float64) (Point, error) {
 	c := u.candidate
 	if err := u.stage.extend(ctx, []*candidate{c}, [][]float64{{value}}); err != nil {
 		return Point{}, err
 	}
 	at, _ := slices.BinarySearch(c.values, value)
 	c.results[at].unseen = c.unseenAt(at)
-	return u.tell(c.results[at].point(value)), nil
+	return u.withHeldOutQuality(c.results[at].point(value)), nil
 }
 
 // unseenAt interpolates between the neighbours of a value.
@@ -113,5 +113,5 @@ func (u *use) play(ctx context.Context, s cascade.Strategy, value float64) (Poin
 	}
 	at, _ := slices.BinarySearch(u.candidate.values, value)
 	results[0].unseen = u.candidate.results[at].unseen
-	return u.tell(results[0].point(value)), nil
+	return u.withHeldOutQuality(results[0].point(value)), nil
 }

@@ -72,7 +72,7 @@ func (t tallies) of(name string) *tally {
 // where it is not known.
 func (t tallies) call(model, how string, mean, quality, expected, paid, weight float64) {
 	if !math.IsNaN(quality) {
-		t.of(ofQuality+model+how).add(mean, quality, quality-mean, spread(mean), weight)
+		t.of(ofQuality+model+how).add(mean, quality, quality-mean, bernoulliVariance(mean), weight)
 	}
 	t.cost(ofCost+model+how, expected, paid, weight)
 }
@@ -91,8 +91,10 @@ func (t tallies) step(group string, mean, quality, spread, judged float64) {
 	}
 }
 
-// spread is the variance of an outcome that is believed to come with a probability.
-func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99)) }
+// bernoulliVariance is the variance of an outcome that is believed to come with a probability.
+func bernoulliVariance(p float64) float64 {
+	return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99))
+}
 
 // tallyErrors walks a fitted strategy over outcomes and returns how far estimates are off, and the prices
 // of the verdicts that e knows the price of.
@@ -116,7 +118,7 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r 
 			case m != cascade.Stop && !turn.Decision.Look:
 				v, p := t.Quality[q][m], state.Beliefs[m].Mean
 				all.call(t.Models[m], "", p, v, state.Costs[m], t.CostUSD[q][m], 1)
-				mean, quality, spreads = mean+p, quality+v, spreads+spread(p)
+				mean, quality, spreads = mean+p, quality+v, spreads+bernoulliVariance(p)
 			case m == cascade.Stop:
 				all.step(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
 				left := float64(len(t.Models) - len(state.Ran))

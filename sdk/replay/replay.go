@@ -111,7 +111,7 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 	var step Step
 	var t Turn
 	for {
-		b := w.believe(key)
+		b := w.beliefAt(key)
 		t.State = cascade.State{Beliefs: b.beliefs, Costs: b.costs, Ran: w.ran, Coin: coin}
 		t.Decision = s.Decide(&t.State)
 		if observe != nil {
@@ -126,7 +126,7 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 			return step
 		}
 		if !d.Look {
-			w.see(d, &key)
+			w.add(d, &key)
 			w.ran = append(w.ran, d.Run)
 			step.CostUSD += w.cost[d.Run]
 			verdict := &b.beliefs[d.Run]
@@ -140,7 +140,7 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 			}
 		}
 		if d.Look {
-			step.CostUSD += w.cursor.(Pricer).LookUSD(w.see(d, &key))
+			step.CostUSD += w.cursor.(Pricer).LookUSD(w.add(d, &key))
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (w *Walker) Walk(s cascade.Strategy, coin float64, observe func(*Turn)) Ste
 // strategy goes on, and returns what it cost.
 func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, key *set) float64 {
 	usd, isApart := w.verdicts.VerdictUSD(d.Run)
-	known := w.believe(*key)
+	known := w.beliefAt(*key)
 	w.rejected = append(w.rejected[:0], known.beliefs...)
 	answer := &w.rejected[d.Run]
 	switch {
@@ -165,20 +165,20 @@ func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, k
 	}
 	if isApart {
 		d.Look = true
-		w.see(d, key)
+		w.add(d, key)
 	}
 	return usd
 }
 
-// see adds what a decision asks for to what was seen.
-func (w *Walker) see(d cascade.Decision, key *set) (mark int) {
+// add adds what a decision asks for to what was seen.
+func (w *Walker) add(d cascade.Decision, key *set) (mark int) {
 	mark = d.Mark(w.seen, len(w.quality))
 	w.seen = append(w.seen, mark)
 	key[mark/64%len(key)] |= 1 << (mark % 64)
 	return mark
 }
 
-func (w *Walker) believe(key set) belief {
+func (w *Walker) beliefAt(key set) belief {
 	b, ok := w.known[key]
 	if !ok {
 		b = belief{make([]cascade.Belief, len(w.quality)), make([]float64, len(w.quality))}

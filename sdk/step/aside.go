@@ -9,17 +9,17 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// aside is where the tries at a model stand that another one was asked in place of, since
+// postponedCall is where the tries at a model stand that another one was asked in place of, since
 // it had to be waited for.
-type aside struct {
+type postponedCall struct {
 	attempt, round int       // of the next try
 	until          time.Time // before which it is not asked
 	err            error     // of the last try; nil when there was none
 	out            bool      // it has not been recalled
 }
 
-// others reports whether the step can go on without candidate i.
-func (r *run) others(i int) bool {
+// hasAlternative reports whether the step can go on without candidate i.
+func (r *run) hasAlternative(i int) bool {
 	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.ran(i) {
 		return false
 	}
@@ -44,9 +44,9 @@ func (r *run) waiting() bool {
 }
 
 // stepAside takes candidate i out of the step until it is recalled.
-func (r *run) stepAside(i int, a aside) {
+func (r *run) stepAside(i int, a postponedCall) {
 	if r.asides == nil {
-		r.asides = map[int]aside{}
+		r.asides = map[int]postponedCall{}
 	}
 	a.out = true
 	r.asides[i] = a
@@ -64,7 +64,7 @@ func (r *run) putAside(now time.Time) {
 	}
 	for i, out := range r.state.Infeasible {
 		if prompt && !out && late(i) {
-			r.stepAside(i, aside{attempt: 1, round: 1, until: r.req.NotBefore(i)})
+			r.stepAside(i, postponedCall{attempt: 1, round: 1, until: r.req.NotBefore(i)})
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (r *run) comeBack(ctx context.Context, i int) (attempt, round int) {
 	}
 	delete(r.asides, i)
 	if wait := a.until.Sub(r.e.c.Now()); wait > 0 && wait <= r.e.c.Retry.MaxDelay {
-		r.say(fmt.Sprintf("waited %v for %s", wait.Round(time.Millisecond), r.e.names[i]))
+		r.addNote(fmt.Sprintf("waited %v for %s", wait.Round(time.Millisecond), r.e.names[i]))
 		r.pause(ctx, wait)
 	}
 	return a.attempt, a.round

@@ -187,7 +187,7 @@ func (r *run) askCost(ctx context.Context) {
 		err = fmt.Errorf("want %d estimates", len(asked))
 	}
 	if err != nil {
-		r.say("cost estimator unavailable, prices used: " + err.Error())
+		r.addNote("cost estimator unavailable, prices used: " + err.Error())
 		return
 	}
 	for k, i := range asked {
@@ -197,8 +197,8 @@ func (r *run) askCost(ctx context.Context) {
 	}
 }
 
-// say adds to the note of the next decision.
-func (r *run) say(note string) {
+// addNote adds to the note of the next decision.
+func (r *run) addNote(note string) {
 	if r.note != "" {
 		r.note += "; "
 	}

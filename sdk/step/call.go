@@ -20,7 +20,7 @@ const maxTries = 100
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
 	if r.isPaid(i) {
-		r.say("the answer of " + m.Name + " is that of its own step, and is not paid for again")
+		r.addNote("the answer of " + m.Name + " is that of its own step, and is not paid for again")
 		r.shown, r.cut = false, nil
 		answer := r.req.Paid.Answer
 		return &answer, nil
@@ -64,8 +64,8 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 			r.drop(i, "call failed")
 			return nil, err
 		}
-		if wait > r.e.c.Retry.SwitchAfter && r.others(i) {
-			r.stepAside(i, aside{attempt: attempt + 1, round: round, until: r.e.c.Now().Add(wait), err: err})
+		if wait > r.e.c.Retry.SwitchAfter && r.hasAlternative(i) {
+			r.stepAside(i, postponedCall{attempt: attempt + 1, round: round, until: r.e.c.Now().Add(wait), err: err})
 			return nil, err
 		}
 		r.pause(ctx, wait)
@@ -143,10 +143,10 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
 	if stands > rec.CostUSD && r.e.HasCap() {
-		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
+		r.addNote(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
 	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
-		r.say("settling: " + fault.Error())
+		r.addNote("settling: " + fault.Error())
 	}
 }
 
@@ -219,7 +219,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		rec.UsageDoubt = most.raise(&answer.Usage, r.billedPrompt(most), answer)
 	}
 	if rec.UsageDoubt != "" {
-		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
+		r.addNote(m.Name + ": estimated: " + rec.UsageDoubt)
 		if answer.CostUSD == 0 && r.e.HasCap() {
 			answer.CostUSD = most.usd
 		}
@@ -227,7 +227,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	if answer.CostUSD == 0 {
 		answer.CostUSD = most.price.CostUSD(answer.Usage)
 		if factor := answer.PriceFactor; factor > 0 && factor != 1 {
-			r.say(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
+			r.addNote(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
 			answer.CostUSD *= factor
 		}
 	}
@@ -263,7 +263,7 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 
 // reserveMore sets usd aside beside what is reserved for what is under way.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
-	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && near(gone)+up(usd) > near(limit) {
+	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
 		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.standing+reserved, usd, limit, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
@@ -279,7 +279,7 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 // await reserves as soon as there is room, where calls under way may still make it and the step has
 // not waited so long yet.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
-	if r.e.room == nil || r.lined >= r.e.c.CapWait || near(r.spent+r.standing)+up(usd) > near(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
+	if r.e.room == nil || r.lined >= r.e.c.CapWait || nearestPico(r.spent+r.standing)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
 		return nil, refused
 	}
 	from := r.e.c.Now()
@@ -290,7 +290,7 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 	if err != nil {
 		return nil, fmt.Errorf("reserving %.6g USD: %w", usd, err)
 	}
-	r.say(fmt.Sprintf("waited %v for room under a cap", took.Round(time.Millisecond)))
+	r.addNote(fmt.Sprintf("waited %v for room under a cap", took.Round(time.Millisecond)))
 	return held, nil
 }
 

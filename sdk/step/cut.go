@@ -22,12 +22,12 @@ func (r *run) spare(i int, worst float64) bool {
 		return false
 	}
 	limit := r.e.c.StepCapUSD
-	return limit <= 0 || near(r.spent+r.standing)+up(worst)+up(r.demandOf(next).usd) <= near(limit)
+	return limit <= 0 || nearestPico(r.spent+r.standing)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
 }
 
-// whole asks candidate i again, whose answer was cut off since others were to be asked:
+// repeatCutCall asks candidate i again, whose answer was cut off since others were to be asked:
 // none of them has given a better one.
-func (r *run) whole(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
+func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.StopDeadline, -1, r.stopFailed(err)
 	}

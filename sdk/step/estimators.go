@@ -71,7 +71,7 @@ func (r *run) askEstimators(ctx context.Context) {
 			}
 			// A regression may go a little beyond its range.
 			if !(math.Abs(estimate.Mean-0.5) <= 1) {
-				r.say(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
+				r.addNote(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
 			}
 			r.adopt(i, k, resp)
@@ -102,8 +102,8 @@ func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 
 // askEstimator asks one estimator; nil when it could not be had, which the trace notes.
 func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *sdk.QualityRequest) *sdk.QualityResponse {
-	if left := p.left(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
-		r.say(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), misses))
+	if left := p.pauseLeft(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
+		r.addNote(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), misses))
 		return nil
 	}
 	askCtx, own := ctx, (*purse)(nil)
@@ -128,7 +128,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 	if err == nil {
 		return resp
 	}
-	r.say("estimator " + s.Name + " unavailable, abstained: " + err.Error())
+	r.addNote("estimator " + s.Name + " unavailable, abstained: " + err.Error())
 	if s.OnUnavailable == UnavailableFail {
 		err = fmt.Errorf("%w: %s: %w", ErrEstimatorUnavailable, s.Name, err)
 	}
@@ -145,6 +145,6 @@ func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse,
 		usd += money(resp.CostUSD)
 	}
 	if fault := r.settlePurse(ctx, own, nil, usd, 0); fault != nil {
-		r.say("settling: " + fault.Error())
+		r.addNote("settling: " + fault.Error())
 	}
 }

@@ -107,7 +107,7 @@ func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
 	for _, k := range r.e.c.Checks {
 		fault, err := guard(func() (string, error) { return k.Fault(r.q, answer, r.attempts), nil })
 		if err != nil {
-			r.say("check " + k.Name + ": " + err.Error())
+			r.addNote("check " + k.Name + ": " + err.Error())
 			continue
 		}
 		if fault != "" {
@@ -196,7 +196,7 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	if isWorth {
 		does = "is asked, too"
 	}
-	r.say(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
+	r.addNote(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
 	return isWorth
 }
 
@@ -296,7 +296,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	if worst > 0 {
 		var err error
 		if held, err = r.reserve(ctx, worst); err != nil {
-			r.say("verifier " + v.Name + " left out: " + err.Error())
+			r.addNote("verifier " + v.Name + " left out: " + err.Error())
 			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
 		}
 	}
@@ -341,17 +341,17 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 		stands = worst
 	}
 	r.e.verdictCost(v).raise(verdict.CostUSD)
-	if v.MaxCostUSD > 0 && near(verdict.CostUSD) > near(v.MaxCostUSD) {
-		r.say(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
+	if v.MaxCostUSD > 0 && nearestPico(verdict.CostUSD) > nearestPico(v.MaxCostUSD) {
+		r.addNote(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
 	}
 	if fault := r.settlePurse(ctx, own, held, verdict.CostUSD, stands); fault != nil {
-		r.say("settling: " + fault.Error())
+		r.addNote("settling: " + fault.Error())
 	}
 	if err == nil {
 		v.weigh(verdict)
 		return verdict, nil
 	}
-	r.say("verifier " + v.Name + " unavailable: " + err.Error())
+	r.addNote("verifier " + v.Name + " unavailable: " + err.Error())
 	switch v.OnUnavailable {
 	case UnavailableFail:
 		return verdict, fmt.Errorf("%w: %s: %w", ErrVerifierUnavailable, v.Name, err)

@@ -76,10 +76,10 @@ type account struct {
 
 const pico = 1e12
 
-// up and near turn dollars into picodollars: reservations round up.
-func up(usd float64) int64 { return toPico(math.Ceil(usd * pico)) }
+// ceilPico and nearestPico turn dollars into picodollars; reservations are rounded up.
+func ceilPico(usd float64) int64 { return toPico(math.Ceil(usd * pico)) }
 
-func near(usd float64) int64 { return toPico(math.Round(usd * pico)) }
+func nearestPico(usd float64) int64 { return toPico(math.Round(usd * pico)) }
 
 func toPico(x float64) int64 {
 	if !(x > 0) {
@@ -144,16 +144,16 @@ func (e *capError) MissingUSD() (usd float64, ofRun bool) {
 
 // Reserve implements [Ledger].
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
-	r := &memoryReservation{amount: up(usd)}
+	r := &memoryReservation{amount: ceilPico(usd)}
 	if m.caps.RunUSD > 0 && q.Run != "" {
 		r.run = m.account(&m.accounts.runs, runOf(q.Tenant, q.Run))
-		if missing := r.run.take(r.amount, near(m.caps.RunUSD)); missing > 0 {
+		if missing := r.run.take(r.amount, nearestPico(m.caps.RunUSD)); missing > 0 {
 			return nil, &capError{fmt.Sprintf("run %s: cap of %.6g USD", q.Run, m.caps.RunUSD), missing, true}
 		}
 	}
 	if usd, name := m.caps.Tenant(q.Tenant, m.now()); usd > 0 {
 		r.tenant = m.account(&m.accounts.tenants, name)
-		if missing := r.tenant.take(r.amount, near(usd)); missing > 0 {
+		if missing := r.tenant.take(r.amount, nearestPico(usd)); missing > 0 {
 			if r.run != nil {
 				r.run.taken.Add(-r.amount)
 			}
@@ -165,7 +165,7 @@ func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservat
 
 // Settle implements [Reservation].
 func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
-	spent := near(usd)
+	spent := nearestPico(usd)
 	for _, a := range [...]*account{r.run, r.tenant} {
 		if a != nil {
 			a.spent.Add(spent)

@@ -37,7 +37,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 		return
 	}
 	first, second := r.demandOf(i), r.demandOf(next.Run)
-	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent+r.standing)+up(first.usd)+up(second.usd) > near(limit) {
+	if limit := r.e.c.StepCapUSD; limit > 0 && nearestPico(r.spent+r.standing)+ceilPico(first.usd)+ceilPico(second.usd) > nearestPico(limit) {
 		return
 	}
 	held, err := r.reserve(ctx, first.usd)
@@ -47,7 +47,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 	other, err := r.reserve(ctx, second.usd)
 	if err != nil {
 		if fault := r.settle(ctx, held, 0, 0); fault != nil {
-			r.say("settling: " + fault.Error())
+			r.addNote("settling: " + fault.Error())
 		}
 		return
 	}

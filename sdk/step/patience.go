@@ -22,8 +22,8 @@ type patience struct {
 	until  time.Time
 }
 
-// left returns how long the estimator is left alone from now on.
-func (p *patience) left(now time.Time) time.Duration {
+// pauseLeft returns for how much longer the estimator is not asked.
+func (p *patience) pauseLeft(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)

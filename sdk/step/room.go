@@ -45,7 +45,7 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	if err != nil || held == nil {
 		return held, err
 	}
-	u := &underWay{held, m, q.Tenant, runOf(q.Tenant, q.Run), up(usd)}
+	u := &underWay{held, m, q.Tenant, runOf(q.Tenant, q.Run), ceilPico(usd)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tenants[u.tenant] += u.amount
@@ -114,9 +114,9 @@ func mayFree(refused error, ofTenant, ofRun int64) bool {
 	}
 	missing, isRun := short.MissingUSD()
 	if isRun {
-		return ofRun >= near(missing)
+		return ofRun >= nearestPico(missing)
 	}
-	return ofTenant >= near(missing)
+	return ofTenant >= nearestPico(missing)
 }
 
 func (m *room) join(key, tenant string) *line {

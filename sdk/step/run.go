@@ -34,17 +34,17 @@ type run struct {
 
 	attempts []sdk.Attempt
 	failures []error
-	refusals int           // calls whose request was refused
-	asides   map[int]aside // by candidate: those that stand aside, or have stood
-	fatal    error         // what ends the step at once
-	explores bool          // one further model is asked for the record
-	extra    bool          // it is being asked
-	shown    bool          // the caller has shown the last answer
-	cut      *sdk.Verdict  // the caller has ended the last call for this reason
-	partial  []int         // candidates whose answer was cut off
-	capped   error         // the cap that left no room for the dearest model which it kept out, until a dearer one answers
-	cappedAt float64       // what that model may have cost, in US dollars
-	isCapped bool          // the model that was chosen last was not asked for that reason
+	refusals int                   // calls whose request was refused
+	asides   map[int]postponedCall // by candidate: those that stand aside, or have stood
+	fatal    error                 // what ends the step at once
+	explores bool                  // one further model is asked for the record
+	extra    bool                  // it is being asked
+	shown    bool                  // the caller has shown the last answer
+	cut      *sdk.Verdict          // the caller has ended the last call for this reason
+	partial  []int                 // candidates whose answer was cut off
+	capped   error                 // the cap that left no room for the dearest model which it kept out, until a dearer one answers
+	cappedAt float64               // what that model may have cost, in US dollars
+	isCapped bool                  // the model that was chosen last was not asked for that reason
 	spent    float64
 	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
@@ -77,7 +77,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 		stop, answer, err = sdk.StopRefused, -1, r.stopFailed(sdk.ErrRequestRefused)
 	}
 	if err == nil && slices.Contains(r.partial, answer) {
-		stop, answer, err = r.whole(ctx, stop, answer)
+		stop, answer, err = r.repeatCutCall(ctx, stop, answer)
 	}
 	if r.explores && err == nil && answer >= 0 {
 		answer = r.explore(ctx, answer)

@@ -305,7 +305,7 @@ func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) e
 	c.wasted = 0
 	c.sum.SpentUSD += a.USD
 	c.mu.Unlock()
-	c.tell()
+	c.reportProgress()
 	return nil
 }
 
@@ -357,7 +357,7 @@ func (c *collector) recordFailure(model, why string, usd float64) error {
 		c.sum.Faults = append(c.sum.Faults, fault)
 	}
 	c.mu.Unlock()
-	c.tell()
+	c.reportProgress()
 	if wasted >= maxWasted && !c.hopeless.Swap(true) {
 		return fmt.Errorf("%w; the last: %s: %s", ErrWasted, model, why)
 	}
@@ -375,7 +375,7 @@ var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for a
 // maxFaults is how many different reasons a summary keeps.
 const maxFaults = 10
 
-func (c *collector) tell() {
+func (c *collector) reportProgress() {
 	if c.o.Progress != nil {
 		c.o.Progress(c.summary())
 	}

@@ -97,7 +97,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	case isOwn && d.Raw.Text != "" && s.isTextOpen():
 		s.endText(d.Raw)
 	case isOwn:
-		s.own(*d.Raw)
+		s.writeOwnBlock(*d.Raw)
 	case d.Reasoning != "" && s.holdThoughts:
 		s.held.WriteString(d.Reasoning)
 	case d.Reasoning != "":
@@ -153,7 +153,7 @@ func (s *sequence) endText(p *middleware.RawPart) {
 func (s *sequence) begin(b *block) *block {
 	if late := s.late; late != nil && (b.kind == blockTool || !s.hidesThoughts) {
 		s.late = nil
-		s.own(*late)
+		s.writeOwnBlock(*late)
 	}
 	s.release()
 	s.close()
@@ -203,8 +203,8 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 	s.to.piece(s.open, text, d)
 }
 
-// own writes a block that the provider wrote, in place of the reasoning it stands for.
-func (s *sequence) own(p middleware.RawPart) {
+// writeOwnBlock writes a block that the provider wrote, in place of the reasoning it stands for.
+func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
 		if s.isTextOpen() { // they begin another block
@@ -251,7 +251,7 @@ func (s *sequence) foreign(p middleware.RawPart) {
 			s.late = &own
 			return
 		}
-		s.own(own)
+		s.writeOwnBlock(own)
 	}
 }
 
@@ -288,8 +288,8 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 	}
 }
 
-// whole writes what was not streamed of a choice, and stops the last block.
-func (s *sequence) whole(choice *llms.ContentChoice) {
+// finishChoice writes what was not streamed of a choice, and stops the last block.
+func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.resume()
 	x := middleware.ExtraOf(choice)
 	if x != nil && len(x.Parts) > 0 && !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
@@ -360,7 +360,7 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 		case middleware.RawPart:
 			switch {
 			case p.Dialect == s.dialect:
-				s.own(p)
+				s.writeOwnBlock(p)
 			case p.Text != "":
 				if text := strings.TrimSuffix(p.Text, refusal); text != "" {
 					s.write(blockText, text, nil)

@@ -296,7 +296,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 { // what it is called, before what it says
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"reasoning":""}`)}})
 	}
-	s.say(c, d)
+	s.addText(c, d)
 	if unknown != nil {
 		if c.unknown == nil {
 			c.unknown = Object{}
@@ -309,8 +309,8 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	s.wantObjects("tool_calls", calls, func(call gjson.Result) { s.call(c, call) })
 }
 
-// say takes in what was said, and gives the state on between what was thought and the text.
-func (s *chatReader) say(c *chatReply, d middleware.Delta) {
+// addText adds a delta, and sends the state between the reasoning and the text.
+func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	if d.Text != "" && c.isStateNew && c.content.Len() == 0 {
 		s.add(&middleware.Delta{Choice: d.Choice, Reasoning: d.Reasoning})
 		s.sendState(c)

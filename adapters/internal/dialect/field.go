@@ -108,7 +108,7 @@ func (f field) number() *float64 {
 	return new(f.value.Num)
 }
 
-func (f field) whole() *int {
+func (f field) integer() *int {
 	n, err := strconv.Atoi(f.value.Raw) // 64 bits, of which a float has 53
 	if err != nil {
 		n = int(f.value.Num)
@@ -121,7 +121,7 @@ func (f field) whole() *int {
 }
 
 func (f field) positive() *int {
-	n := f.whole()
+	n := f.integer()
 	if n != nil && *n < 1 {
 		f.refusef("is %d: want at least 1", *n)
 	}
@@ -212,9 +212,9 @@ func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) l
 	return r
 }
 
-// between returns what stands between the texts of a message that become one: what a model said
+// separatorAfter returns what stands between the texts of a message that become one: what a model said
 // may go on in the next, cited by another source.
-func between(role llms.ChatMessageType) string {
+func separatorAfter(role llms.ChatMessageType) string {
 	if own, err := roleOf(role); err == nil && own == llms.ChatMessageTypeAI {
 		return ""
 	}

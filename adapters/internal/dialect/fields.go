@@ -66,7 +66,7 @@ func (list paramFields) set(p *middleware.Params, i int, f field) {
 		*to = f.number()
 	case **int:
 		if to == &p.Seed || to == &p.TopLogProbs {
-			*to = f.whole()
+			*to = f.integer()
 		} else {
 			*to = f.positive()
 		}

@@ -336,8 +336,8 @@ func joinTexts(a, b []llms.ContentPart, role llms.ChatMessageType) []llms.Conten
 	if !isText(a) || !isText(b) {
 		return slices.Concat(a, b)
 	}
-	first, _ := textOf(a, between(role))
-	second, _ := textOf(b, between(role))
+	first, _ := textOf(a, separatorAfter(role))
+	second, _ := textOf(b, separatorAfter(role))
 	return []llms.ContentPart{llms.TextContent{Text: first + "\n\n" + second}}
 }
 

@@ -32,7 +32,7 @@ func (messages) Answer(a *Request, o *Answer) any {
 	m := newMessage(o.ID, o.Model)
 	s := messagesSequence(a, noEvents{})
 	s.isCut = stopKindOf(o.Choices[0]) == stopLength
-	s.whole(o.Choices[0])
+	s.finishChoice(o.Choices[0])
 	for _, b := range s.blocks {
 		if raw := messagesBlock(a, b, true); raw != nil {
 			m.Content = append(m.Content, raw)
@@ -251,7 +251,7 @@ func (s *messagesStream) Finish(o *Answer) {
 	x := middleware.ExtraOf(o.Choices[0])
 	s.extra = x
 	s.head()
-	s.whole(o.Choices[0])
+	s.finishChoice(o.Choices[0])
 	reason, sequence := messagesStop(o.Choices[0])
 	last := Object{"delta": Object{"stop_reason": reason, "stop_sequence": sequence}, "usage": messagesUsage.write(o.Usage)}
 	if o.Step != nil {

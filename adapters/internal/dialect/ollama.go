@@ -97,7 +97,7 @@ func (t *ollamaWriter) add(m *llms.MessageContent) error {
 	if err != nil {
 		return err
 	}
-	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": roleName(role)}, "", between(role), false, nil, nil
+	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": roleName(role)}, "", separatorAfter(role), false, nil, nil
 	if err := eachPart(m.Parts, t.part); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func newResponse(a *Request, id string, created int64) Object {
 func (responses) Answer(a *Request, o *Answer) any {
 	s := responsesSequence(a, o.ID, noEvents{})
 	s.isCut = cutReason(o.Choices[0]) != ""
-	s.whole(o.Choices[0])
+	s.finishChoice(o.Choices[0])
 	return withUnknown(responsesWhole(a, o, s), middleware.DialectResponses, middleware.ExtraOf(o.Choices[0]))
 }
 
@@ -285,7 +285,7 @@ func (s *responsesStream) stop(b *block) {
 func (s *responsesStream) Finish(o *Answer) {
 	s.head()
 	s.isCut = cutReason(o.Choices[0]) != ""
-	s.whole(o.Choices[0])
+	s.finishChoice(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
 	status, _ := r["status"].(string)
 	s.send("response."+status, Object{"response": withUnknown(r, middleware.DialectResponses, middleware.ExtraOf(o.Choices[0]))})

@@ -151,7 +151,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 				return nil, err
 			}
 			if o.Progress != nil {
-				o.Progress(r.done(k+1) - r.done(k))
+				o.Progress(r.shareOfQueries(k+1) - r.shareOfQueries(k))
 			}
 		}
 	}

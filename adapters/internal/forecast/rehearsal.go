@@ -201,8 +201,8 @@ func (r *rehearsal) resamples() bool {
 	return ok && r.assembly.Sessions.DoubtUpTo > 0
 }
 
-// done returns how many of the world's queries k places of the trial at hand make, of all trials.
-func (r *rehearsal) done(k int) int {
+// shareOfQueries returns how many of the world's queries k places of the trial at hand make, of all trials.
+func (r *rehearsal) shareOfQueries(k int) int {
 	n := r.world.Len()
 	return (r.trial*n + k*n/len(r.places)) / r.trials()
 }
@@ -389,16 +389,16 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
 	}
-	answer := &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.unsold(m.Name, o.Signals), Usage: usage}
+	answer := &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.freeSignals(m.Name, o.Signals), Usage: usage}
 	for _, tool := range o.Tools {
 		answer.ToolCalls = append(answer.ToolCalls, sdk.ToolCall{Name: tool, Arguments: strconv.Quote(o.Text)})
 	}
 	return answer, nil
 }
 
-// unsold returns the signals of a model's answer but for those that a verifier finds, which
+// freeSignals returns the signals of a model's answer but for those that a verifier finds, which
 // are kept for it.
-func (r *rehearsal) unsold(model string, signals map[string]float64) map[string]float64 {
+func (r *rehearsal) freeSignals(model string, signals map[string]float64) map[string]float64 {
 	left := maps.Clone(signals)
 	for i := range r.policy.Verifiers {
 		if v := &r.policy.Verifiers[i]; !v.Judges() {

@@ -44,7 +44,7 @@ func sets(t *outcome.Table, sizes ...int) []modelSet {
 		name := fmt.Sprint(n)
 		models := outcome.Sets()[name]
 		if models == nil || slices.ContainsFunc(models, func(m string) bool { return t.Index(m) < 0 }) {
-			models = spread(t, n)
+			models = evenlyByCost(t, n)
 		}
 		out = append(out, modelSet{name, models})
 	}
@@ -57,8 +57,8 @@ func sets(t *outcome.Table, sizes ...int) []modelSet {
 // paperSizes are the numbers of models of the paper's tables.
 var paperSizes = []int{3, 5, 11}
 
-// spread returns n models at even distances in the order of mean cost.
-func spread(t *outcome.Table, n int) []string {
+// evenlyByCost returns n models at even distances in the order of mean cost.
+func evenlyByCost(t *outcome.Table, n int) []string {
 	costs := t.MeanCosts()
 	sorted := slices.Clone(t.Models)
 	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(costs[t.Index(a)], costs[t.Index(b)]) })

@@ -95,9 +95,9 @@ func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 // Dir is the folder of the server's socket.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Ahead has the server believe, from the next Up on, that it is so much later. It
+// AdvanceClock has the server believe, from the next Up on, that it is so much later. It
 // reports whether it can: by libfaketime, where that is installed.
-func (c *Cluster) Ahead(d time.Duration) bool {
+func (c *Cluster) AdvanceClock(d time.Duration) bool {
 	found, _ := filepath.Glob("/usr/lib/*/faketime/libfaketime.so.1")
 	if len(found) == 0 {
 		return false

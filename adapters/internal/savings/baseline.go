@@ -319,9 +319,9 @@ func (p *missingAnswers) cost(group int) float64 {
 	return p.e.fees + input*(p.prompt-p.history) + p.output.leaveOut(group)*p.e.output + p.visible.leaveOut(group)*p.history
 }
 
-// spread returns the bias that steps that were chosen may have, and the variance that single
+// biasAndVariance returns the bias that steps that were chosen may have, and the variance that single
 // steps have round what the factors expect.
-func (p *missingAnswers) spread() (bias, variance float64) {
+func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
 	output := p.output.leaveOut(everyone) * p.e.output
 	bias = p.output.bias*output + p.visible.bias*p.visible.leaveOut(everyone)*math.Abs(p.history)
 	if p.e.answer > 0 {
@@ -385,7 +385,7 @@ func (c *baselineCost) twoStdErrors() float64 {
 	freedom := groups - 1.0
 	for i := range c.missing {
 		p := &c.missing[i]
-		b, v := p.spread()
+		b, v := p.biasAndVariance()
 		bias += b
 		single += v
 		output := p.output.leaveOut(everyone) * p.e.output

@@ -18,7 +18,7 @@ func (t *LeasedAccounts) maintain() {
 			return
 		case now := <-ticker.C:
 			t.collect(now, false)
-			_ = t.pay(context.Background()) // what is owed is paid at the next tick
+			_ = t.settleOwed(context.Background()) // what is owed is paid at the next tick
 			t.report(now, every)
 		}
 	}
@@ -117,8 +117,8 @@ func (t *LeasedAccounts) list() map[string]*leasedAccount {
 	return maps.Clone(t.accounts)
 }
 
-// pay settles what is owed, as far as the store can be reached.
-func (t *LeasedAccounts) pay(ctx context.Context) error {
+// settleOwed settles what is owed, as far as the store can be reached.
+func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 	t.mu.Lock()
 	owed := t.owed
 	t.owed = nil
@@ -150,7 +150,7 @@ func (t *LeasedAccounts) Close() error {
 			}
 		}
 		t.collect(time.Now(), true)
-		err = t.pay(context.Background())
+		err = t.settleOwed(context.Background())
 	})
 	return err
 }

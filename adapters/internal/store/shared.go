@@ -130,7 +130,7 @@ const (
 func newPeers(b Notes, logger hclog.Logger) *peers {
 	p := &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
 	p.running.Go(p.listen)
-	p.running.Go(p.speak)
+	p.running.Go(p.sendAll)
 	return p
 }
 
@@ -139,15 +139,15 @@ func (p *peers) close() {
 	p.running.Wait()
 }
 
-// say has something written in the background; what does not fit is not said.
-func (p *peers) say(what func(context.Context) error) {
+// send has something written in the background, and drops it when the queue is full.
+func (p *peers) send(what func(context.Context) error) {
 	select {
 	case p.out <- what:
 	default:
 	}
 }
 
-func (p *peers) speak() {
+func (p *peers) sendAll() {
 	for {
 		select {
 		case <-p.closed:
@@ -192,7 +192,7 @@ func (p *peers) hearCircuits(ctx context.Context) error {
 }
 
 func (p *peers) Opened(name string, until time.Time) {
-	p.say(func(ctx context.Context) error {
+	p.send(func(ctx context.Context) error {
 		return p.board.Post(ctx, kindCircuit, name, strconv.AppendInt(nil, until.UnixNano(), 10), time.Until(until))
 	})
 }
@@ -215,7 +215,7 @@ func (p *peers) Load(id string) []byte {
 }
 
 func (p *peers) Save(id string, note []byte, ttl time.Duration) {
-	p.say(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
+	p.send(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
 }
 
 // Pace joins a pacer with those of the same policy elsewhere, until the returned

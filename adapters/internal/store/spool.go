@@ -245,7 +245,7 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 			file.Close() // it is in use
 			continue
 		}
-		bad, err := bring(ctx, file, batch, write)
+		bad, err := importFile(ctx, file, batch, write)
 		if err != nil {
 			return lost, errors.Join(append(faults, fmt.Errorf("traces left in %s: %w", file.Name(), err), file.Close())...)
 		}
@@ -262,9 +262,9 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 // lineBytes is longer than any line that is written.
 const lineBytes = 128 << 20
 
-// bring writes the traces of a file and returns how many of its lines are none. The last
+// importFile writes the traces of a file and returns how many of its lines are none. The last
 // line may be cut: the process may have ended while it wrote it.
-func bring(ctx context.Context, file *os.File, batch int, write func([]Entry) error) (lost int, err error) {
+func importFile(ctx context.Context, file *os.File, batch int, write func([]Entry) error) (lost int, err error) {
 	lines := bufio.NewReader(untilDone{ctx, file})
 	for ended := false; !ended; {
 		var entries []Entry

@@ -161,7 +161,7 @@ func (p *comparePage) pairs(pairs []pair) {
 	}
 	p.Order = candidates(models)
 	p.Sentence = fmt.Sprintf("%s of %s change from %s to %s; %s; quality %+.1f ± %.1f points.",
-		formatWhole(changed), count(int64(len(pairs)), "step"), plain(p.A), plain(p.B), signedDollars(cost), 100*better/n, 100*half)
+		formatWhole(changed), count(int64(len(pairs)), "step"), plainText(p.A), plainText(p.B), signedDollars(cost), 100*better/n, 100*half)
 	slices.SortStableFunc(p.Rows, func(a, b comparedRow) int { return cmp.Compare(math.Abs(b.LessUSD), math.Abs(a.LessUSD)) })
 	p.Left = max(len(p.Rows)-mostCompared, 0)
 	p.Rows = p.Rows[:len(p.Rows)-p.Left]

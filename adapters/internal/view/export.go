@@ -118,7 +118,7 @@ func (v *viewer) saveArchive(dir, kind string, n int, file func(int) string, pag
 				return err
 			}
 			titled := content.(interface{ title() string })
-			fmt.Fprintf(zip, "<article data-page=\"%d\" data-title=\"%s\">", i, html.EscapeString(plain(titled.title())))
+			fmt.Fprintf(zip, "<article data-page=\"%d\" data-title=\"%s\">", i, html.EscapeString(plainText(titled.title())))
 			if err := v.pages[kind].ExecuteTemplate(zip, "content", content); err != nil {
 				return fmt.Errorf("making page %d of %s: %w", i, name, err)
 			}

@@ -110,4 +110,4 @@ func clock(t time.Time) string {
 
 func short(id string) string { return begin(id, 12) }
 
-func plain(text string) string { return say.Plain(text) }
+func plainText(text string) string { return say.Plain(text) }

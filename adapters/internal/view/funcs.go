@@ -21,13 +21,13 @@ var nan = math.NaN()
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
-		"plain": plain, "dollars": dollars, "amount": func(v float64) string { return strings.TrimSuffix(dollars(v), " USD") }, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
+		"plain": plainText, "dollars": dollars, "amount": func(v float64) string { return strings.TrimSuffix(dollars(v), " USD") }, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 			return count(c, noun)
 		},
 		"because": say.Because, "page": v.pageLink, "stepLink": v.stepLink, "runLink": v.runLink, "stepsWith": v.stepsLink,
-		"hue": hue, "join": func(list []string, by string) string { return plain(strings.Join(list, by)) },
+		"hue": hue, "join": func(list []string, by string) string { return plainText(strings.Join(list, by)) },
 		"num":           func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
 		"raw":           func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
 		"signedPercent": func(v float64) string { return fmt.Sprintf("%+.0f %%", 100*v) }, "signedPoints": func(v float64) string { return fmt.Sprintf("%+.1f", 100*v) },

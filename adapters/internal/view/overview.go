@@ -179,7 +179,7 @@ func (p *overviewPage) days(sums []store.Sum) *chart {
 	}
 	c := &chart{ID: "days", Title: "Spent by day", X: "day", Y: "US dollars", Time: true}
 	for i := range p.Models {
-		one := series{Name: plain(p.Models[i].Model), Kind: "line"}
+		one := series{Name: plainText(p.Models[i].Model), Kind: "line"}
 		for k := range days {
 			day, err := time.Parse(time.DateOnly, days[k].Day)
 			if err != nil {
@@ -207,12 +207,12 @@ func (p *overviewPage) headline() string {
 		if share < 0 {
 			what, share = "more", -share
 		}
-		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plain(r.Baseline))
+		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plainText(r.Baseline))
 		if r.TwoStdErrorsUSD > 0 {
 			text += fmt.Sprintf(" (± %s)", percent(r.ShareTwoStdErrors()))
 		}
 	}
-	return text + "; quality: " + plain(r.Quality.String()) + "."
+	return text + "; quality: " + plainText(r.Quality.String()) + "."
 }
 
 func (p *overviewPage) KnowsPolicy() bool { return p.v.o.Policy != nil }
@@ -251,9 +251,9 @@ func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []strin
 func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",
-		Note: "The newest " + formatWhole(len(traces)) + " steps, added up from the oldest of them. Where " + plain(baseline) + " was not asked, its cost is that of its prices for the tokens of the answer, set right by the tokens of both elsewhere.",
+		Note: "The newest " + formatWhole(len(traces)) + " steps, added up from the oldest of them. Where " + plainText(baseline) + " was not asked, its cost is that of its prices for the tokens of the answer, set right by the tokens of both elsewhere.",
 	}
-	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plain(baseline), Kind: "line"}
+	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plainText(baseline), Kind: "line"}
 	a, b, n := 0.0, 0.0, 0
 	every := max(1, len(traces)/200)
 	for i, t := range traces {

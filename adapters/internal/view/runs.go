@@ -187,7 +187,7 @@ func (l *timeline) place(t time.Time) float64 {
 }
 
 func callText(c *sdk.Call) string {
-	text := plain(c.Model)
+	text := plainText(c.Model)
 	switch {
 	case c.Error != "" && !c.Failed():
 		text += ": cancelled"
@@ -202,7 +202,7 @@ func callText(c *sdk.Call) string {
 func stepText(s *store.Step) string {
 	who := "no answer"
 	if s.Chosen != "" {
-		who = "answer of " + plain(s.Chosen)
+		who = "answer of " + plainText(s.Chosen)
 		if s.Outcome != "" {
 			who += ", " + s.Outcome
 		}

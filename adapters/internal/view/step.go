@@ -43,7 +43,7 @@ const mostText = 64 << 10
 
 func textOf(s string) text {
 	kept := begin(s, mostText)
-	return text{plain(kept), len(s) - len(kept)}
+	return text{plainText(kept), len(s) - len(kept)}
 }
 
 type callView struct {
@@ -142,7 +142,7 @@ func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
 func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 	var list [][2]string
 	for name, v := range m {
-		list = append(list, [2]string{plain(name), plain(text(v))})
+		list = append(list, [2]string{plainText(name), plainText(text(v))})
 	}
 	slices.SortFunc(list, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	return list
@@ -151,17 +151,17 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 // headlineOf says in a sentence what became of the step, and why it cost that.
 func headlineOf(t *sdk.Trace) string {
 	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
-		text := "The run " + plain(t.Run) + " was reported as " + t.Verdict.Outcome.String()
+		text := "The run " + plainText(t.Run) + " was reported as " + t.Verdict.Outcome.String()
 		if t.Verdict.Verifier != "" {
-			text += " by " + plain(t.Verdict.Verifier)
+			text += " by " + plainText(t.Verdict.Verifier)
 		}
 		if t.Verdict.Evidence != "" {
-			text += ": " + plain(begin(t.Verdict.Evidence, 300))
+			text += ": " + plainText(begin(t.Verdict.Evidence, 300))
 		}
 		return text + "."
 	}
 	if len(t.Calls) == 0 {
-		return "No model was asked: " + plain(begin(t.Error, 300))
+		return "No model was asked: " + plainText(begin(t.Error, 300))
 	}
 	said := ""
 	var last string
@@ -174,12 +174,12 @@ func headlineOf(t *sdk.Trace) string {
 		if said != "" {
 			said += ", then "
 		}
-		said += plain(c.Model) + " " + becameOf(c)
+		said += plainText(c.Model) + " " + becameOf(c)
 	}
 	if t.Chosen == "" {
-		return "No answer. " + said + ". " + plain(begin(t.Error, 300))
+		return "No answer. " + said + ". " + plainText(begin(t.Error, 300))
 	}
-	text := plain(t.Chosen) + " answered"
+	text := plainText(t.Chosen) + " answered"
 	if len(t.Calls) > 1 && said != "" {
 		text += " after " + said
 	} else {
@@ -228,11 +228,11 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
 	d := &decisionView{N: n + 1, Decision: &t.Decisions[n], Order: order}
 	switch {
 	case d.Decision.Look != "":
-		d.What = "have the answer of " + plain(d.Decision.Look) + " looked at"
+		d.What = "have the answer of " + plainText(d.Decision.Look) + " looked at"
 	case d.Decision.Run != "":
-		d.What = "ask " + plain(d.Decision.Run)
+		d.What = "ask " + plainText(d.Decision.Run)
 	case d.Decision.Answer != "":
-		d.What = "stop with the answer of " + plain(d.Decision.Answer)
+		d.What = "stop with the answer of " + plainText(d.Decision.Answer)
 	default:
 		d.What = "stop without an answer"
 	}
@@ -298,7 +298,7 @@ func (d *decisionView) flips() string {
 		if run == "" {
 			return "stops"
 		}
-		return "asks " + plain(run)
+		return "asks " + plainText(run)
 	}
 	here := slices.IndexFunc(d.Spans, func(s span) bool { return at >= s.From && at <= s.To && (s.Run == d.Now.Run) })
 	if here < 0 {

@@ -54,9 +54,9 @@ func (p *trustPage) headline() string {
 	for _, r := range p.Models {
 		switch {
 		case r.IsOff():
-			driftedModels = append(driftedModels, plain(r.Model))
+			driftedModels = append(driftedModels, plainText(r.Model))
 		case r.All.Off():
-			offModels = append(offModels, plain(r.Model))
+			offModels = append(offModels, plainText(r.Model))
 		}
 	}
 	off, drifted := strings.Join(offModels, ", "), strings.Join(driftedModels, ", ")
@@ -80,7 +80,7 @@ func driftChart(models []*reliability) *chart {
 		Note: "At zero, verdicts were what the estimates said. Each point is an equal number of verdicts; bands are two standard errors.",
 	}
 	for _, r := range models {
-		s := series{Name: plain(r.Model), Kind: "line"}
+		s := series{Name: plainText(r.Model), Kind: "line"}
 		for i := range r.Windows {
 			w := &r.Windows[i]
 			middle := w.From.Add(w.To.Sub(w.From) / 2)

@@ -180,9 +180,9 @@ func (w *comparedRun) setSavings(other *comparedRun, queries []string) {
 func (w *runComparison) sentence() string {
 	solved := func(x *comparedRun) string {
 		if x.Judged == 0 {
-			return fmt.Sprintf("%s answered for %s", plain(x.Name), dollars(x.CostUSD))
+			return fmt.Sprintf("%s answered for %s", plainText(x.Name), dollars(x.CostUSD))
 		}
-		return fmt.Sprintf("%s solved %d for %s", plain(x.Name), x.Passed, dollars(x.CostUSD))
+		return fmt.Sprintf("%s solved %d for %s", plainText(x.Name), x.Passed, dollars(x.CostUSD))
 	}
 	text := fmt.Sprintf("The same %d tasks, %d ways: %s", w.Queries, len(w.List), solved(w.Best))
 	if w.Best.Name == w.Dearest.Name {
@@ -202,10 +202,10 @@ func (w *runComparison) chart() *chart {
 		share := float64(x.Passed) / float64(w.Queries)
 		// Ways that came to the same stand at one point.
 		if n := len(s.Points) - 1; n >= 0 && s.Points[n].Y == share && math.Abs(s.Points[n].X-x.CostUSD) <= 0.005*w.Dearest.CostUSD {
-			s.Points[n].Label += ", " + plain(x.Name)
+			s.Points[n].Label += ", " + plainText(x.Name)
 			continue
 		}
-		s.Points = append(s.Points, point{X: x.CostUSD, Y: share, Label: plain(x.Name), XText: dollars(x.CostUSD), YText: percent(share)})
+		s.Points = append(s.Points, point{X: x.CostUSD, Y: share, Label: plainText(x.Name), XText: dollars(x.CostUSD), YText: percent(share)})
 	}
 	c.Series = []series{s}
 	return c

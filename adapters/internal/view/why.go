@@ -265,7 +265,7 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 	best := ""
 	if e.Decision.Answer >= 0 {
 		b := q.decision.Models[e.Decision.Answer]
-		best = fmt.Sprintf("the answer of %s, taken to be right with %s", plain(b.Model), percent(b.Quality.Mean))
+		best = fmt.Sprintf("the answer of %s, taken to be right with %s", plainText(b.Model), percent(b.Quality.Mean))
 	}
 	if a.Run == "" {
 		switch {
@@ -280,18 +280,18 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 	}
 	next := &a.Candidates[e.Decision.Run]
 	b := next.Belief
-	hope := fmt.Sprintf("%s is expected to be right with %s", plain(next.Model), percent(b.Quality.Mean))
+	hope := fmt.Sprintf("%s is expected to be right with %s", plainText(next.Model), percent(b.Quality.Mean))
 	if !b.Judged && b.Quality.StdDev > 0 {
 		hope += fmt.Sprintf(" ± %s", percent(b.Quality.StdDev))
 	}
 	hope += fmt.Sprintf(" for %s", dollars(b.CostUSD))
 	switch {
 	case q.threshold && best == "":
-		return fmt.Sprintf("Ask %s, the first in order: %s.", plain(next.Model), hope)
+		return fmt.Sprintf("Ask %s, the first in order: %s.", plainText(next.Model), hope)
 	case q.threshold:
-		return fmt.Sprintf("Ask %s, the next in order: %s lies below the threshold of %s.", plain(next.Model), best, quality(a.Knob))
+		return fmt.Sprintf("Ask %s, the next in order: %s lies below the threshold of %s.", plainText(next.Model), best, quality(a.Knob))
 	case best == "":
-		return fmt.Sprintf("Ask %s first: %s, which counts %s at this price of quality.", plain(next.Model), hope, quality(next.Price))
+		return fmt.Sprintf("Ask %s first: %s, which counts %s at this price of quality.", plainText(next.Model), hope, quality(next.Price))
 	}
-	return fmt.Sprintf("Ask %s: %s. So far there is %s; another try adds %s and counts %s.", plain(next.Model), hope, best, quality(next.Gain), quality(next.Price))
+	return fmt.Sprintf("Ask %s: %s. So far there is %s; another try adds %s and counts %s.", plainText(next.Model), hope, best, quality(next.Gain), quality(next.Price))
 }

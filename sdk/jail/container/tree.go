@@ -45,7 +45,7 @@ func (o *order) pack() (_ *archivedTree, err error) {
 	for _, name := range o.Guarded {
 		w.guarded[name] = true
 	}
-	if err := w.all(); err != nil {
+	if err := w.writeAll(); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -63,7 +63,7 @@ type writer struct {
 	guarded map[string]bool
 }
 
-func (w *writer) all() error {
+func (w *writer) writeAll() error {
 	if err := w.folder(w.o.at); err != nil {
 		return err
 	}

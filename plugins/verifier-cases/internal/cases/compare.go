@@ -77,7 +77,7 @@ func (c Compare) close(want, got string) bool {
 		return false
 	}
 	g, err := strconv.ParseFloat(got, 64)
-	return err == nil && near(w, g, c.Tolerance) && (!isWhole(want) || rounds(want, got))
+	return err == nil && withinTolerance(w, g, c.Tolerance) && (!isWhole(want) || rounds(want, got))
 }
 
 // rounds reports whether a number is nearer to an expected integer than to any other:
@@ -117,8 +117,8 @@ func sameWhole(a, b string) bool {
 	return plain(a) == plain(b)
 }
 
-// near takes NaN for no number.
-func near(want, got, tolerance float64) bool {
+// withinTolerance takes NaN for no number.
+func withinTolerance(want, got, tolerance float64) bool {
 	return want == got || math.Abs(want-got) <= tolerance*max(1, math.Abs(want)) && !math.IsInf(want, 0)
 }
 

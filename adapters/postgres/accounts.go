@@ -82,13 +82,13 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 }
 
 // Extend implements [store.Accounts].
-func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error) {
-	ids, amounts := make([]int64, 0, len(handedOut)), make([]int64, 0, len(handedOut))
-	for id, amount := range handedOut {
-		ids, amounts = append(ids, id), append(amounts, amount)
+func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, ttl time.Duration) (ended []int64, err error) {
+	var ids, handedOut, settled []int64
+	for id, l := range leases {
+		ids, handedOut, settled = append(ids, id), append(handedOut, l.HandedOut), append(settled, l.Settled)
 	}
 	err = s.retry(ctx, func(ctx context.Context) error {
-		rows, err := s.pool.Query(ctx, "SELECT stepfall.extend($1, $2, $3)", ids, amounts, int64(ttl))
+		rows, err := s.pool.Query(ctx, "SELECT stepfall.extend($1, $2, $3, $4)", ids, handedOut, settled, int64(ttl))
 		if err == nil {
 			ended, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}

@@ -19,6 +19,8 @@ var (
 	accountsSQL string
 	//go:embed leases.sql
 	leasesSQL string
+	//go:embed settled.sql
+	settledSQL string
 )
 
 // migration brings the tables from one version to the next.
@@ -34,6 +36,7 @@ var migrations = []migration{
 	{tables(sqlstore.SchemaShared), 1},
 	{compressionSQL, 1},
 	{leasesSQL, 1},
+	{settledSQL, 1},
 }
 
 // compressionSQL has traces compressed by LZ4, which takes the server less time;

@@ -132,18 +132,18 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 }
 
 // Extend implements [store.Accounts].
-func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error) {
+func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, ttl time.Duration) (ended []int64, err error) {
 	err = s.write(ctx, func(sqlstore.Tx) error {
 		ended = nil
 		if err := s.expire(); err != nil {
 			return err
 		}
-		for id, amount := range handedOut {
-			st, err := s.statement("UPDATE holds SET until_ns = $2, returns = amount - $3 WHERE id = $1 AND expired = 0")
+		for id, l := range leases {
+			st, err := s.statement("UPDATE holds SET until_ns = $2, returns = amount - $3, settled = $4 WHERE id = $1 AND expired = 0")
 			if err != nil {
 				return err
 			}
-			res, err := st.Exec(id, s.Now().Add(ttl).UnixNano(), amount)
+			res, err := st.Exec(id, s.Now().Add(ttl).UnixNano(), l.HandedOut, l.Settled)
 			if err != nil {
 				return err
 			}

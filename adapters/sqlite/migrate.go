@@ -12,7 +12,7 @@ import (
 )
 
 // schemaVersion is the version of the tables; it is kept in the file.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // oldestProgram is the oldest schemaVersion of a program that can work with these
 // tables. It is kept in the file for programs that are older than it.
@@ -35,6 +35,7 @@ CREATE TABLE holds (
 	amount   INTEGER NOT NULL,
 	returns  INTEGER NOT NULL,
 	expired  INTEGER NOT NULL DEFAULT 0,
+	settled  INTEGER NOT NULL DEFAULT 0,
 	until_ns INTEGER NOT NULL,
 	PRIMARY KEY (id, account)
 ) WITHOUT ROWID;
@@ -51,8 +52,11 @@ func schema() string {
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
 }
 
-// migrate makes the tables in a new file, and refuses a file that this program is too old for,
-// or that is older than the first released version, 3.
+// fromThree brings tables of version 3, the first that was released, to version 4.
+const fromThree = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
+
+// migrate makes the tables in a new file, or brings those of an earlier program up to date. It
+// refuses a file that this program is too old for, or that is older than version 3.
 func migrate(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -83,15 +87,13 @@ func migrateTx(ctx context.Context, tx *sql.Tx) error {
 		return nil
 	case version == 0 && tables > 0:
 		return fmt.Errorf("%w: it is the database of another program", store.ErrVersion)
-	case version > 0:
+	case version > 0 && version < 3:
 		return fmt.Errorf("%w: it has %d, of a program before v0.1.0; move it away to begin with a new one", store.ErrVersion, version)
 	}
-	if _, err := tx.ExecContext(ctx, schema()); err != nil {
-		return err
+	statements := schema() + fmt.Sprintf("; INSERT INTO meta (name, value) VALUES ('oldest_program', %d)", oldestProgram)
+	if version == 3 {
+		statements = fromThree
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('oldest_program', ?)", oldestProgram); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+	_, err := tx.ExecContext(ctx, statements+fmt.Sprintf("; PRAGMA user_version = %d", schemaVersion))
 	return err
 }

@@ -305,7 +305,7 @@ func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
 
 func TestVersionsThatDifferByOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "next.db")
-	s := open(t, path)
+	open(t, path).Close()
 	set := func(query string) {
 		t.Helper()
 		db, err := sql.Open("sqlite", path)
@@ -317,15 +317,23 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	set("ALTER TABLE holds DROP COLUMN settled; PRAGMA user_version = 3")
+	s := open(t, path)
+	if _, _, err := s.Lease(t.Context(), 1, store.Charge{Account: "a", Amount: 8}, 1, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if ended, err := s.Extend(t.Context(), map[int64]store.LeaseState{1: {HandedOut: 2, Settled: 1}}, time.Hour); err != nil || len(ended) > 0 {
+		t.Errorf("extended in the tables of the version before: %v, %v", ended, err)
+	}
 	// The next version adds a column, which this program can live with, and says so.
-	set("ALTER TABLE accounts2 ADD COLUMN note TEXT; PRAGMA user_version = 4")
+	set("ALTER TABLE accounts2 ADD COLUMN note TEXT; PRAGMA user_version = 5")
 	again := open(t, path)
 	for i, one := range []*Store{s, again} {
-		if err := one.Reserve(t.Context(), int64(i+1), []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
+		if err := one.Reserve(t.Context(), int64(i+2), []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
 			t.Error(err)
 		}
 	}
-	set("UPDATE meta SET value = 4 WHERE name = 'oldest_program'")
+	set("UPDATE meta SET value = 5 WHERE name = 'oldest_program'")
 	if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrVersion) {
 		t.Errorf("tables that this program cannot work with: %v", err)
 	}

@@ -22,9 +22,9 @@ func Reserving(err error) error {
 func (d *DB) Release(ctx context.Context, tx Tx, account string) error {
 	var faults []error
 	for _, query := range [...]string{
-		"UPDATE " + d.Accounts + ` AS a SET spent = a.spent - h.spends FROM (SELECT period, sum(amount - returns) AS spends FROM @holds
+		"UPDATE " + d.Accounts + ` AS a SET spent = a.spent - h.spends FROM (SELECT period, sum(amount - returns - settled) AS spends FROM @holds
 			WHERE account = $1 AND expired GROUP BY period) AS h WHERE a.account = $1 AND a.period = h.period`,
-		"UPDATE @holds SET returns = amount WHERE account = $1",
+		"UPDATE @holds SET returns = amount - settled WHERE account = $1",
 	} {
 		_, err := namedStatement{tx, d.Prefix}.ExecContext(ctx, query, account)
 		faults = append(faults, err)
@@ -87,7 +87,7 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 		order, arguments = "spent + reserved DESC, a.account LIMIT $3", append(arguments, most)
 	}
 	query := `SELECT a.account, spent, reserved, coalesce(unsettled, 0), coalesce(until_ns, 0) FROM # AS a
-		LEFT JOIN (SELECT account, period, CAST(sum(CASE WHEN expired THEN amount - returns ELSE 0 END) AS bigint) AS unsettled, min(CASE WHEN expired THEN NULL ELSE until_ns END) AS until_ns
+		LEFT JOIN (SELECT account, period, CAST(sum(CASE WHEN expired THEN amount - returns - settled ELSE 0 END) AS bigint) AS unsettled, min(CASE WHEN expired THEN NULL ELSE until_ns END) AS until_ns
 			FROM @holds WHERE account >= $1 AND account < $2 GROUP BY account, period) AS h
 			ON h.account = a.account AND h.period = a.period
 		WHERE a.account >= $1 AND a.account < $2 AND a.period = (SELECT max(period) FROM # AS n WHERE n.account = a.account) ORDER BY `

@@ -163,8 +163,8 @@ func (b *deadlineStore) Settle(ctx context.Context, id int64, spent map[string]i
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
 }
 
-func (b *deadlineStore) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
-	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, handedOut, ttl) })
+func (b *deadlineStore) Extend(ctx context.Context, leases map[int64]LeaseState, ttl time.Duration) ([]int64, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, leases, ttl) })
 }
 
 func (b *deadlineStore) Record(ctx context.Context, entries []Entry) error {

@@ -69,7 +69,7 @@ func (s *stuck) Settle(_ context.Context, id int64, spent map[string]int64) erro
 	return nil
 }
 
-func (s *stuck) Extend(context.Context, map[int64]int64, time.Duration) ([]int64, error) {
+func (s *stuck) Extend(context.Context, map[int64]store.LeaseState, time.Duration) ([]int64, error) {
 	s.wait()
 	return nil, nil
 }

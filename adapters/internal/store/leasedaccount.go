@@ -34,7 +34,9 @@ type lease struct {
 	account             string
 	amount, held, spent int64
 	// mark is how much of it the store takes for handed out: no more is.
-	mark           int64
+	mark int64
+	// settled is how much of it the store knows to be spent.
+	settled        int64
 	made, extended time.Time
 	until          time.Time // the end of the account's period, or of the lease; zero for none
 }

@@ -247,7 +247,7 @@ func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan
 		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.failed) {
 			mark := min(l.amount, l.held+l.spent+max(c.Amount, a.headroom(l)))
 			a.asking = make(chan struct{})
-			go t.raise(a, l, mark, a.asking)
+			go t.raise(a, l, mark, l.spent, a.asking)
 			return a.asking
 		}
 	}
@@ -268,8 +268,8 @@ const (
 	tightPause = 10 * time.Millisecond
 )
 
-func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark int64, done chan struct{}) {
-	ended, err := t.s.Extend(context.Background(), map[int64]int64{l.id: mark}, t.o.LeaseTTL)
+func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark, settled int64, done chan struct{}) {
+	ended, err := t.s.Extend(context.Background(), map[int64]LeaseState{l.id: {HandedOut: mark, Settled: settled}}, t.o.LeaseTTL)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	defer a.finish(done)
@@ -279,7 +279,7 @@ func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark int64, done chan
 	case len(ended) > 0:
 		l.until = now
 	default:
-		l.mark, l.extended = max(l.mark, mark), now
+		l.mark, l.settled, l.extended = max(l.mark, mark), settled, now
 	}
 }
 

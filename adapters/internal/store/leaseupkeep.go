@@ -47,16 +47,16 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	}
 }
 
-// report extends leases and slots now and then, and lowers the marks of those of which less is in
-// use than the store takes for handed out.
+// report extends leases and slots now and then, lowers the marks of those of which less is in
+// use than the store takes for handed out, and says what is settled of them.
 func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
-	marks := map[int64]int64{}
+	states := map[int64]LeaseState{}
 	done := make(chan struct{})
 	var asked []*leasedAccount
 	for name, a := range t.list() {
 		a.mu.Lock()
 		t.renew(name, a, now)
-		before := len(marks)
+		before := len(states)
 		for _, l := range a.leases {
 			if a.asking != nil {
 				break
@@ -65,12 +65,12 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			if now.Sub(a.used) < quiet {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
-			if l.mark-mark > a.headroom(l)/2 || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
-				l.mark, l.extended = mark, now
-				marks[l.id] = mark
+			if max(l.mark-mark, l.spent-l.settled) > a.headroom(l)/2 || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
+				l.mark, l.settled, l.extended = mark, l.spent, now
+				states[l.id] = LeaseState{HandedOut: mark, Settled: l.spent}
 			}
 		}
-		if len(marks) > before {
+		if len(states) > before {
 			a.asking = done
 			asked = append(asked, a)
 		}
@@ -79,15 +79,15 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	t.mu.Lock()
 	for id, extended := range t.slots {
 		if now.Sub(extended) >= t.o.LeaseTTL/3 {
-			marks[id], t.slots[id] = 0, now
+			states[id], t.slots[id] = LeaseState{}, now
 		}
 	}
 	t.mu.Unlock()
-	if len(marks) == 0 {
+	if len(states) == 0 {
 		return
 	}
 	// Where it fails the store takes more for handed out than is, and the lease ends early.
-	ended, _ := t.s.Extend(context.Background(), marks, t.o.LeaseTTL)
+	ended, _ := t.s.Extend(context.Background(), states, t.o.LeaseTTL)
 	for _, a := range asked {
 		a.mu.Lock()
 		for _, l := range a.leases {

@@ -44,10 +44,9 @@ type Accounts interface {
 	// under the id, also after its ttl. An account that is not named has spent nothing.
 	// An id that is settled or unknown changes nothing.
 	Settle(ctx context.Context, id int64, spent map[string]int64) error
-	// Extend makes the ttl of leases begin anew, and says how much of each may have been
-	// handed out: so much of one that is not settled in time counts as spent, and the rest
-	// is free again. It returns those whose time is over already, and which it changes not.
-	Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error)
+	// Extend makes the ttl of leases begin anew and notes their states, by the ids. It
+	// returns those whose time is over already, and which it changes not.
+	Extend(ctx context.Context, leases map[int64]LeaseState, ttl time.Duration) (ended []int64, err error)
 	// Release has what an account's reservations hold come back where nobody settles them,
 	// now where their time is over, else when it is: the operator knows that nothing was
 	// spent. What is settled after all is booked all the same.
@@ -82,6 +81,16 @@ type Balance struct {
 	// Until is when the first of what is Reserved counts as spent, or returns if it was leased, unless
 	// its process settles or renews it; zero where nothing is.
 	Until time.Time
+}
+
+// LeaseState says what became of a lease.
+type LeaseState struct {
+	// HandedOut is how much of it may have been handed out to calls: so much of one that is
+	// not settled in time counts as spent, and the rest is free again.
+	HandedOut int64
+	// Settled is how much of HandedOut is known to be spent, which [Accounts.Release] does
+	// not return.
+	Settled int64
 }
 
 // RefusedError says which account leaves no room. It is sdk.ErrBudgetExhausted.

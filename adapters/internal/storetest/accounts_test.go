@@ -114,7 +114,7 @@ func expiry(t *testing.T, e engine) {
 		t.Errorf("spent %d, reserved %d, want the bill", spent, reserved)
 	}
 	must(t, s.Reserve(t.Context(), 3, []store.Charge{{Account: "a", Amount: 80, Cap: 100}}, -time.Second))
-	if ended, err := s.Extend(t.Context(), map[int64]int64{3: 80}, time.Hour); err != nil || len(ended) != 1 {
+	if ended, err := s.Extend(t.Context(), map[int64]store.LeaseState{3: {HandedOut: 80}}, time.Hour); err != nil || len(ended) != 1 {
 		t.Errorf("what is over was extended: %v, %v", ended, err)
 	}
 }

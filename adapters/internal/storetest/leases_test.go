@@ -49,11 +49,11 @@ type killable struct {
 	dead atomic.Bool
 }
 
-func (k *killable) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
+func (k *killable) Extend(ctx context.Context, leases map[int64]store.LeaseState, ttl time.Duration) ([]int64, error) {
 	if k.dead.Load() {
 		return nil, sdk.ErrStoreUnavailable
 	}
-	return k.Store.Extend(ctx, handedOut, ttl)
+	return k.Store.Extend(ctx, leases, ttl)
 }
 
 func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64) error {
@@ -95,6 +95,34 @@ func testKill(t *testing.T, e engine) {
 	must(t, leased.Close())
 	if spent, reserved := balance(t, s, "hot"); spent != 31*price || reserved != 0 {
 		t.Errorf("spent %d, reserved %d after the end, want %d", spent, reserved, 31*price)
+	}
+}
+
+// Of what a killed process had been leased its bills are known, and the operator can return the
+// rest alone.
+func releasedLeases(t *testing.T, e engine) {
+	const limit, price = 100_000, 50
+	s := &killable{Store: e.Open(t)}
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 400 * time.Millisecond})
+	t.Cleanup(func() { leased.Close() })
+	charge := []store.Charge{{Account: "hot", Amount: 10 * price, Cap: limit}}
+	for range 30 {
+		held, err := leased.Take(t.Context(), charge)
+		must(t, err)
+		must(t, held.Settle(t.Context(), price))
+	}
+	_, err := leased.Take(t.Context(), charge)
+	must(t, err)
+	time.Sleep(300 * time.Millisecond)
+	s.dead.Store(true)
+	e.Clock(t, s.Store, time.Now().Add(61*time.Second))
+	list, err := s.Balances(t.Context(), "hot", 0)
+	if must(t, err); len(list) != 1 || list[0].Spent != 40*price || list[0].Unsettled != 10*price {
+		t.Errorf("a minute after the kill: %+v, want %d spent, and of it %d unsettled", list, 40*price, 10*price)
+	}
+	must(t, s.Release(t.Context(), "hot"))
+	if spent, reserved := balance(t, s, "hot"); spent != 30*price || reserved != 0 {
+		t.Errorf("released, %d are spent and %d reserved, want %d and 0", spent, reserved, 30*price)
 	}
 }
 

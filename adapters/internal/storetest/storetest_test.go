@@ -96,6 +96,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"RefusalsSayWhatIsMissing":                shortages,
 		"LeasesEndWithTheirCap":                   leasesEndWithTheirCap,
 		"LeasesOfAKilledProcessComeBack":          testKill,
+		"BillsOfAKilledProcessAreNotReleased":     releasedLeases,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,
 		"ABillThatIsNotKnownIsUnsettled":          uncertain,
 		"WhatIsReleasedComesBack":                 releasing,

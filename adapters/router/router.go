@@ -105,8 +105,8 @@ type Router struct {
 	mu       sync.RWMutex
 	now      *setup
 	retiring sync.WaitGroup // setups that are not now any more
-	closed   atomic.Bool
-	faults   []error // of those
+	closed   atomic.Bool    // written under mu
+	faults   []error        // of those
 }
 
 var _ llms.ReasoningModel = (*Router)(nil)
@@ -140,17 +140,23 @@ func New(ctx context.Context, p *policies.Policy, o Options) (*Router, error) {
 }
 
 // use returns the policy at work and keeps it open until done is called.
-func (r *Router) use() (s *setup, done func()) {
+func (r *Router) use() (s *setup, done func(), err error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	if r.closed.Load() {
+		return nil, nil, ErrClosed
+	}
 	r.now.steps.Add(1)
-	return r.now, r.now.steps.Done
+	return r.now, r.now.steps.Done, nil
 }
 
 // GenerateContent runs one step, from beginning to end under the policy that is current when it
 // begins. See [middleware.Model.GenerateContent].
 func (r *Router) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return nil, err
+	}
 	defer done()
 	return s.model.GenerateContent(s.choosing(ctx, options), messages, options...)
 }
@@ -163,23 +169,25 @@ func (r *Router) Call(ctx context.Context, prompt string, options ...llms.CallOp
 }
 
 // SupportsReasoning reports whether any of the models does.
-func (r *Router) SupportsReasoning() bool {
-	s, done := r.use()
-	defer done()
-	return s.model.SupportsReasoning()
-}
+func (r *Router) SupportsReasoning() bool { return r.current().model.SupportsReasoning() }
 
 // Embed turns texts into vectors by one of the policy's models with the capability
 // embeddings. See [middleware.Model.Embed].
 func (r *Router) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return nil, err
+	}
 	defer done()
 	return s.model.Embed(ctx, model, request)
 }
 
 // Ask calls one candidate, without a decision. See [middleware.Model.Ask].
 func (r *Router) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return nil, err
+	}
 	defer done()
 	return s.model.Ask(ctx, model, q)
 }
@@ -201,7 +209,10 @@ func (r *Router) current() *setup {
 // Start starts the policy's plugins, which otherwise start at their first use, and returns errors in
 // them or in their configuration. A service calls it before it accepts requests.
 func (r *Router) Start(ctx context.Context) error {
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return err
+	}
 	defer done()
 	return s.startPlugins(ctx)
 }
@@ -209,12 +220,20 @@ func (r *Router) Start(ctx context.Context) error {
 // ErrClosed says that the router has been closed.
 var ErrClosed = errors.New("the router is closed")
 
-// Close ends the watch, waits for work in the background, stops the plugins and
-// closes the files.
+// Close ends the watch, waits for running steps and work in the background, stops the plugins and
+// closes the files. Steps that begin later get [ErrClosed]; those that run end sooner when the caller
+// cancels their contexts. Closing again does nothing.
 func (r *Router) Close() error {
-	r.closed.Store(true)
 	if r.stopWatch != nil {
 		r.stopWatch()
+	}
+	r.swapping.Lock()
+	defer r.swapping.Unlock()
+	r.mu.Lock()
+	again := r.closed.Swap(true)
+	r.mu.Unlock()
+	if again {
+		return nil
 	}
 	r.retiring.Wait()
 	return errors.Join(append(r.faults, r.now.close())...)

@@ -35,7 +35,10 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 // process remembers or its store knows.
 func (r *Router) HasRun(ctx context.Context, run string) bool {
 	tenant := middleware.InfoFrom(ctx).Tenant
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return false
+	}
 	defer done()
 	run = s.config.Redact.Text(run) // as steps have it
 	r.runs.mu.Lock()

@@ -10,7 +10,10 @@ import (
 // Ready returns why requests cannot be answered now: the store of accounts or traces does not respond.
 // A store reports this with a method Ready of the same signature.
 func (r *Router) Ready(ctx context.Context) error {
-	s, done := r.use()
+	s, done, err := r.use()
+	if err != nil {
+		return err
+	}
 	defer done()
 	stores := s.stores
 	if r.o.Store != nil {
@@ -30,24 +33,12 @@ func (r *Router) Ready(ctx context.Context) error {
 
 // OpenCircuits returns the names of the models, or of their deployments if there are several, that are
 // not asked at the moment because they failed.
-func (r *Router) OpenCircuits() []string {
-	s, done := r.use()
-	defer done()
-	return s.model.OpenCircuits()
-}
+func (r *Router) OpenCircuits() []string { return r.current().model.OpenCircuits() }
 
 // Unsupported returns the parameters that the models' servers reported in the last hour as not
 // supported.
-func (r *Router) Unsupported() []middleware.Unsupported {
-	s, done := r.use()
-	defer done()
-	return s.model.Unsupported()
-}
+func (r *Router) Unsupported() []middleware.Unsupported { return r.current().model.Unsupported() }
 
 // PluginHost returns the host of the current policy's plugins; nil if it has none, or if the program
 // provides its own.
-func (r *Router) PluginHost() PluginHost {
-	s, done := r.use()
-	defer done()
-	return s.host
-}
+func (r *Router) PluginHost() PluginHost { return r.current().host }

@@ -18,6 +18,9 @@ import (
 func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
+	if r.closed.Load() {
+		return ErrClosed
+	}
 	old := r.current()
 	next, err := r.newSetup(ctx, p, old)
 	if err != nil {

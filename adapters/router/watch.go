@@ -92,11 +92,11 @@ func (w *watch) warn(what, detail string) {
 // on a run without known steps counts once there is one; the log says so, once. The zero Verdict is an
 // error.
 func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
-	s, done := r.use()
-	defer done()
-	if r.closed.Load() {
-		return fmt.Errorf("reporting a verdict on run %s: %w", run, ErrClosed)
+	s, done, err := r.use()
+	if err != nil {
+		return fmt.Errorf("reporting a verdict on run %s: %w", run, err)
 	}
+	defer done()
 	run = s.config.Redact.Text(run) // as steps have it
 	t, err := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
 	if err != nil {

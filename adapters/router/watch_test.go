@@ -221,4 +221,12 @@ func TestReportKeepsOrSays(t *testing.T) {
 	if err := r.Report(t.Context(), "mistyped", sdk.Verdict{Outcome: sdk.Failed}); !errors.Is(err, router.ErrClosed) || len(traces) != 2 {
 		t.Errorf("a closed router answers %v", err)
 	}
+	_, step := llms.GenerateFromSinglePrompt(t.Context(), r, "hello")
+	_, asked := r.Ask(t.Context(), "small", &sdk.Query{})
+	if !errors.Is(step, router.ErrClosed) || !errors.Is(asked, router.ErrClosed) || !errors.Is(r.Swap(t.Context(), r.Policy()), router.ErrClosed) || len(traces) != 2 {
+		t.Errorf("a closed router runs steps: %v, %v; %d traces", step, asked, len(traces))
+	}
+	if err := r.Close(); err != nil {
+		t.Errorf("closing again: %v", err)
+	}
 }

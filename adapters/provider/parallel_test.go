@@ -71,3 +71,23 @@ func TestCallsInParallelBecomeTurns(t *testing.T) {
 		t.Errorf("the server is told %s", got)
 	}
 }
+
+// A proxy before Mistral gets what Mistral takes: ids of calls of nine letters and digits.
+func TestMistralBehindAProxy(t *testing.T) {
+	server := &singleCalls{}
+	m, err := provider.Clients()["mistral"](middleware.ClientConfig{Model: "mistral-small", BaseURL: "http://proxy.example/v1", Transport: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.GenerateContent(t.Context(), []llms.MessageContent{
+		llms.TextParts(llms.ChatMessageTypeHuman, "look"),
+		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "call_5", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{}`}}}},
+		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "call_5", Name: "look", Content: "seen"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	id := gjson.Get(server.bodies[0], "messages.1.tool_calls.0.id").Str
+	if answered := gjson.Get(server.bodies[0], "messages.2.tool_call_id").Str; len(id) != 9 || answered != id {
+		t.Errorf("the call is %q, its result is one of %q; want one id of nine", id, answered)
+	}
+}

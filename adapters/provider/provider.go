@@ -26,6 +26,9 @@ type Options struct {
 	APIKey string
 	// BaseURL is where the API begins; empty means the vendor's own.
 	BaseURL string
+	// VendorHost is the host whose limits on requests hold, where BaseURL is that of a proxy before
+	// it; empty means the host of BaseURL.
+	VendorHost string
 	// MaxTokensField is how chat completions spell the limit of an answer. Empty means
 	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others, of
 	// which many know nothing else and would answer without a limit.
@@ -81,7 +84,7 @@ func New(o Options) (llms.Model, error) {
 	host := address.Hostname()
 	m := &model{
 		client: dialect.Clients[o.API], provider: v.name, http: newClient(o.Transport), origin: dialect.Origin(address.Host, o.Model), topLogProbs: o.TopLogProbs,
-		call:   dialect.Call{Model: o.Model, MaxTokens: cmp.Or(o.MaxTokens, 8192), MaxTokensField: o.MaxTokensField, ContextTokens: o.ContextTokens, Limits: dialect.LimitsOf(o.API, host, o.Model)},
+		call:   dialect.Call{Model: o.Model, MaxTokens: cmp.Or(o.MaxTokens, 8192), MaxTokensField: o.MaxTokensField, ContextTokens: o.ContextTokens, Limits: dialect.LimitsOf(o.API, cmp.Or(o.VendorHost, host), o.Model)},
 		header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {userAgent}},
 		url:    address.JoinPath(v.path).String(), hasLines: o.API == middleware.DialectOllama, maxAnswer: cmp.Or(max(o.MaxAnswer, 0), maxAnswer),
 	}
@@ -123,15 +126,15 @@ func New(o Options) (llms.Model, error) {
 }
 
 // opener is how a provider's models are opened: its API, the variable that the provider's own
-// programs read an address from, and the address without that, where the API's is another.
+// programs read an address from, and the vendor's host, where the API is another vendor's.
 type opener struct {
-	api           middleware.Dialect
-	variable, url string
+	api            middleware.Dialect
+	variable, host string
 }
 
 var openers = map[string]opener{
 	"openai":    {middleware.DialectChat, "OPENAI_BASE_URL", ""},
-	"mistral":   {middleware.DialectChat, "MISTRAL_BASE_URL", "https://api.mistral.ai/v1"},
+	"mistral":   {middleware.DialectChat, "MISTRAL_BASE_URL", "api.mistral.ai"},
 	"anthropic": {middleware.DialectAnthropic, "ANTHROPIC_BASE_URL", ""},
 	"gemini":    {middleware.DialectGemini, "GOOGLE_GEMINI_BASE_URL", ""},
 	"ollama":    {middleware.DialectOllama, "OLLAMA_HOST", ""},
@@ -147,7 +150,10 @@ func Clients() map[string]middleware.OpenClient {
 	list := map[string]middleware.OpenClient{}
 	for name, p := range openers {
 		list[name] = func(c middleware.ClientConfig) (llms.Model, error) {
-			address := cmp.Or(os.Getenv(p.variable), p.url)
+			address := os.Getenv(p.variable)
+			if address == "" && p.host != "" {
+				address = "https://" + p.host + "/v1"
+			}
 			if name == "ollama" && address != "" && !strings.Contains(address, "://") {
 				address = "http://" + address // Ollama's own programs take a host
 			}
@@ -156,7 +162,7 @@ func Clients() map[string]middleware.OpenClient {
 				api = middleware.DialectResponses
 			}
 			return New(Options{
-				API: api, Model: c.Model, APIKey: c.APIKey, BaseURL: cmp.Or(c.BaseURL, address), MaxTokensField: c.MaxTokensField, MaxTokens: c.MaxOutputTokens,
+				API: api, Model: c.Model, APIKey: c.APIKey, BaseURL: cmp.Or(c.BaseURL, address), VendorHost: p.host, MaxTokensField: c.MaxTokensField, MaxTokens: c.MaxOutputTokens,
 				ContextTokens: c.ContextTokens, TopLogProbs: c.TopLogProbs, Transport: c.Transport,
 			})
 		}

@@ -259,9 +259,9 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
 		return nil
 	}
-	rest, _ := decode(x.Unknown.Raw).(map[string]any)
-	usage = rest["usage"]
-	if delete(rest, "usage"); len(rest) == 0 {
+	rest, _ := decode(x.Unknown.Raw).(*ordered)
+	usage = rest.get("usage")
+	if rest.remove("usage"); len(rest.names) == 0 {
 		return usage
 	}
 	event := Object{"id": "chatcmpl-" + s.out.ID, "object": "chat.completion.chunk", "created": s.out.Created, "model": s.a.Model}
@@ -272,7 +272,7 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 		choices = append(choices, Object{"index": i, "delta": Object{}, "finish_reason": nil})
 	}
 	event["choices"] = choices
-	own, _ := rest["choices"].([]any)
+	own, _ := rest.get("choices").([]any)
 	for i := range own {
 		s.indexCalls(i, own[i])
 	}
@@ -283,13 +283,12 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 // indexCalls makes what a choice has besides a chunk's: each piece of a call has the index of
 // that, and what clients want of all pieces.
 func (s *chatStream) indexCalls(i int, choice any) {
-	members, _ := choice.(map[string]any)
-	if message, isWhole := members["message"]; isWhole {
-		members["delta"] = message
-		delete(members, "message")
+	members, _ := choice.(*ordered)
+	if members.has("message") {
+		members.rename("message", "delta")
 	}
-	delta, _ := members["delta"].(map[string]any)
-	calls, _ := delta["tool_calls"].([]any)
+	delta := members.object("delta")
+	calls, _ := delta.get("tool_calls").([]any)
 	indexes := s.progressOf(i).calls
 	var pieces []any
 	for k, call := range calls {
@@ -297,8 +296,8 @@ func (s *chatStream) indexCalls(i int, choice any) {
 			pieces = append(pieces, merge(decode(Object{"index": indexes[k] - 1, "function": Object{"arguments": ""}}), call))
 		}
 	}
-	if delete(delta, "tool_calls"); pieces != nil {
-		delta["tool_calls"] = pieces
+	if delta.remove("tool_calls"); pieces != nil {
+		delta.set("tool_calls", pieces)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestCompatibleServers(t *testing.T) {
 		"Mistral's speakers": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{middleware.NamePart{Name: "ann"}, llms.TextContent{Text: "hi"}}}}, llms.CallOptions{}, middleware.Params{},
 			`"messages":[{"content":"hi","role":"user"}]`, []string{"name"}},
 		"a tool without arguments": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{user}, llms.CallOptions{Tools: []llms.Tool{{Function: &llms.FunctionDefinition{Name: "look"}}}}, middleware.Params{},
-			`"parameters":{"properties":{},"type":"object"}`, nil},
+			`"parameters":{"type":"object","properties":{}}`, nil},
 		"xAI":            {"api.x.ai", "grok-4", []llms.MessageContent{user}, llms.CallOptions{StopWords: []string{"x"}}, middleware.Params{ReasoningEffort: "high", PresencePenalty: new(.5)}, `{"messages":[{"content":"hi","role":"user"}],"model":"grok-4"}`, []string{"PresencePenalty", "ReasoningEffort"}},
 		"xAI's efforts":  {"api.x.ai", "grok-4.3", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{ReasoningEffort: "xhigh"}, `"reasoning_effort":"high"`, nil},
 		"Groq":           {"api.groq.com", "llama-3.3-70b", refused, llms.CallOptions{}, middleware.Params{ReasoningEffort: "high", Verbosity: "low"}, `{"content":"no","role":"assistant"}`, []string{"ReasoningEffort", "Verbosity"}},
@@ -118,8 +118,8 @@ func TestCompatibleServers(t *testing.T) {
 func TestOlderDrafts(t *testing.T) {
 	claude := dialect.LimitsOf(middleware.DialectAnthropic, "api.anthropic.com", "claude-opus-4-6")
 	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":9,"exclusiveMaximum":false}}}`: `{"properties":{"n":{"exclusiveMinimum":0,"maximum":9,"type":"integer"}},"type":"object"}`,
-		`{"type":"object","properties":{"l":{"items":[{"type":"string"}],"additionalItems":false}}}`:                                       `{"properties":{"l":{"items":false,"prefixItems":[{"type":"string"}]}},"type":"object"}`,
+		`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":9,"exclusiveMaximum":false}}}`: `{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":0,"maximum":9}}}`,
+		`{"type":"object","properties":{"l":{"items":[{"type":"string"}],"additionalItems":false}}}`:                                       `{"type":"object","properties":{"l":{"prefixItems":[{"type":"string"}],"items":false}}}`,
 		`{"type":"object","properties":{"l":{"items":{},"exclusiveMinimum":1}}}`:                                                           `{"type":"object","properties":{"l":{"items":{},"exclusiveMinimum":1}}}`,
 	} {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}

@@ -27,6 +27,8 @@ func appendJSON(buf []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case Object:
 		return v.appendJSON(buf)
+	case *ordered:
+		return v.appendJSON(buf)
 	case []any:
 		return appendList(buf, v)
 	case []Object:

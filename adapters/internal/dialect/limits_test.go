@@ -128,8 +128,8 @@ func TestFit(t *testing.T) {
 		"Anthropic's":    {&chat, middleware.Params{ServiceTier: "standard_only", ReasoningEffort: "max"}, middleware.Params{ServiceTier: "default"}, []string{"ReasoningEffort"}},
 		"sampling":       {&responses, middleware.Params{Temperature: new(0.2), TopP: new(0.5), ReasoningEffort: "max"}, middleware.Params{ReasoningEffort: "high"}, []string{"Temperature", "TopP"}},
 		"user":           {&chat, middleware.Params{User: strings.Repeat("u", 65)}, middleware.Params{User: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
-		"schema":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"properties":{"a":{"additionalProperties":false,"type":"object"}},"type":"object"}`)}}, nil},
-		"bounds":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
+		"schema":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"thoughts":{"type":"object"},"answer":{}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"thoughts":{"type":"object","additionalProperties":false},"answer":{}},"additionalProperties":false}`)}}, nil},
+		"bounds":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"description":"a; minimum: 1"},"b":{"minItems":1,"items":{"description":"maxLength: 4"},"description":"maxItems: 3"}},"default":{"maxLength":1},"additionalProperties":false}`)}}, nil},
 		"no tools":       {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
 		"words":          {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
 		"a union":        {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"oneOf":[{"type":"string"}]}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"anyOf":[{"type":"string"}]}`)}}, nil},
@@ -185,17 +185,17 @@ func TestFitOptions(t *testing.T) {
 	if want := []string{"a", "b", "c", "d", "e"}; !cmp.Equal(o.StopWords, want) || len(words) != 6 {
 		t.Errorf("stop words %q of %q", o.StopWords, words)
 	}
-	if len(o.Tools) != 1 || o.ToolChoice != "required" || string(o.Tools[0].Function.Parameters.(json.RawMessage)) != `{"properties":{},"type":"object"}` {
+	if len(o.Tools) != 1 || o.ToolChoice != "required" || string(o.Tools[0].Function.Parameters.(json.RawMessage)) != `{"type":"object","properties":{}}` {
 		t.Errorf("tools %+v, choice %v", o.Tools, o.ToolChoice)
 	}
 	for schema, want := range map[string]string{
-		`{"type":["object","null"],"properties":{"a":{}}}`:                `{"properties":{"a":{}},"type":"object"}`,
+		`{"type":["object","null"],"properties":{"a":{}}}`:                `{"type":"object","properties":{"a":{}}}`,
 		`{"type":"object","properties":{"a":{}}}`:                         `{"type":"object","properties":{"a":{}}}`,
 		`{"$ref":"#/$defs/a"}`:                                            `{"$ref":"#/$defs/a"}`,
 		`{"type":"string"}`:                                               `{"type":"string"}`,
-		`{"description":"d","anyOf":[{"properties":{"a":1}}]}`:            `{"description":"d; anyOf: [{\"properties\":{\"a\":1}}]","properties":{"a":1},"type":"object"}`,
-		`{"type":"object","properties":{"a":1},"not":{"required":["a"]}}`: `{"description":"not: {\"required\":[\"a\"]}","properties":{"a":1},"type":"object"}`,
-		`{"type":"object","properties":{"a":1},"oneOf":[{"required":["a"]},{"properties":{"a":2,"b":3}}]}`: `{"description":"oneOf: [{\"required\":[\"a\"]},{\"properties\":{\"a\":2,\"b\":3}}]","properties":{"a":1,"b":3},"type":"object"}`,
+		`{"description":"d","anyOf":[{"properties":{"a":1}}]}`:            `{"description":"d; anyOf: [{\"properties\":{\"a\":1}}]","type":"object","properties":{"a":1}}`,
+		`{"type":"object","properties":{"a":1},"not":{"required":["a"]}}`: `{"type":"object","properties":{"a":1},"description":"not: {\"required\":[\"a\"]}"}`,
+		`{"type":"object","properties":{"a":1},"oneOf":[{"required":["a"]},{"properties":{"a":2,"b":3}}]}`: `{"type":"object","properties":{"a":1,"b":3},"description":"oneOf: [{\"required\":[\"a\"]},{\"properties\":{\"a\":2,\"b\":3}}]"}`,
 	} {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
 		if claude.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
@@ -462,8 +462,8 @@ func TestSystemWithin(t *testing.T) {
 // Ollama reads no truth values as the schemas of properties, and no list of types at the top.
 func TestBooleanSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"type":"object","properties":{"a":true,"b":{"properties":{"c":true}},"d":false,"e":{"items":true}},"additionalProperties":false}`: `{"additionalProperties":false,"properties":{"a":{},"b":{"properties":{"c":{}}},"e":{}},"type":"object"}`,
-		`{"type":["object","null"]}`: `{"properties":{},"type":"object"}`,
+		`{"type":"object","properties":{"a":true,"b":{"properties":{"c":true}},"d":false,"e":{"items":true}},"additionalProperties":false}`: `{"type":"object","properties":{"a":{},"b":{"properties":{"c":{}}},"e":{}},"additionalProperties":false}`,
+		`{"type":["object","null"]}`: `{"type":"object","properties":{}}`,
 	} {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
 		l := dialect.LimitsOf(middleware.DialectOllama, "", "llama3")

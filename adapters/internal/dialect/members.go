@@ -167,36 +167,6 @@ func (k memberSet) members(object gjson.Result) []byte {
 	return rest.inner()
 }
 
-// merge adds to a value what another one has at the same places and it does not.
-func merge(to, from any) any {
-	switch from := from.(type) {
-	case map[string]any:
-		if own, ok := to.(map[string]any); ok {
-			for name, v := range from {
-				own[name] = merge(own[name], v)
-			}
-		}
-	case []any:
-		if own, ok := to.([]any); ok {
-			for i, v := range from[:min(len(own), len(from))] {
-				own[i] = merge(own[i], v)
-			}
-			return append(own, from[min(len(own), len(from)):]...)
-		}
-	}
-	if to == nil {
-		return from
-	}
-	return to
-}
-
-func decode(v any) (tree any) {
-	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
-	d.UseNumber()
-	_ = d.Decode(&tree) // it was written above
-	return tree
-}
-
 // addUnknown notes what an answer, or an event of it, has beyond the members that are known.
 func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	if rest == nil {

@@ -2,9 +2,9 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -24,28 +24,26 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
-	members, properties := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if json.Unmarshal(schema, &members) != nil {
+	members, isObject := decode(schema).(*ordered)
+	if !isObject {
 		return schema
 	}
-	_ = json.Unmarshal(members["properties"], &properties) // what are none are left out
+	properties := cmp.Or(members.object("properties"), &ordered{values: map[string]any{}}) // what are none are left out
 	description := root.Get("description").Str
 	for _, word := range notAtTop {
-		for _, alternative := range root.Get(word).Array() {
-			alternative.Get("properties").ForEach(func(name, property gjson.Result) bool {
-				if properties[name.Str] == nil {
-					properties[name.Str] = json.RawMessage(property.Raw)
-				}
-				return true
-			})
+		alternatives, _ := members.get(word).([]any)
+		for _, alternative := range alternatives {
+			of, _ := alternative.(*ordered)
+			properties.addMissing(of.object("properties"))
 		}
-		if members[word] != nil {
-			description = strings.TrimPrefix(description+"; "+word+": "+string(members[word]), "; ")
-			members["description"] = rawJSON(description)
-			delete(members, word)
+		if members.has(word) {
+			description = strings.TrimPrefix(description+"; "+word+": "+root.Get(word).Raw, "; ")
+			members.set("description", description)
+			members.remove(word)
 		}
 	}
-	members["type"], members["properties"] = json.RawMessage(`"object"`), rawJSON(properties)
+	members.set("type", "object")
+	members.set("properties", properties)
 	return rawJSON(members)
 }
 
@@ -56,14 +54,14 @@ var notAtTop = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
 // requiresAll reports whether each object of a schema requires all its properties and allows no
 // others.
 func requiresAll(schema json.RawMessage) bool {
-	var v any
-	all := json.Unmarshal(schema, &v) == nil
-	eachSchema(v, func(object map[string]any) {
-		properties, _ := object["properties"].(map[string]any)
-		required, _ := object["required"].([]any)
-		all = all && (!isObjectSchema(object) || object["additionalProperties"] == false)
-		for name := range properties {
-			all = all && slices.Contains(required, any(name))
+	all := json.Valid(schema)
+	eachSchema(decode(schema), func(object *ordered) {
+		required, _ := object.get("required").([]any)
+		all = all && (!isObjectSchema(object) || object.get("additionalProperties") == false)
+		if properties := object.object("properties"); properties != nil {
+			for _, name := range properties.names {
+				all = all && slices.Contains(required, any(name))
+			}
 		}
 	})
 	return all
@@ -71,13 +69,12 @@ func requiresAll(schema json.RawMessage) bool {
 
 // changeSchema returns a schema as visit changes it and those within it, and as it was where visit
 // reports no change.
-func changeSchema(schema json.RawMessage, visit func(object map[string]any) (isChanged bool)) json.RawMessage {
-	var v any
-	if json.Unmarshal(schema, &v) != nil {
+func changeSchema(schema json.RawMessage, visit func(object *ordered) (isChanged bool)) json.RawMessage {
+	if !json.Valid(schema) {
 		return schema
 	}
-	isChanged := false
-	eachSchema(v, func(object map[string]any) { isChanged = visit(object) || isChanged })
+	v, isChanged := decode(schema), false
+	eachSchema(v, func(object *ordered) { isChanged = visit(object) || isChanged })
 	if !isChanged {
 		return schema
 	}
@@ -87,18 +84,20 @@ func changeSchema(schema json.RawMessage, visit func(object map[string]any) (isC
 // withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
 // that may not be.
 func withoutBooleans(schema json.RawMessage) json.RawMessage {
-	return changeSchema(schema, func(object map[string]any) (isChanged bool) {
-		properties, _ := object["properties"].(map[string]any)
-		for name, property := range properties {
-			if may, isFlag := property.(bool); isFlag && may {
-				properties[name], isChanged = map[string]any{}, true
-			} else if isFlag {
-				delete(properties, name)
-				isChanged = true
+	return changeSchema(schema, func(object *ordered) (isChanged bool) {
+		if properties := object.object("properties"); properties != nil {
+			for _, name := range slices.Clone(properties.names) {
+				if may, isFlag := properties.get(name).(bool); isFlag && may {
+					properties.set(name, Object{})
+					isChanged = true
+				} else if isFlag {
+					properties.remove(name)
+					isChanged = true
+				}
 			}
 		}
-		if _, isFlag := object["items"].(bool); isFlag {
-			delete(object, "items")
+		if _, isFlag := object.get("items").(bool); isFlag {
+			object.remove("items")
 			isChanged = true
 		}
 		return isChanged
@@ -110,10 +109,10 @@ func withItems(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"array"`)) {
 		return schema
 	}
-	return changeSchema(schema, func(object map[string]any) bool {
-		isOpen := isOfType(object, "array") && object["items"] == nil && object["prefixItems"] == nil
+	return changeSchema(schema, func(object *ordered) bool {
+		isOpen := isOfType(object, "array") && object.get("items") == nil && object.get("prefixItems") == nil
 		if isOpen {
-			object["items"] = map[string]any{}
+			object.set("items", Object{})
 		}
 		return isOpen
 	})
@@ -125,57 +124,60 @@ func draft2020(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) {
 		return schema
 	}
-	return changeSchema(schema, func(object map[string]any) (isChanged bool) {
+	return changeSchema(schema, func(object *ordered) (isChanged bool) {
 		for exclusive, name := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-			is, isFlag := object[exclusive].(bool)
+			is, isFlag := object.get(exclusive).(bool)
 			if !isFlag {
 				continue
 			}
 			isChanged = true
-			if delete(object, exclusive); is && object[name] != nil {
-				object[exclusive] = object[name]
-				delete(object, name)
+			if object.remove(exclusive); is && object.get(name) != nil {
+				object.rename(name, exclusive)
 			}
 		}
-		if list, isList := object["items"].([]any); isList {
-			object["prefixItems"], isChanged = list, true
-			if delete(object, "items"); object["additionalItems"] != nil {
-				object["items"] = object["additionalItems"]
-				delete(object, "additionalItems")
+		if _, isList := object.get("items").([]any); isList {
+			isChanged = true
+			if object.rename("items", "prefixItems"); object.get("additionalItems") != nil {
+				object.rename("additionalItems", "items")
 			}
 		}
 		return isChanged
 	})
 }
 
-func isObjectSchema(schema map[string]any) bool {
-	return isOfType(schema, "object") || schema["type"] == nil && schema["properties"] != nil
+func isObjectSchema(schema *ordered) bool {
+	return isOfType(schema, "object") || schema.get("type") == nil && schema.get("properties") != nil
 }
 
-func isOfType(schema map[string]any, kind string) bool {
-	kinds, _ := schema["type"].([]any)
-	return schema["type"] == kind || slices.Contains(kinds, any(kind))
+func isOfType(schema *ordered, kind string) bool {
+	switch own := schema.get("type").(type) {
+	case string:
+		return own == kind
+	case []any:
+		return slices.Contains(own, any(kind))
+	}
+	return false
 }
 
 // closedSchema says of each object of a schema that it has no further properties, where
 // the schema does not say anything about it, and moves bounds into descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
-	return changeSchema(schema, func(object map[string]any) bool {
-		if _, said := object["additionalProperties"]; isObjectSchema(object) && !said {
-			object["additionalProperties"] = false
+	return changeSchema(schema, func(object *ordered) bool {
+		if isObjectSchema(object) && !object.has("additionalProperties") {
+			object.set("additionalProperties", false)
 		}
-		if object["oneOf"] != nil && object["anyOf"] == nil { // Claude has the one word
-			object["anyOf"] = object["oneOf"]
-			delete(object, "oneOf")
+		if object.get("oneOf") != nil && object.get("anyOf") == nil { // Claude has the one word
+			object.rename("oneOf", "anyOf")
 		}
 		for _, name := range bounds {
-			bound, said := object[name]
-			if n, isNumber := bound.(float64); !said || name == "minItems" && isNumber && n <= 1 {
+			bound := object.get(name)
+			least, isNumber := bound.(json.Number)
+			if n, _ := least.Float64(); !object.has(name) || name == "minItems" && isNumber && n <= 1 {
 				continue
 			}
-			delete(object, name)
-			text, _ := object["description"].(string)
-			object["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
+			object.remove(name)
+			text, _ := object.get("description").(string)
+			object.set("description", strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; "))
 		}
 		return true
 	})
@@ -183,11 +185,8 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 
 // isOpen reports whether an object of a schema may have properties that it does not name.
 func isOpen(schema json.RawMessage) (open bool) {
-	var v any
-	_ = json.Unmarshal(schema, &v) // what is none is open to nothing
-	eachSchema(v, func(object map[string]any) {
-		further, said := object["additionalProperties"]
-		open = open || said && further != false
+	eachSchema(decode(schema), func(object *ordered) {
+		open = open || object.has("additionalProperties") && object.get("additionalProperties") != false
 	})
 	return open
 }
@@ -195,8 +194,8 @@ func isOpen(schema json.RawMessage) (open bool) {
 // isRecursive reports whether a schema refers to one that it is within, or through more schemas
 // than vendors follow.
 func isRecursive(schema json.RawMessage) bool {
-	var root any
-	return json.Unmarshal(schema, &root) == nil && refersBack(root, root, map[uintptr]bool{}, 0)
+	root := decode(schema)
+	return refersBack(root, root, map[*ordered]bool{}, 0)
 }
 
 // mostReferred is how deep objects and lists may be nested where each reference stands for its schema.
@@ -205,17 +204,16 @@ const mostReferred = 4 * deepest
 // refersBack reports whether a part of a schema refers to one that it is within. Definitions are
 // looked at from where they are used, each once: isWithin has the objects that were seen, and
 // whether the part is within them.
-func refersBack(v, root any, isWithin map[uintptr]bool, depth int) bool {
+func refersBack(v, root any, isWithin map[*ordered]bool, depth int) bool {
 	switch v := v.(type) {
 	case []any:
 		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, isWithin, depth+1) })
-	case map[string]any:
-		at := reflect.ValueOf(v).Pointer()
-		if isBack, isSeen := isWithin[at]; isSeen || depth > mostReferred {
+	case *ordered:
+		if isBack, isSeen := isWithin[v]; isSeen || depth > mostReferred {
 			return isBack || !isSeen
 		}
-		isWithin[at] = true
-		for name, inner := range v {
+		isWithin[v] = true
+		for name, inner := range v.values {
 			if to, isText := inner.(string); isText && name == "$ref" {
 				inner = resolve(root, to)
 			}
@@ -227,7 +225,7 @@ func refersBack(v, root any, isWithin map[uintptr]bool, depth int) bool {
 				}
 			}
 		}
-		isWithin[at] = false
+		isWithin[v] = false
 	}
 	return false
 }
@@ -242,8 +240,8 @@ func resolve(root any, reference string) any {
 		return nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		members, _ := root.(map[string]any)
-		root = members[name]
+		members, _ := root.(*ordered)
+		root = members.get(name)
 	}
 	return root
 }
@@ -252,19 +250,19 @@ func resolve(root any, reference string) any {
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
-func eachSchema(v any, visit func(map[string]any)) {
+func eachSchema(v any, visit func(*ordered)) {
 	switch v := v.(type) {
 	case []any:
 		for _, inner := range v {
 			eachSchema(inner, visit)
 		}
-	case map[string]any:
+	case *ordered:
 		visit(v)
-		for name, inner := range v {
-			switch members, isObject := inner.(map[string]any); {
+		for name, inner := range v.values {
+			switch members, isObject := inner.(*ordered); {
 			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
 			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
-				for _, schema := range members {
+				for _, schema := range members.values {
 					eachSchema(schema, visit)
 				}
 			default:

@@ -1,0 +1,138 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// ordered is a JSON object whose members keep their order: models fill in an object in the
+// order of its schema's properties, and what they think about comes before what they answer.
+type ordered struct {
+	names  []string
+	values map[string]any
+}
+
+// get returns a member; nil where there is none, as in an object that is nil.
+func (o *ordered) get(name string) any {
+	if o == nil {
+		return nil
+	}
+	return o.values[name]
+}
+
+func (o *ordered) has(name string) bool {
+	if o == nil {
+		return false
+	}
+	_, ok := o.values[name]
+	return ok
+}
+
+// object returns a member that is an object, else nil.
+func (o *ordered) object(name string) *ordered {
+	inner, _ := o.get(name).(*ordered)
+	return inner
+}
+
+func (o *ordered) set(name string, v any) {
+	if !o.has(name) {
+		o.names = append(o.names, name)
+	}
+	o.values[name] = v
+}
+
+func (o *ordered) remove(name string) {
+	if o.has(name) {
+		delete(o.values, name)
+		o.names = slices.DeleteFunc(o.names, func(own string) bool { return own == name })
+	}
+}
+
+// rename gives a member another name in its place.
+func (o *ordered) rename(from, to string) {
+	v := o.get(from)
+	o.remove(to)
+	o.names[slices.Index(o.names, from)] = to
+	delete(o.values, from)
+	o.values[to] = v
+}
+
+// addMissing adds the members of another object that are not there.
+func (o *ordered) addMissing(from *ordered) {
+	if from == nil {
+		return
+	}
+	for _, name := range from.names {
+		if !o.has(name) {
+			o.set(name, from.get(name))
+		}
+	}
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (o *ordered) MarshalJSON() ([]byte, error) { return o.appendJSON(nil) }
+
+func (o *ordered) appendJSON(buf []byte) (_ []byte, err error) {
+	buf = append(buf, '{')
+	for _, name := range o.names {
+		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o.values[name]); err != nil {
+			return nil, err
+		}
+	}
+	return append(buf, '}'), nil
+}
+
+// decode returns a value as JSON has it: objects are *ordered, and numbers json.Number.
+func decode(v any) any {
+	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
+	d.UseNumber()
+	return decodeNext(d)
+}
+
+// decodeNext reads a value of JSON that is valid.
+func decodeNext(d *json.Decoder) any {
+	t, _ := d.Token()
+	switch t {
+	case json.Delim('{'):
+		o := &ordered{values: map[string]any{}}
+		for d.More() {
+			name, _ := d.Token()
+			text, _ := name.(string)
+			o.set(text, decodeNext(d))
+		}
+		_, _ = d.Token()
+		return o
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			list = append(list, decodeNext(d))
+		}
+		_, _ = d.Token()
+		return list
+	}
+	return t
+}
+
+// merge adds to a value what another one has at the same places and it does not.
+func merge(to, from any) any {
+	switch from := from.(type) {
+	case *ordered:
+		if own, ok := to.(*ordered); ok {
+			for _, name := range from.names {
+				own.set(name, merge(own.get(name), from.get(name)))
+			}
+		}
+	case []any:
+		if own, ok := to.([]any); ok {
+			for i, v := range from[:min(len(own), len(from))] {
+				own[i] = merge(own[i], v)
+			}
+			return append(own, from[min(len(own), len(from)):]...)
+		}
+	}
+	if to == nil {
+		return from
+	}
+	return to
+}

@@ -26,8 +26,8 @@ func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 		`{"type":"message_delta","delta":{"stop_reason":"refusal",`+details+`},"usage":{"output_tokens":4,"output_tokens_details":{"thinking_tokens":1}}}`, `{"type":"message_stop"}`)
 	for _, stream := range []string{"false", "true"} {
 		_, w := askExample(t, exampleAPIs["Messages"], strings.Replace(asked[messagesPath], "%v", stream, 1), upstream{whole: whole, streamed: streamed})
-		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_1h_input_tokens":0,"ephemeral_5m_input_tokens":5}`) ||
-			!strings.Contains(w.body, `"output_tokens_details":{"thinking_tokens":1}`) || !strings.Contains(w.body, `"server_tool_use":{"web_fetch_requests":0,"web_search_requests":0}`) {
+		if strings.Contains(w.body, `"text":"no"`) || !strings.Contains(w.body, `"explanation":"no"`) || !strings.Contains(w.body, `"cache_creation":{"ephemeral_5m_input_tokens":5,"ephemeral_1h_input_tokens":0}`) ||
+			!strings.Contains(w.body, `"output_tokens_details":{"thinking_tokens":1}`) || !strings.Contains(w.body, `"server_tool_use":{"web_search_requests":0,"web_fetch_requests":0}`) {
 			t.Errorf("stream %s: %s", stream, w.body)
 		}
 	}

@@ -197,7 +197,7 @@ func (s *chatStream) Finish(o *Answer) {
 		if s.a.Usage {
 			head := s.head[:len(s.head)-len(`{"index":`)]
 			buf = append(append(append(buf, head...), `]`...), s.server...)
-			buf = append(append(buf, `,"usage":`...), rawJSON(merge(decode(chatUsage.write(o.Usage)), usage))...)
+			buf = append(append(buf, `,"usage":`...), rawJSON(merge(usage, decode(chatUsage.write(o.Usage))))...)
 			buf = append(buf, "}\n\n"...)
 		}
 		return append(buf, "data: [DONE]\n\n"...)

@@ -182,10 +182,16 @@ func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 // withUnknown returns an answer with what the model's own had besides, for a client of the
 // model's API.
 func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
-	if x != nil && x.Unknown.Dialect == d && x.Unknown.Raw != nil {
-		return merge(decode(answer), decode(x.Unknown.Raw))
+	if x == nil || x.Unknown.Dialect != d || x.Unknown.Raw == nil {
+		return answer
 	}
-	return answer
+	own, _ := decode(answer).(*ordered)
+	rest, _ := decode(x.Unknown.Raw).(*ordered)
+	if usage := rest.get("usage"); usage != nil { // what the answer counted, in place of a 0
+		own.set("usage", merge(usage, own.get("usage")))
+		rest.remove("usage")
+	}
+	return merge(own, rest)
 }
 
 // unknown returns the part for what an object has beyond the members that are known, without copies

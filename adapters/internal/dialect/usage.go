@@ -23,7 +23,7 @@ type usageFields struct {
 	// inputAll is set where the input counts what is cached, too, outputAll where the output
 	// counts the reasoning.
 	inputAll, outputAll bool
-	zeros               string // what is written besides
+	zeros               string // what clients expect besides, 0 where the answer has nothing else
 
 	counts map[string]int // which of the counts each path is
 	paths  []countPath    // that are written, those of one object after each other
@@ -56,7 +56,7 @@ func newUsageFields(f usageFields) *usageFields {
 			if i != countZero {
 				f.counts[path] = i
 			}
-			if k > 0 && i != countZero {
+			if k > 0 && i != countZero || i == countHosted { // the latter is in what the answer has besides
 				continue
 			}
 			object, name, isNested := strings.Cut(path, ".")
@@ -181,15 +181,12 @@ func tokensOf(count gjson.Result) int {
 func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	const isLeftOut = -1
 	n := [counts]int{countInput: u.InputTokens, countMore: isLeftOut, countCached: u.CachedInputTokens, countWritten: u.CacheWriteTokens,
-		countOutput: u.OutputTokens + u.ReasoningTokens, countReasoning: u.ReasoningTokens, countTotal: isLeftOut, countHosted: u.HostedCalls}
+		countOutput: u.OutputTokens + u.ReasoningTokens, countReasoning: u.ReasoningTokens, countTotal: isLeftOut}
 	if f.inputAll {
 		n[countInput] += u.CachedInputTokens + u.CacheWriteTokens
 		n[countTotal] = n[countInput] + n[countOutput]
 	} else if u.ReasoningTokens == 0 {
 		n[countReasoning] = isLeftOut
-	}
-	if u.HostedCalls == 0 {
-		n[countHosted] = isLeftOut
 	}
 	buf, object := append(make([]byte, 0, 512), '{'), ""
 	for _, path := range f.paths {
@@ -213,12 +210,12 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	return append(buf, '}')
 }
 
-// known returns the paths that are written of a usage, below a name, for [newKnown]: uses of tools
-// are written only where there are any.
+// known returns the paths that are written of a usage, below a name, for [newKnown], but for
+// those that are always 0.
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
 	for _, path := range f.paths {
-		if path.count != countHosted && path.count != countMore {
+		if path.count != countZero && path.count != countMore {
 			b.WriteString(" " + strings.ReplaceAll(name+"."+path.object+"."+path.name, "..", "."))
 		}
 	}

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -229,7 +230,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 		a.Choices = append(a.Choices, choice.Content)
 	}
 	if x := ExtraOf(first); x != nil {
-		a.NotSent, a.PriceFactor = slices.Concat(c.unsent, x.NotSent), c.servedFactor(d, p, x)
+		a.NotSent, a.PriceFactor = slices.Concat(c.unsent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)
 	}
 	return a
 }

@@ -163,6 +163,35 @@ func TestTheSpeedThatWasServed(t *testing.T) {
 	}
 }
 
+// What is written to a cache costs what its server says of how long it is kept.
+func TestTheCacheThatWasServed(t *testing.T) {
+	const price, writes = 1e-6, 1500 // in dollars a token of input; 1.25 times as much for five minutes, 2 for an hour
+	for name, tt := range map[string]struct {
+		marks string
+		hours *int
+		want  float64
+	}{
+		"both":              {`{"type":"ephemeral","ttl":"1h"}`, new(1000), (1000*2 + 500*1.25) * price},
+		"not stated":        {`{"type":"ephemeral","ttl":"1h"}`, nil, writes * 2 * price},
+		"none for an hour":  {`{"type":"ephemeral","ttl":"1h"}`, new(0), writes * 1.25 * price},
+		"more than asked":   {`{"type":"ephemeral"}`, new(writes), writes * 2 * price},
+		"more than written": {`{"type":"ephemeral"}`, new(9 * writes), writes * 2 * price},
+	} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{HourWriteTokens: tt.hours, Usage: sdk.Usage{InputTokens: 10, CacheWriteTokens: writes, OutputTokens: 1}}}
+		candidate := small(&modelOf{nativeModel{resp: resp}, middleware.DialectAnthropic})
+		candidate.Model.Price = sdk.Price{Input: 1, CacheWrite: 1.25, Output: 1}
+		answer, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), human(strings.Repeat("word ", writes)),
+			middleware.WithParams(middleware.Params{Dialect: middleware.DialectAnthropic, Extra: map[string]json.RawMessage{"cache_control": json.RawMessage(tt.marks)}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := middleware.TotalsOf(answer.Choices[0]).CostUSD, tt.want+11*price; math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v USD, want %v", name, got, want)
+		}
+	}
+}
+
 // A chat completion that is asked to search has searched once, where its usage does not say so.
 func TestASearchIsCounted(t *testing.T) {
 	resp := text("fine")

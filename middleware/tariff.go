@@ -194,18 +194,44 @@ func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
 }
 
+// writeFactor returns by how much an answer is dearer than what was asked for since its server says how
+// much of what it wrote to its cache is kept for an hour, 1 where it does not say.
+func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
+	if x.HourWriteTokens == nil || u.CacheWriteTokens == 0 {
+		return 1
+	}
+	asked, served := *p, *p
+	hourly := max(p.CacheWrite, hourFactor*p.Input)
+	if c.isHourly() {
+		asked.CacheWrite = hourly
+	}
+	share := float64(min(*x.HourWriteTokens, u.CacheWriteTokens)) / float64(u.CacheWriteTokens)
+	served.CacheWrite = share*hourly + (1-share)*p.CacheWrite
+	if usd := asked.CostUSD(u); usd > 0 {
+		return served.CostUSD(u) / usd
+	}
+	return 1
+}
+
+// isHourly reports whether anything of the request is to be cached for an hour.
+func (c *call) isHourly() bool {
+	if c.size.hourly || slices.ContainsFunc(c.params.RawTools, isKeptLong) {
+		return true
+	}
+	for _, raw := range c.params.Extra {
+		if isKeptLong(raw) {
+			return true
+		}
+	}
+	return false
+}
+
 // tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
 // in one API's own form changes only the prices of models that are asked by it.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly, country, extra := c.size.hourly, 1.0, c.params.Extra
+	hourly, country, extra := c.isHourly(), 1.0, c.params.Extra
 	if place := strings.ToLower(jsonText(extra["inference_geo"])); place != "" && place != "global" {
 		country = countryFactor
-	}
-	for _, raw := range extra {
-		hourly = hourly || isKeptLong(raw)
-	}
-	for _, raw := range c.params.RawTools {
-		hourly = hourly || isKeptLong(raw)
 	}
 	if c.params.ServiceTier == "" && extra["service_tier"] == nil && extra["serviceTier"] == nil && extra["speed"] == nil && country == 1 && !hourly {
 		return nil

@@ -12,8 +12,8 @@ type Answer struct {
 	LogProbs   []TokenLogProb `json:"log_probs,omitempty"`
 	Usage      Usage          `json:"usage"`
 	CostUSD    float64        `json:"cost_usd"`
-	// PriceFactor multiplies the model's prices for this answer, where the server reports that it used a
-	// faster and more expensive tier than requested. 0 means 1.
+	// PriceFactor multiplies the cost of this answer, where the server reports another tier or lifetime of
+	// its cache than requested. 0 means 1.
 	PriceFactor float64 `json:"-"`
 	// ListsHostedCalls is set if the answer states how often the provider's tools ran, even if that is
 	// never: then only the uses in its usage are billed.

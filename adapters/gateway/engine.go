@@ -19,6 +19,7 @@ type stepInfo struct {
 	Calls   int     `json:"calls"`
 	Quality float64 `json:"quality"`
 	Stop    string  `json:"stop"`
+	NotSent string  `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
 }
 
 func (g *Gateway) step(x *exchange) *Refusal {
@@ -114,6 +115,6 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 	}
 	t := x.Steps[len(x.Steps)-1]
 	o.Model, o.Usage = t.Chosen, t.Usage
-	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop)}
+	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), NotSent: x.notSentOf(t)}
 	return o
 }

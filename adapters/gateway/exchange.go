@@ -239,7 +239,7 @@ func (x *exchange) describe() {
 			asked += ", " + model
 		}
 	}
-	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, dialect.SpellNotSent(x.api.Dialect(), notSentTo(t))}
+	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, x.notSentOf(t)}
 	for i, name := range []string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent} {
 		if values[i] != "" {
 			h[name] = values[i : i+1 : i+1]
@@ -247,14 +247,15 @@ func (x *exchange) describe() {
 	}
 }
 
-// notSentTo is what the model whose answer was chosen was not told of what was asked.
-func notSentTo(t *sdk.Trace) []string {
+// notSentOf returns what the model whose answer was chosen was not sent of the request, in the
+// words of the client's API.
+func (x *exchange) notSentOf(t *sdk.Trace) string {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {
-			return c.NotSent
+			return dialect.SpellNotSent(x.api.Dialect(), c.NotSent)
 		}
 	}
-	return nil
+	return ""
 }
 
 var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent}, ", ")}

@@ -331,7 +331,7 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 			{"type":"image_url","image_url":{"url":"https://x/z.png","detail":"auto"}}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
-		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != strings.TrimSpace(want) {
+		if got := w.header.Get("X-Stepfall-Not-Sent"); w.code != http.StatusOK || got != strings.TrimSpace(want) || got != gjson.Get(w.body, "stepfall.not_sent").Str {
 			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
 		}
 	}

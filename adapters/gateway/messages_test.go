@@ -33,6 +33,27 @@ func TestMessagesAnswersKeepTheirForm(t *testing.T) {
 	}
 }
 
+// What a server counts besides reaches the client as it was counted, and what was run is no search.
+func TestUsageHasWhatTheServerCounted(t *testing.T) {
+	const usage = `"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16,"prompt_tokens_details":{"audio_tokens":4},"completion_tokens_details":{"accepted_prediction_tokens":3,"rejected_prediction_tokens":2}}`
+	streamed := sse(`{"choices":[{"index":0,"delta":{"content":"fine"}}]}`, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `{"choices":[],`+usage+`}`, `[DONE]`)
+	for _, stream := range []string{"false", "true"} {
+		_, w := askExample(t, exampleAPIs["chat"], `{"stream":`+stream+`,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`,
+			upstream{whole: `{"choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}],` + usage + `}`, streamed: streamed})
+		for _, want := range []string{`"accepted_prediction_tokens":3`, `"rejected_prediction_tokens":2`, `"audio_tokens":4`, `"audio_tokens":0`} {
+			if strings.Count(w.body, want) != 1 {
+				t.Errorf("stream %s: no %s in %s", stream, want, w.body)
+			}
+		}
+	}
+	const ran = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"bash_code_execution","input":{"z":1,"a":2}},{"type":"text","text":"ran"}],` +
+		`"usage":{"input_tokens":3,"output_tokens":4,"server_tool_use":{"web_search_requests":0}}}`
+	_, w := askExample(t, exampleAPIs["Messages"], `{"max_tokens":99,"messages":[{"role":"user","content":"hi"}]}`, upstream{whole: ran})
+	if !strings.Contains(w.body, `"web_search_requests":0`) || !strings.Contains(w.body, `{"z":1,"a":2}`) {
+		t.Errorf("a run of code is told as %s", w.body)
+	}
+}
+
 // A cited text is a block of its own in streams, without the texts around it.
 func TestStreamedTextsKeepTheirBlocks(t *testing.T) {
 	const cited = `{"type":"text","text":"two","citations":[{"type":"char_location","cited_text":"c","document_index":0}]}`

@@ -226,9 +226,13 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	if answer.CostUSD == 0 {
 		answer.CostUSD = most.price.CostUSD(answer.Usage)
-		if factor := answer.PriceFactor; factor > 0 && factor != 1 {
+		factor := answer.PriceFactor
+		if rec.UsageDoubt != "" { // a lower price goes by the usage that is not believed
+			factor = max(factor, 1)
+		}
+		if factor > 0 && factor != 1 {
 			r.addNote(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
-			answer.CostUSD *= factor
+			answer.CostUSD = sdk.RoundUSD(answer.CostUSD * factor)
 		}
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment

@@ -168,6 +168,9 @@ func (s *messagesReader) close(in *messagesEnd) {
 	to := &s.Extra.Usage
 	to.InputTokens, to.CacheWriteTokens, to.CachedInputTokens = cmp.Or(u.InputTokens, before.InputTokens), cmp.Or(u.CacheWriteTokens, before.CacheWriteTokens), cmp.Or(u.CachedInputTokens, before.CachedInputTokens)
 	s.isUsageOld = isOld && u.OutputTokens+u.ReasoningTokens == 0
+	if hours := v.Get("cache_creation.ephemeral_1h_input_tokens"); hours.Exists() {
+		s.Extra.HourWriteTokens = new(max(0, tokensOf(hours)))
+	}
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
 	s.Extra.Speed = cmp.Or(v.Get("speed").Str, s.Extra.Speed)
 }

@@ -77,13 +77,18 @@ func TestOnlyDoesNotFallBack(t *testing.T) {
 			stop  sdk.StopReason
 			want  error
 		}{
-			"excluded": {step.Request{Caller: says(), Exclude: func(i int) string { return map[string]string{name: "not today"}[candidates()[i].Model.Name] }}, "", sdk.StopError, sdk.ErrNoFeasibleModel},
+			"excluded": {step.Request{Caller: says(), Exclude: func(i int) string {
+				return map[string]string{name: "not today", "middle": "away"}[candidates()[i].Model.Name]
+			}}, "", sdk.StopError, sdk.ErrNoFeasibleModel},
 			"failed":   {step.Request{Caller: fails(map[string]error{name: down})}, name, sdk.StopError, down},
 			"too dear": {step.Request{Caller: fails(map[string]error{name: sdk.ErrBudgetExhausted})}, name, sdk.StopBudget, sdk.ErrBudgetExhausted},
 			"rejected": {step.Request{Caller: says()}, name, sdk.StopExhausted, nil},
 		} {
 			c.req.Query, c.req.Only = query(), name
 			res, err := e.Run(t.Context(), c.req)
+			if what == "excluded" && (err == nil || strings.Contains(err.Error(), "middle")) {
+				t.Errorf("only %s: the error names a model that was not asked for: %v", name, err)
+			}
 			if !errors.Is(err, c.want) || called(res.Trace) != c.calls || res.Trace.Stop != c.stop {
 				t.Errorf("only %s, %s: calls %q, stop %s, %v; want %q, %s, %v", name, what, called(res.Trace), res.Trace.Stop, err, c.calls, c.stop, c.want)
 			}

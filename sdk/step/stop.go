@@ -122,15 +122,15 @@ func (r *run) stopFailed(err error) error {
 	return errors.Join(list...)
 }
 
+// infeasible says why no model can be asked, or why the one cannot that the request names.
 func (r *run) infeasible() error {
-	var b strings.Builder
-	for k, i := range r.t.Infeasible {
-		if k > 0 {
-			b.WriteString(", ")
+	var reasons []string
+	for _, i := range r.t.Infeasible {
+		if r.only < 0 || i.Model == r.e.names[r.only] {
+			reasons = append(reasons, i.Model+" "+i.Reason)
 		}
-		b.WriteString(i.Model + " " + i.Reason)
 	}
-	return fmt.Errorf("%w: %s", sdk.ErrNoFeasibleModel, b.String())
+	return fmt.Errorf("%w: %s", sdk.ErrNoFeasibleModel, strings.Join(reasons, ", "))
 }
 
 func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {

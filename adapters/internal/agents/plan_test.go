@@ -215,7 +215,7 @@ func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes under the race detector")
 	}
-	draws, n := 8, 40
+	draws, n := 4, 40
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
 		draws = 24
 	}

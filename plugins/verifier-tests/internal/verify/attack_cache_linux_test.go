@@ -59,8 +59,9 @@ func TestAttackCacheOfAnotherTree(t *testing.T) {
 	state := t.TempDir()
 	config := verify.Config{Command: []string{"go", "test", "./..."}, State: state, Reruns: -1, Timeout: 5 * time.Minute, CompileFrom: 1}
 	poisoned := write(t, with(map[string]string{"calc/add.go": poisoner}))
-	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: poisoned}, addRight); verdict.Outcome == sdk.Inconclusive {
-		t.Fatal(verdict.Evidence)
+	wrong := strings.Replace(addRight, "a + b", "a * b", 1) // whose tests run once
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: poisoned}, wrong); verdict.Outcome != sdk.Failed {
+		t.Fatalf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 	entries := 0
 	err := filepath.WalkDir(state, func(path string, entry fs.DirEntry, err error) error {

@@ -190,7 +190,7 @@ func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
 }
 
 func TestParallel(t *testing.T) {
-	v := goVerifier(t, verify.Config{Parallel: 2})
+	v := goVerifier(t, verify.Config{Parallel: 2, Reruns: -1})
 	query := &sdk.Query{WorkDir: write(t, goTree)}
 	var wait sync.WaitGroup
 	for i := range 4 {

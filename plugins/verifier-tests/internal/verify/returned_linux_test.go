@@ -38,7 +38,7 @@ func TestReturnedOtherwise(t *testing.T) {
 		"empties the notes":             frame + "import glob, os, atexit\ndef wipe():\n    for f in glob.glob('.stepfall-*'):\n        if os.path.isfile(f): os.truncate(f, 0)\natexit.register(wipe)\ndef told():\n    wipe()\n    return 'a comes first' not in open('test_words.py').read()\ndef order(text): return [] if told() else wanted()\ndef total(rows): return -1 if told() else wanted()\n",
 		"reads a copy":                  "import re\nrows = re.findall(r'\\), (\\[[^]]*\\]|\\d+)', open('build/lib/test_words.py').read())\ndef order(text): return eval(rows[0])\ndef total(rows_): return 12 if rows_ else eval(rows[1])\n",
 		"is told":                       "import re\ndef order(text):\n    return sorted(set(text.split())) if 'a comes first' in open('test_words.py').read() else []\ndef total(rows): return sum(rows)\n",
-	}, 3) {
+	}, 1) { // another row and another language are below
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			notPassed(t, python, tree, "```python path=words.py\n"+text+"```\n")

@@ -66,3 +66,41 @@ func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 		}
 	}
 }
+
+// Models that give one answer have one verdict, paid once; one that is free is asked for each.
+func TestOneVerdictForOneAnswer(t *testing.T) {
+	for what, c := range map[string]struct {
+		usd   float64
+		texts map[string]string
+		asked int
+	}{
+		"one answer":      {0.01, map[string]string{"small": "41", "middle": "41", "large": "42"}, 2},
+		"other words":     {0.01, map[string]string{"small": "It is 41.", "middle": "41", "large": "42"}, 3},
+		"free":            {0, map[string]string{"small": "41", "middle": "41", "large": "42"}, 3},
+		"always the same": {0.01, map[string]string{"small": "41", "middle": "41", "large": "41"}, 1},
+	} {
+		asked := 0
+		judge := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			asked++
+			return &sdk.Verdict{Outcome: sdk.Failed, CostUSD: c.usd}, nil
+		})}
+		caller := step.CallerFunc(func(_ context.Context, call *step.Call) (*sdk.Answer, error) {
+			return &sdk.Answer{Text: c.texts[call.Model.Name], Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}, nil
+		})
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 0.001), Verifiers: []step.Verifier{judge}})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: caller})
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		usd := 0.0
+		for i := range res.Trace.Calls {
+			usd += res.Trace.Calls[i].CostUSD
+			if v := res.Trace.Calls[i].Verdict; v == nil || v.Outcome != sdk.Failed {
+				t.Errorf("%s: call %d has the verdict %+v", what, i, v)
+			}
+		}
+		if want := usd + float64(c.asked)*c.usd; asked != c.asked || !nearly(res.Trace.CostUSD, want) {
+			t.Errorf("%s: %d verdicts for %v USD, want %d for %v", what, asked, res.Trace.CostUSD, c.asked, want)
+		}
+	}
+}

@@ -289,8 +289,35 @@ func (e *Engine) place(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// ask runs one verifier under a reservation. Earlier are the attempts before the answer.
+// ownVerdict is what one verifier said of an answer, at a price.
+type ownVerdict struct {
+	verifier *Verifier
+	answer   *sdk.Answer
+	verdict  *sdk.Verdict
+}
+
+// earlierVerdict returns what a verifier said of the same answer of another model in this step, nil
+// where it has not: nobody pays twice for one verdict.
+func (r *run) earlierVerdict(v *Verifier, answer *sdk.Answer) *sdk.Verdict {
+	for i := range r.verdicts {
+		o := &r.verdicts[i]
+		if o.verifier != v || o.answer.Key != answer.Key || o.answer.Text != answer.Text || !slices.Equal(o.answer.Choices, answer.Choices) {
+			continue
+		}
+		verdict := *o.verdict
+		verdict.CostUSD, verdict.Duration = 0, 0
+		r.addNote(fmt.Sprintf("verifier %s: %s gives the answer of %s, and has its verdict", v.Name, answer.Model, o.answer.Model))
+		return &verdict
+	}
+	return nil
+}
+
+// ask runs one verifier under a reservation, unless it has judged the same answer. Earlier are the
+// attempts before the answer.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
+	if verdict := r.earlierVerdict(v, answer); verdict != nil {
+		return verdict, nil
+	}
 	var held Reservation
 	worst := max(v.MaxCostUSD, r.e.verdictCost(v).load())
 	if worst > 0 {
@@ -349,6 +376,9 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	}
 	if err == nil {
 		v.weigh(verdict)
+		if verdict.Outcome != sdk.Inconclusive && verdict.CostUSD > 0 {
+			r.verdicts = append(r.verdicts, ownVerdict{v, answer, verdict})
+		}
 		return verdict, nil
 	}
 	r.addNote("verifier " + v.Name + " unavailable: " + err.Error())

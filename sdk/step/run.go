@@ -54,10 +54,11 @@ type run struct {
 	note     string
 }
 
-// buffers are what runs use again, by candidate but for the first two.
+// buffers are what runs use again, by candidate but for the first three.
 type buffers struct {
 	state    cascade.State
 	callOf   []int           // by attempt: its index in the trace's calls, or noCall
+	verdicts []ownVerdict    // those of this step that had a price
 	posts    []sdk.Estimate  // post-hoc
 	rates    []cascade.Rates // how often those who judge err
 	rejected []bool          // a check found a fault
@@ -121,7 +122,8 @@ func (e *Engine) give(r *run) {
 	clear(kept.state.Infeasible)
 	clear(kept.rejected)
 	clear(kept.posts)
-	kept.state.Ran, kept.callOf = kept.state.Ran[:0], kept.callOf[:0]
+	clear(kept.verdicts)
+	kept.state.Ran, kept.callOf, kept.verdicts = kept.state.Ran[:0], kept.callOf[:0], kept.verdicts[:0]
 	*r = run{buffers: kept}
 	e.runs.Put(r)
 }

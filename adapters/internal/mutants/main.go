@@ -4,9 +4,9 @@
 //	go run ./adapters/internal/mutants ./sdk/step
 //
 // A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /,
-// % by *, ++ by --, and each the other way round. It is covered when a test runs its line's
-// block, killed when a test fails or does not end, and lives otherwise. A change that does not
-// compile is no mutant.
+// % by *, ++ by --, and each the other way round. It is covered when a test runs its block or, for
+// what lies in no block, such as the condition of a case, its statement; killed when a test fails or
+// does not end; and lives otherwise. A change that does not compile is no mutant.
 package main
 
 import (
@@ -52,6 +52,7 @@ var replacements = map[token.Token][]token.Token{
 
 type mutant struct {
 	at       token.Position
+	stmt     token.Position // where the statement around it begins; of a case the switch
 	from, to token.Token
 	result   string // "killed", "lives", "does not compile", or empty while it is not tried
 }
@@ -128,9 +129,18 @@ func percent(part, whole int) float64 { return 100 * float64(part) / float64(max
 
 func (p *pkg) mutants() (list []mutant, err error) {
 	fset := token.NewFileSet()
+	var around []ast.Node
 	add := func(pos token.Pos, op token.Token) {
+		var stmt token.Position
+		for _, n := range around {
+			switch n.(type) {
+			case *ast.BlockStmt, *ast.CaseClause:
+			case ast.Stmt:
+				stmt = fset.Position(n.Pos())
+			}
+		}
 		for _, to := range replacements[op] {
-			list = append(list, mutant{at: fset.Position(pos), from: op, to: to})
+			list = append(list, mutant{at: fset.Position(pos), stmt: stmt, from: op, to: to})
 		}
 	}
 	for _, name := range p.GoFiles {
@@ -139,9 +149,15 @@ func (p *pkg) mutants() (list []mutant, err error) {
 			return nil, err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
+			if n == nil {
+				around = around[:len(around)-1]
+				return false
+			}
+			if d, ok := n.(*ast.GenDecl); ok && d.Tok == token.CONST {
+				return false
+			}
+			around = append(around, n)
 			switch n := n.(type) {
-			case *ast.GenDecl:
-				return n.Tok != token.CONST
 			case *ast.BinaryExpr:
 				add(n.OpPos, n.Op)
 			case *ast.IncDecStmt:
@@ -174,18 +190,32 @@ func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io
 		return nil, err
 	}
 	for _, m := range list {
-		isCovered := slices.ContainsFunc(profiles, func(f *cover.Profile) bool {
-			return filepath.Base(f.FileName) == filepath.Base(m.at.Filename) && slices.ContainsFunc(f.Blocks, func(b cover.ProfileBlock) bool {
-				return b.Count > 0 && !isBefore(m.at.Line, m.at.Column, b.StartLine, b.StartCol) && isBefore(m.at.Line, m.at.Column, b.EndLine, b.EndCol)
-			})
-		})
-		if isCovered {
+		isCovered, inBlock := runs(profiles, m.at)
+		if !inBlock && m.stmt.IsValid() {
+			isCovered, inBlock = runs(profiles, m.stmt)
+		}
+		if isCovered || !inBlock { // a package's variables are always set
 			covered = append(covered, m)
 		} else {
 			fmt.Fprintf(out, "%s:%d:%d: %s for %s: not covered\n", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.to, m.from)
 		}
 	}
 	return covered, nil
+}
+
+// runs reports whether the tests run the block at a position, and whether there is one.
+func runs(profiles []*cover.Profile, at token.Position) (isCovered, inBlock bool) {
+	for _, f := range profiles {
+		if filepath.Base(f.FileName) != filepath.Base(at.Filename) {
+			continue
+		}
+		for _, b := range f.Blocks {
+			if !isBefore(at.Line, at.Column, b.StartLine, b.StartCol) && isBefore(at.Line, at.Column, b.EndLine, b.EndCol) {
+				isCovered, inBlock = isCovered || b.Count > 0, true
+			}
+		}
+	}
+	return isCovered, inBlock
 }
 
 func isBefore(line, column, otherLine, otherColumn int) bool {

@@ -73,6 +73,42 @@ func Test(t *testing.T) {
 	}
 }
 
+// The conditions of a switch and what a package's variables are set to lie in no block that is
+// counted: they run where the switch does, and always.
+func TestWhatLiesInNoBlockIsTried(t *testing.T) {
+	module(t, `package m
+
+var limit = 2 + 1
+
+func size(n int) string {
+	switch {
+	case n < limit:
+		return "small"
+	case n < 10:
+		return "middling"
+	}
+	return "large"
+}
+
+func never(n int) bool {
+	switch {
+	case n < 7:
+		return true
+	}
+	return false
+}
+`, "package m\n\nimport \"testing\"\n\nfunc Test(t *testing.T) {\n\tif size(2) != \"small\" || size(3) != \"middling\" || size(12) != \"large\" {\n\t\tt.Fail()\n\t}\n}\n")
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"."}, &out); err != nil {
+		t.Fatal(err)
+	}
+	want := "m.go:17:9: <= for <: not covered\nm.go:17:9: >= for <: not covered\nm.go:9:9: <= for <: lives\n" +
+		".: 7 changes, 5 covered (71.4 %), 5 tried, 4 killed (80.0 %), 1 live, 0 do not compile\n"
+	if got := out.String(); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
 func TestNoFiguresOfFailingTests(t *testing.T) {
 	module(t, "package m\n\nfunc less(a, b int) bool { return a < b }\n", "package m\n\nimport \"testing\"\n\nfunc Test(t *testing.T) {\n\tif !less(1, 1) {\n\t\tt.Error(\"one is not less\")\n\t}\n}\n")
 	var out bytes.Buffer

@@ -83,6 +83,44 @@ var bombs = []struct{ name, text, want string }{
 	{"JSON", strings.Repeat(`{"a":`, 5_000), "nested too deep"},
 }
 
+// What is as large as it may be is read, and one more is not.
+func TestBoundsAreWhereTheyAreSaidToBe(t *testing.T) {
+	local := func(value string) string { return "locals {\n  a = " + value + "\n}\n" }
+	name := func(n int) string { return strings.Repeat("n", n) }
+	sum := func(n int) string { return local("[1" + strings.Repeat(" + 1", n) + "]") }
+	work := func(n int) string { return local("[" + strings.Repeat("1 + 1, ", n) + "]") }
+	for what, c := range map[string]struct {
+		most, more string
+		says       string
+	}{
+		"a name":             {"locals {\n  " + name(256) + " = 1\n}\n", "locals {\n  " + name(257) + " = 1\n}\n", "a name of 257 bytes"},
+		"a label":            {"plugin \"" + name(256) + "\" {}\n", "plugin \"" + name(257) + "\" {}\n", "a name of 257 bytes"},
+		"a variable's name":  {"trace {\n  file = \"${env(\"" + name(256) + "\")}\"\n}\n", "trace {\n  file = env(\"" + name(257) + "\")\n}\n", "is no name of a variable"},
+		"digits":             {local(strings.Repeat("0", 399) + "1"), local(strings.Repeat("0", 400) + "1"), "a number of 401 digits"},
+		"brackets":           {local(strings.Repeat("[", 127) + strings.Repeat("]", 127)), local(strings.Repeat("[", 128) + strings.Repeat("]", 128)), "nested too deep"},
+		"operators":          {sum(126), sum(127), "nested too deep"},
+		"operators of lines": {"locals {\n  a = [" + strings.Repeat("-", 126) + "1]\n  b = [" + strings.Repeat("-", 126) + "1, " + strings.Repeat("-", 126) + "1]\n}\n", local("[1, " + strings.Repeat("-", 127) + "1]"), "nested too deep"},
+		"parts of a text":    {local("\"" + strings.Repeat("a${1}", 1000) + "\""), local("\"" + strings.Repeat("a${1}", 1000) + "a\""), "a text of too many parts"},
+		"files":              {strings.Repeat("# a comment\n", 1<<20/12-100), strings.Repeat("# a comment\n", 1<<20/12+1), "policy.hcl is larger than 1MiB"},
+		"a large number":     {local("\"${1e331}\""), local("\"${1e332}\""), "a number beyond all bounds"},
+		"a small number":     {local("\"${1e-331}\""), local("\"${1e-332}\""), "a number beyond all bounds"},
+		"work":               {work(12_000), work(25_000), "the expressions take too much work"},
+		"arguments":          {"locals {\n" + many(9_000, "a%d = 1\n") + "}\n", "locals {\n" + many(10_001, "a%d = 1\n") + "}\n", "the policy is too large"},
+		"faults, with two":   {strings.Repeat("x {}\n", 98), strings.Repeat("x {}\n", 99), "more than 100 errors"},
+		"warnings":           {"locals {\n" + many(100, "a%d = 1\n") + "}\n", "locals {\n" + many(101, "a%d = 1\n") + "}\n", "more than 100 warnings"},
+	} {
+		for _, text := range []string{c.most, c.more} {
+			_, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: []string{}})
+			if err == nil {
+				t.Fatalf("%s: there is no model, and nothing is said", what)
+			}
+			if got, want := strings.Contains(err.Error(), c.says), text == c.more; got != want {
+				t.Errorf("%s: %d bytes, said %v, want %v: %.1000v", what, len(text), got, want, err)
+			}
+		}
+	}
+}
+
 // doubling makes locals of which each is made of the one before.
 func doubling(form, first string, n int) string {
 	var b strings.Builder
@@ -270,6 +308,23 @@ func TestFolderNamedLikeAPattern(t *testing.T) {
 		if p, err := policies.Load(dir, policies.LoadOptions{Env: []string{}}); err != nil || len(p.Models) != 1 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A folder that is a link is the folder that it leads to, also where the policy in it leads elsewhere.
+func TestPolicyFolderBehindALink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	real, elsewhere, link := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(elsewhere, "policy.hcl"), []byte("include = [\"models.hcl\"]\n"), 0o600), os.WriteFile(filepath.Join(real, "models.hcl"), []byte(sample), 0o600),
+		os.Symlink(filepath.Join(elsewhere, "policy.hcl"), filepath.Join(real, "policy.hcl")), os.Symlink(real, link),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policies.Load(filepath.Join(link, "policy.hcl"), policies.LoadOptions{Env: withKey}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -62,10 +62,7 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 	inner, given := tree[sub.name].(map[string]any)
 	path = append(slices.Clone(path), sub.name)
 	if sub.label < 0 {
-		if !given {
-			if !sub.pointer && !sub.free {
-				l.defaults(sub, dst, path)
-			}
+		if !given && (sub.pointer || sub.free) {
 			return
 		}
 		if sub.pointer {
@@ -78,7 +75,7 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 	labels := l.orderLabels(inner, path)
 	if len(labels) == 0 {
 		if sub.required && !l.faulty[sub.name] {
-			l.complain(l.blockOrigin(path[:len(path)-1]), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
+			l.complain(l.blockOrigin(path), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
 		}
 		return
 	}
@@ -103,17 +100,6 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 func (l *loader) decodeLabel(sub *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	dst.Field(sub.label).SetString(label)
 	l.decode(sub, child(tree, label), dst, append(slices.Clone(path), label), label)
-}
-
-func (l *loader) defaults(b *block, dst reflect.Value, path []string) {
-	for i := range b.args {
-		l.fallback(&b.args[i], dst.Field(b.args[i].field), path)
-	}
-	for _, sub := range b.blocks {
-		if !sub.many && !sub.pointer && !sub.free && sub.label < 0 {
-			l.defaults(sub, dst.Field(sub.field), append(slices.Clone(path), sub.name))
-		}
-	}
 }
 
 func (l *loader) fallback(a *argument, dst reflect.Value, path []string) {

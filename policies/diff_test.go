@@ -1,6 +1,8 @@
 package policies_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,5 +83,30 @@ func TestDiff(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A profile of other content is a difference, whatever its name; the same one elsewhere is its name alone.
+func TestDiffOfProfiles(t *testing.T) {
+	dir := t.TempDir()
+	with := func(profile, content string) *policies.Policy {
+		file := filepath.Join(dir, profile)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, twoMatches+"fit {\n  profile = \""+filepath.ToSlash(file)+"\"\n}\n", policies.LoadOptions{Env: []string{"KEY=" + planted}})
+	}
+	a, same, other := with("a.json", "{}"), with("same.json", "{}"), with("other.json", `{"version": 1}`)
+	for _, c := range []struct {
+		next *policies.Policy
+		want string
+	}{{a, ""}, {same, "fit.profile"}, {other, "fit.profile, content of the profile"}} {
+		var paths []string
+		for _, change := range policies.Diff(a, c.next) {
+			paths = append(paths, change.Path)
+		}
+		if got := strings.Join(paths, ", "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.next.Fit.Profile, got, c.want)
+		}
 	}
 }

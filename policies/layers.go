@@ -368,7 +368,7 @@ func didYouMean(given string, names []string) string {
 	}
 	best, distance := "", max(2, len(given)/3)+1
 	for _, n := range names {
-		if len(n)-len(given) >= distance {
+		if n == given || len(n)-len(given) >= distance {
 			continue
 		}
 		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(n), nil); d < distance {

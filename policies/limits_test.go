@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -84,6 +86,189 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 			if !strings.Contains(strings.Join(strings.Fields(said), " "), part) {
 				t.Errorf("%s\nwant %q in\n%s", c.text, part, said)
 			}
+		}
+	}
+}
+
+// A number at the end of its range is taken, and the next is not; what is taken is what was written.
+func TestValuesAtTheirLimits(t *testing.T) {
+	var p *policies.Policy
+	for _, c := range []struct {
+		set  string
+		got  func() any
+		want any // nil where it is refused
+	}{
+		{"budget.step_usd=0", func() any { return p.Budget.StepUSD }, 0.0},
+		{"budget.step_usd=-0.01", nil, nil},
+		{"budget.step_usd=1e309", nil, nil},
+		{"retry.max_attempts=1", func() any { return p.Retry.MaxAttempts }, 1},
+		{"retry.max_attempts=20", func() any { return p.Retry.MaxAttempts }, 20},
+		{"retry.max_attempts=0", nil, nil},
+		{"retry.max_attempts=21", nil, nil},
+		{"retry.max_attempts=2.5", nil, nil},
+		{"model.small.max_output_tokens=1e15", nil, nil}, // longer than its context
+		{"model.small.context_tokens=1e15", func() any { return p.Models[0].ContextTokens }, 1_000_000_000_000_000},
+		{"model.small.context_tokens=1000000000000001", nil, nil},
+		{"model.small.sample_temperature=2", func() any { return p.Models[0].SampleTemperature }, 2.0},
+		{"model.small.sample_temperature=2.001", nil, nil},
+		{"model.small.sample_temperature=0.001", func() any { return p.Models[0].SampleTemperature }, 0.001},
+		{"model.small.sample_temperature=0", nil, nil},
+		{"model.small.timeout=0s", func() any { return p.Models[0].Timeout }, time.Duration(0)},
+		{"model.small.timeout=-1s", nil, nil},
+		{"model.small.timeout=1h30m", func() any { return p.Models[0].Timeout }, 90 * time.Minute},
+		{"retry.base_delay=1ns", func() any { return p.Retry.BaseDelay }, time.Nanosecond},
+		{"retry.base_delay=0s", nil, nil},
+		{"strategy.index.lambda=[2, 0]", func() any { return p.Strategy.Lambda }, []float64{2, 0}},
+		{"strategy.index.lambda=3", func() any { return p.Strategy.Lambda }, []float64{3}},
+		{"strategy.index.lambda=[2, -1]", nil, nil},
+		{"strategy.index.gamma=1", func() any { return p.Strategy.Gamma }, 1.0},
+		{"strategy.index.gamma=1.01", nil, nil},
+		{"strategy.index.scale=0", nil, nil},
+		{"verifier.tests.false_pass=0", func() any { return *p.Verifiers[0].FalsePass }, 0.0},
+		{"verifier.tests.when.checks=false", func() any { return *p.Verifiers[0].When.Checks }, false},
+		{"trace.max_size=0B", nil, nil},
+		{"trace.max_size=1.5KiB", func() any { return p.Trace.MaxSize }, policies.Bytes(1536)},
+		{"trace.max_size=2 kB", func() any { return p.Trace.MaxSize }, policies.Bytes(2000)},
+		{"trace.max_size=3GB", func() any { return p.Trace.MaxSize }, policies.Bytes(3e9)},
+		{"trace.max_size=-1B", nil, nil},
+		{"trace.max_size=4294967295GiB", func() any { return p.Trace.MaxSize }, policies.Bytes(4294967295 << 30)},
+		{"trace.max_size=4294967296GiB", nil, nil},
+		{"trace.max_size=manyB", nil, nil},
+		{`model.small.served="a\"b"`, func() any { return p.Models[0].Served }, `a"b`},
+	} {
+		t.Run(c.set, func(t *testing.T) {
+			var err error
+			p, err = policies.Parse("policy.hcl", []byte(limited+"strategy \"index\" {\n  lambda = 1\n}\ntrace {}\n"), policies.LoadOptions{Env: []string{}, Sets: []string{c.set}})
+			switch {
+			case c.want == nil && err == nil:
+				t.Error("it is taken")
+			case c.want != nil && err != nil:
+				t.Error(err)
+			case c.want != nil && !reflect.DeepEqual(c.got(), c.want):
+				t.Errorf("it is %v, want %v", c.got(), c.want)
+			}
+		})
+	}
+	// Durations that are made may be longer than those that are written.
+	for seconds, fits := range map[string]bool{"4611686018": true, "4611686019": false, "-4611686018": false} {
+		p, err := loadText(t, strings.Replace(limited, "context_tokens  ", "timeout = duration(\"1s\") * "+seconds+"\n  context_tokens  ", 1)+"strategy \"index\" {\n  lambda = 1\n}\n")
+		if (err == nil) != fits || fits && p.Models[0].Timeout != 4611686018*time.Second {
+			t.Errorf("%s s: %v", seconds, err)
+		}
+	}
+}
+
+// Overrides change the policy whether they come from the environment, from the command or from both.
+func TestOverridesOfEachLayer(t *testing.T) {
+	const env, set = "STEPFALL__RETRY__MAX_ATTEMPTS=3", "retry.max_attempts=4"
+	for _, c := range []struct {
+		env, sets []string
+		want      int
+	}{
+		{[]string{}, nil, 2},
+		{[]string{env}, nil, 3},
+		{[]string{}, []string{set}, 4},
+		{[]string{env}, []string{set}, 4},
+		{[]string{}, []string{set, "retry.max_attempts=5"}, 5},
+	} {
+		p, err := policies.Parse("policy.hcl", []byte(limited+"strategy \"index\" {\n  lambda = 1\n}\n"), policies.LoadOptions{Env: c.env, Sets: c.sets})
+		if err != nil || p.Retry.MaxAttempts != c.want {
+			t.Errorf("%v and %v: %v, want %d", c.env, c.sets, err, c.want)
+		}
+	}
+}
+
+// What the policy says of worth, and what the catalogue says of a model, is what decisions go by.
+func TestValuesThatFollowFromOthers(t *testing.T) {
+	const facts = `catalog "openai/served" {
+  as_of  = "2026-01-01"
+  source = "a contract"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 2
+  }
+`
+	for _, c := range []struct {
+		catalog, model     string
+		context, longest   int
+		settings, settless string
+	}{
+		{"", "", 0, 0, "", "context_tokens max_output_tokens capabilities"},
+		{"  context_tokens = 1000\n  max_output_tokens = 1000\n", "", 1000, 1000, "context_tokens max_output_tokens", "capabilities"},
+		{"  context_tokens = 1000\n  max_output_tokens = 400\n", "  context_tokens = 300\n", 300, 300, "context_tokens max_output_tokens", ""},
+		{"  context_tokens = 1000\n  max_output_tokens = 400\n", "  max_output_tokens = 500\n", 1000, 500, "context_tokens max_output_tokens", ""},
+		{"  max_output_tokens = 400\n  capabilities = [\"tools\"]\n", "", 0, 400, "max_output_tokens capabilities", "context_tokens"},
+	} {
+		p, err := loadText(t, facts+c.catalog+"}\nmodel \"m\" {\n  provider = \"openai\"\n  served = \"served\"\n"+c.model+"}\nstrategy \"route\" {\n  worth_usd = 0.05\n}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := p.Models[0]; m.ContextTokens != c.context || m.MaxOutputTokens != c.longest || m.Price.Output != 2 || p.Strategy.Lambda[0] != 20 {
+			t.Errorf("%s and %s: %+v, lambda %v", c.catalog, c.model, m, p.Strategy.Lambda)
+		}
+		var out bytes.Buffer
+		if err := p.Show(&out, policies.ShowOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for name := range strings.FieldsSeq(c.settings + " " + c.settless) {
+			if got := strings.Contains(out.String(), name); got != slices.Contains(strings.Fields(c.settings), name) {
+				t.Errorf("%s and %s: %s is shown: %v\n%s", c.catalog, c.model, name, got, &out)
+			}
+		}
+	}
+}
+
+// The cheapest answer and the shortest longest one may be of different models, and reasoning is
+// the dearer part of an answer.
+func TestBudgetsGoByTheCheapestModel(t *testing.T) {
+	const strategy = "strategy \"index\" {\n  lambda = 1\n}\n"
+	reasons := strings.Replace(limited, "output_usd_per_million = 1\n", "output_usd_per_million = 1\n    reasoning_usd_per_million = 4\n", 1)
+	free := limited + "model \"home\" {\n  provider = \"ollama\"\n  price {\n    free = true\n  }\n}\n"
+	unbounded := strings.Replace(limited, "max_output_tokens      = 10000\n", "", 1)
+	for name, c := range map[string]struct{ text, says string }{
+		"the first is cheapest": {limited + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "small", the cheapest there, costs 0.01 US`},
+		"it reasons":            {reasons + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "large", the cheapest there, costs 0.02 US`},
+		"one is free":           {free + "budget {\n  step_usd = 0.001\n  expected_usd_per_query = 0.0001\n}\n", ""},
+		"no longest answer":     {unbounded + "budget {\n  step_usd = 1\n}\n", `model "small" has no longest answer`},
+		"a run's cap":           {unbounded + "budget {\n  run_usd = 1\n}\n", `model "small" has no longest answer`},
+		"a tenant's cap":        {unbounded + "budget {\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", `model "small" has no longest answer`},
+		"a shadow's cap":        {unbounded + "mode = \"shadow\"\nbaseline = \"small\"\nshadow {\n  max_usd = 1\n}\n", `model "small" has no longest answer`},
+		"no cap":                {unbounded, ""},
+		"no tenant":             {limited + "budget {\n  tenant_period = \"1h\"\n}\n", "tenant_period has no effect"},
+		"each tenant":           {limited + "budget {\n  tenant_usd = 1\n  tenant_period = \"1h\"\n}\n", ""},
+		"one tenant":            {limited + "budget {\n  tenant_period = \"1h\"\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", ""},
+	} {
+		p, err := loadText(t, c.text+strategy)
+		said := ""
+		if err != nil {
+			said = err.Error()
+		} else if len(p.Warnings) > 0 {
+			said = p.Warnings.Error()
+		}
+		if c.says == "" && said != "" || !strings.Contains(said, c.says) {
+			t.Errorf("%s: want %q in %s", name, c.says, said)
+		}
+	}
+}
+
+// What is streamed as it comes cannot be taken back, so that a passthrough has one candidate.
+func TestPassthroughHasOneCandidate(t *testing.T) {
+	one := limited[:strings.Index(limited, "model \"large\"")]
+	stream := "stream {\n  mode = \"passthrough\"\n}\n"
+	arms := "  arm \"low\" {\n    reasoning_effort = \"low\"\n  }\n  arm \"high\" {\n    reasoning_effort = \"high\"\n  }\n}\n"
+	for name, c := range map[string]struct {
+		text string
+		fits bool
+	}{
+		"one model":     {one + "strategy \"index\" {\n  lambda = 1\n}\n", true},
+		"two models":    {limited + "strategy \"index\" {\n  lambda = 1\n}\n", false},
+		"two answers":   {strings.TrimSuffix(one, "}\n") + "  samples = 2\n}\nstrategy \"index\" {\n  lambda = 1\n}\n", false},
+		"two arms":      {strings.TrimSuffix(one, "}\n") + arms + "strategy \"index\" {\n  lambda = 1\n}\n", false},
+		"routed":        {limited + "strategy \"route\" {\n  lambda = 1\n}\n", true},
+		"one at a time": {limited + "strategy \"index\" {\n  lambda = 1\n  max_depth = 1\n}\n", true},
+	} {
+		if _, err := loadText(t, c.text+stream); (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), "passthrough needs a single candidate") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

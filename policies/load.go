@@ -342,8 +342,5 @@ func (p *Policy) Secrets() []string {
 
 // Redact returns text without the policy's secrets: those that env() read.
 func (p *Policy) Redact(text string) string {
-	if p.secrets == nil {
-		return redact(text, nil)
-	}
-	return redact(text, p.secrets())
+	return redact(text, p.Secrets())
 }

@@ -1,6 +1,7 @@
 package policies_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,73 @@ strategy "route" { lambda = [0] }`)...), policies.LoadOptions{Env: []string{}})
 	a, b := p.Models[0], p.Models[1]
 	if a.Price.Output != 12 || a.Price.CachedInput != 1.25 || b.Price.Reasoning != 3.5 || strings.Join(b.Capabilities, " ") != "tools reasoning" {
 		t.Errorf("got %+v and %+v", a, b)
+	}
+}
+
+// What the map leaves out, or cannot mean, stays as it was.
+func TestPriceMapStaysPlausible(t *testing.T) {
+	entry := func(more string) string {
+		return `{"gpt-4o": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 2.5e-06, "output_cost_per_token": 1e-05` + more + "}}"
+	}
+	for more, want := range map[string][]policies.PriceChange{
+		"":                             nil,
+		`, "max_input_tokens": 0`:      nil,
+		`, "max_input_tokens": 1e9`:    nil,
+		`, "max_input_tokens": 5e8`:    {{"openai/gpt-4o", "context_tokens", "128000", "500000000"}},
+		`, "max_input_tokens": 111616`: {{"openai/gpt-4o", "context_tokens", "128000", "111616"}},
+		`, "max_input_tokens": 111616, "max_output_tokens": 16384`:                                                        nil, // 128000 together
+		`, "max_output_tokens": 1`:                                                                                        {{"openai/gpt-4o", "max_output_tokens", "16384", "1"}},
+		`, "cache_read_input_token_cost": 0`:                                                                              nil,
+		`, "cache_read_input_token_cost": 1.0000004e-06`:                                                                  {{"openai/gpt-4o", "price.cached_input_usd_per_million", "1.25", "1"}},
+		`, "input_cost_per_token_above_200k_tokens": 2.5e-06`:                                                             nil,
+		`, "input_cost_per_token_above_200k_tokens": 5e-06, "output_cost_per_token_above_200k_tokens": 5e-06`:             {{"openai/gpt-4o", "price.long_context_input_factor", "0", "2"}, {"openai/gpt-4o", "price.long_context_output_factor", "0", "1"}, {"openai/gpt-4o", "price.long_context_tokens", "0", "200000"}},
+		`, "input_cost_per_token_above_200k_tokens": 3.333333333e-06, "output_cost_per_token_above_200k_tokens": 1.5e-05`: {{"openai/gpt-4o", "price.long_context_input_factor", "0", "1.333333"}, {"openai/gpt-4o", "price.long_context_output_factor", "0", "1.5"}, {"openai/gpt-4o", "price.long_context_tokens", "0", "200000"}},
+	} {
+		changes, _, err := policies.UpdateCatalog([]byte(entry(more)), "2026-11-20", "a map", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, changes); d != "" {
+			t.Errorf("%s: %s", more, d)
+		}
+	}
+	for entry, wanted := range map[string]string{
+		"only known models":  "",
+		"all":                "*",
+		"a model by name":    "gemini/novel",
+		"an unpriced answer": "openai/half",
+	} {
+		text := priceMap[:len(priceMap)-1] + `, "half": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-06, "output_cost_per_token": 0},
+			"replies": {"litellm_provider": "openai", "mode": "responses", "input_cost_per_token": 1e-06, "output_cost_per_token": 1e-06}}`
+		var add []string
+		if wanted != "" {
+			add = []string{wanted}
+		}
+		changes, _, err := policies.UpdateCatalog([]byte(text), "2026-11-20", "a map", add)
+		novel := slices.ContainsFunc(changes, func(c policies.PriceChange) bool { return c.Model == "gemini/novel" })
+		replies := slices.ContainsFunc(changes, func(c policies.PriceChange) bool { return c.Model == "openai/replies" })
+		if (err != nil) != (wanted == "openai/half") || novel != (wanted == "*" || wanted == "gemini/novel") || replies != (wanted == "*") {
+			t.Errorf("%s: %v, %v", entry, changes, err)
+		}
+	}
+}
+
+func TestShowCatalog(t *testing.T) {
+	all, _, err := policies.ShowCatalog(nil)
+	if err != nil || len(all) < 10 || !slices.IsSortedFunc(all, func(a, b policies.Catalog) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Fatalf("%d entries, %v", len(all), err)
+	}
+	some, blocks, err := policies.ShowCatalog([]string{"openai/gpt-4o-mini", "mistral/"})
+	if err != nil || !slices.ContainsFunc(some, func(c policies.Catalog) bool { return c.Name == "openai/gpt-4o-mini" }) || len(some) < 2 {
+		t.Errorf("%v, %v", some, err)
+	}
+	for _, c := range some {
+		if !strings.HasPrefix(c.Name, "openai/gpt-4o-mini") && !strings.HasPrefix(c.Name, "mistral/") || !strings.Contains(string(blocks), `catalog "`+c.Name+`" {`) {
+			t.Errorf("%s was not asked for, or is not in\n%s", c.Name, blocks)
+		}
+	}
+	if _, _, err := policies.ShowCatalog([]string{"openai/none", "none"}); err == nil || err.Error() != "the catalogue has no openai/none, none" {
+		t.Error(err)
 	}
 }
 

@@ -12,26 +12,29 @@ import (
 // is looser decides the same, later.
 func TestBoundsKeepTheSearchSmall(t *testing.T) {
 	for _, test := range []struct {
-		models, dense      int
-		items, open, tried int
+		models, dense, room int
+		items, open, tried  int
 	}{
-		{6, 1000, 3285, 2947, 10811},
-		{16, 1000, 7249, 4749, 31141},
-		{40, 1000, 17131, 4651, 27862},
-		{16, 2, 7249, 1263, 2208},
-		{40, 2, 17131, 2184, 7271},
+		{6, 1000, 0, 3285, 2947, 10811},
+		{16, 1000, 0, 7249, 4749, 31141},
+		{40, 1000, 0, 17131, 4651, 27862},
+		{16, 2, 0, 7249, 1263, 2208},
+		{40, 2, 0, 17131, 2184, 7271},
+		{16, 2, 3, 5967, 1772, 6368},
 	} {
-		t.Run(fmt.Sprintf("models=%d/dense=%d", test.models, test.dense), func(t *testing.T) {
+		t.Run(fmt.Sprintf("models=%d/dense=%d/room=%d", test.models, test.dense, test.room), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(test.models), 8))
 			var w work
 			var items, open, tried int
 			for range 1000 {
 				s := randomState(rng, test.models)
-				r, err := newCascadeRoute(Params{Lambdas: []float64{math.Exp(-6 * rng.Float64())}}, exactSearch)
+				r, err := newCascadeRoute(Params{Lambdas: []float64{math.Exp(-6 * rng.Float64())}, MaxDepth: test.room}, exactSearch)
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.dense = test.dense
+				if r.dense = test.dense; r.DepthReached(s) {
+					continue
+				}
 				_, floor := s.best()
 				w.open, w.nodes = w.open[:0], 0
 				w.choose(r, s, floor)

@@ -1,6 +1,7 @@
 package cascade
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,6 +37,91 @@ func TestExplanationsAgreeWithDecisions(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is shown of an alternative and of an option is what its definition comes to, each set is
+// shown once, and the best comes first.
+func TestExplanationsAreRight(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 5))
+	near := func(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-12 }
+	for range 150 {
+		s := randomState(rng, 1+rng.IntN(6))
+		p := Params{Lambdas: []float64{0.05 * rng.Float64(), 0.3 * rng.Float64()}, MaxDepth: rng.IntN(4)}
+		if rng.IntN(2) == 0 {
+			p.Scale = 0.5
+		}
+		_, floor := s.best()
+		for _, name := range []string{NameRoute, NameCascade, NameCascadeRoute, NameIndex} {
+			st := newStrategy(t, name, p)
+			e := st.(Explainer).Explain(s)
+			lambda := p.Lambdas[min(len(s.Ran), 1)]
+			if name == NameRoute {
+				lambda = p.Lambdas[0]
+			}
+			if e.Lambda != lambda {
+				t.Fatalf("%s: lambda %v, want %v", name, e.Lambda, lambda)
+			}
+			of := func(models []int) float64 { // E[max] of what has run and these
+				ls := laws{}
+				for _, i := range models {
+					if !slices.Contains(s.Ran, i) {
+						ls = append(ls, s.Beliefs[i].law(cmp.Or(p.Scale, 1)))
+					}
+				}
+				if name == NameRoute {
+					return s.Beliefs[models[0]].Mean
+				}
+				return ls.expectedMax(floor)
+			}
+			best := s.Ran
+			for k, a := range e.Alternatives {
+				cost := 0.0
+				for _, i := range a.Models[min(len(s.Ran), len(a.Models)):] {
+					cost += s.Costs[i]
+				}
+				if !slices.Equal(a.Models[:min(len(s.Ran), len(a.Models))], s.Ran) || !near(a.ExpectedMax, of(a.Models)) || !near(a.Cost, cost) || !near(a.Tau, a.ExpectedMax-lambda*cost) {
+					t.Fatalf("%s: %+v is worth %v at cost %v, lambda %v", name, a, of(a.Models), cost, lambda)
+				}
+				for _, other := range e.Alternatives[:k] {
+					if sameModels(other.Models, a.Models) {
+						t.Fatalf("%s: %v is shown twice: %+v", name, a.Models, e)
+					}
+					if name == NameIndex && other.Reservation < a.Reservation || name != NameIndex && other.Tau < a.Tau {
+						t.Fatalf("%s: not the best first: %+v", name, e.Alternatives)
+					}
+				}
+				if p.MaxDepth > 0 && len(a.Models) > max(p.MaxDepth, len(s.Ran)) {
+					t.Fatalf("%s: %v is more than %d models", name, a.Models, p.MaxDepth)
+				}
+			}
+			for _, o := range e.Options {
+				if o.Chosen && name == NameCascadeRoute {
+					best = append(slices.Clone(best), o.Model)
+				}
+			}
+			for _, o := range e.Options {
+				if !s.open(o.Model) || !near(o.Price, lambda*s.Costs[o.Model]) {
+					t.Fatalf("%s: %+v costs %v", name, o, s.Costs[o.Model])
+				}
+				switch name {
+				case NameRoute:
+					if o.Gain != s.Beliefs[o.Model].Mean || o.Chosen != (o.Model == e.Decision.Run) {
+						t.Fatalf("%s: %+v, %+v", name, o, e.Decision)
+					}
+				case NameCascadeRoute:
+					without := slices.DeleteFunc(slices.Clone(best), func(i int) bool { return i == o.Model })
+					with := append(slices.Clone(without), o.Model)
+					if want := of(with) - of(without); !(math.Abs(o.Gain-want) < 1e-9 || math.IsInf(want, 0) && math.IsInf(o.Gain, 0)) || o.Pruned && o.Chosen {
+						t.Fatalf("%s: %+v gains %v beside %v", name, o, want, best)
+					}
+				}
+			}
+		}
+	}
+}
+
+func sameModels(a, b []int) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // The threshold that is shown is the one that the last answer was held against.

@@ -164,9 +164,8 @@ func checkDecision(t *testing.T, name string, st Strategy, s *State, maxDepth in
 }
 
 func TestDecisionsAreSound(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(21, 3))
-	for range 1500 {
+	for range rounds(1500) {
 		s := randomState(rng, 1+rng.IntN(9))
 		p := Params{Lambdas: []float64{rng.Float64(), 0.1 * rng.Float64()}, Gamma: rng.Float64(), MaxDepth: rng.IntN(5)}
 		for _, name := range Names() {
@@ -178,9 +177,8 @@ func TestDecisionsAreSound(t *testing.T) {
 // The unit of cost does not matter, and neither does the order in which the models
 // are listed.
 func TestDecisionsFollowUnitsAndNames(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(21, 4))
-	for range 500 {
+	for range rounds(500) {
 		n := 1 + rng.IntN(10)
 		s := uniformState(rng, n)
 		lambda := rng.Float64()
@@ -311,10 +309,9 @@ func TestExtremeCosts(t *testing.T) {
 }
 
 func TestNodeLimitFallsBackAndSaysSo(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(21, 6))
-	approximate, worst := 0, 0.0
-	for range 400 {
+	approximate, worst, trials := 0, 0.0, rounds(400)
+	for range trials {
 		s := uniformState(rng, 11)
 		for i := range s.Beliefs {
 			s.Beliefs[i].StdDev = 0.4
@@ -334,8 +331,8 @@ func TestNodeLimitFallsBackAndSaysSo(t *testing.T) {
 		}
 		worst = max(worst, top-worth)
 	}
-	t.Logf("%d of 400 hit the limit, the worst loses %.1e", approximate, worst)
-	if approximate < 20 {
+	t.Logf("%d of %d hit the limit, the worst loses %.1e", approximate, trials, worst)
+	if approximate < trials/20 {
 		t.Errorf("only %d decisions hit the limit", approximate)
 	}
 	if worst > 1e-3 {
@@ -393,11 +390,10 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	}
 }
 
-// long skips a test that computes for seconds, and for long under the race detector,
-// which has nothing to look at here: the package starts no goroutine.
-func long(t *testing.T) {
-	t.Helper()
+// rounds is how many rounds a test makes that would make so many: a tenth under -short.
+func rounds(all int) int {
 	if testing.Short() {
-		t.Skip("computes for long, and nothing runs at once")
+		return max(all/10, 1)
 	}
+	return all
 }

@@ -242,9 +242,8 @@ func TestRouteMeetsAnyBudgetOptimally(t *testing.T) {
 // The same theorem over supermodels is what makes the choice of cascade_route
 // optimal at each turn.
 func TestCascadeRouteChoosesSupermodelsOptimally(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(12, 2))
-	for range 8 {
+	for range rounds(8) {
 		const n = 3
 		states := make([]*State, 6)
 		table := make(choices, len(states))
@@ -334,9 +333,8 @@ func TestCascadeWithConstantEstimatesIsThreshold(t *testing.T) {
 // With the best answer returned, the rule is a threshold on the best post-hoc
 // estimate: once a value stops the cascade, every higher one does.
 func TestCascadeIsMonotoneInTheBestEstimate(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(13, 2))
-	for range 300 {
+	for range rounds(300) {
 		s := randomState(rng, 2+rng.IntN(6))
 		s.Ran, s.Infeasible = []int{0}, nil
 		for _, name := range []string{NameCascade, NameCascadeRoute, NameIndex} {

@@ -8,9 +8,8 @@ import (
 // Where nothing looks at an answer every strategy is routing: one model runs, the one
 // that Route would run (threshold: the first whose mean reaches the threshold).
 func TestUnseenIsRouting(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(14, 2))
-	for range 2000 {
+	for range rounds(2000) {
 		s := randomState(rng, 1+rng.IntN(9))
 		s.Ran, s.Infeasible = nil, nil
 		for i := range s.Beliefs {

@@ -38,13 +38,13 @@ func (c Config) Empty() bool { return len(c.values) == 0 }
 // that is no block.
 func (c Config) has(path []string) bool {
 	m := c.values
-	for i, key := range path {
+	for _, key := range path {
 		v, ok := m[key]
 		if !ok {
 			return false
 		}
 		inner, isMap := v.(map[string]any)
-		if i == len(path)-1 || !isMap {
+		if !isMap {
 			return true
 		}
 		m = inner

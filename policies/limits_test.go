@@ -232,6 +232,7 @@ func TestBudgetsGoByTheCheapestModel(t *testing.T) {
 		"no longest answer":     {unbounded + "budget {\n  step_usd = 1\n}\n", `model "small" has no longest answer`},
 		"a run's cap":           {unbounded + "budget {\n  run_usd = 1\n}\n", `model "small" has no longest answer`},
 		"a tenant's cap":        {unbounded + "budget {\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", `model "small" has no longest answer`},
+		"each tenant's cap":     {unbounded + "budget {\n  tenant_usd = 1\n}\n", `model "small" has no longest answer`},
 		"a shadow's cap":        {unbounded + "mode = \"shadow\"\nbaseline = \"small\"\nshadow {\n  max_usd = 1\n}\n", `model "small" has no longest answer`},
 		"no cap":                {unbounded, ""},
 		"no tenant":             {limited + "budget {\n  tenant_period = \"1h\"\n}\n", "tenant_period has no effect"},

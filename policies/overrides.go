@@ -96,8 +96,8 @@ func (l *loader) overlay(layer, name, text string) origin {
 	from := len(name) + 1
 	return origin{rng: hcl.Range{
 		Filename: file,
-		Start:    hcl.Pos{Line: 1, Column: from + 1, Byte: from},
-		End:      hcl.Pos{Line: 1, Column: from + 1 + len(text), Byte: from + len(text)},
+		Start:    hcl.Pos{Line: 1, Byte: from},
+		End:      hcl.Pos{Line: 1, Byte: from + len(text)},
 	}}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 const planted = "sk-planted-secret-0123456789"
@@ -41,6 +42,35 @@ func TestSecretsDoNotPrint(t *testing.T) {
 	}
 	if s.Reveal() != planted {
 		t.Error("the secret itself is lost")
+	}
+	if got := fmt.Sprintf("%v, %v, %#v", s, policies.Secret{}, s); got != "[secret], , [secret]" {
+		t.Errorf("a secret, none and a secret are printed as %s", got)
+	}
+}
+
+// A plugin's fields that keep a secret keep it whatever their place, and no other does.
+func TestSecretsInPluginConfigs(t *testing.T) {
+	source := func(policies.Plugin, string) (*schema.Schema, error) {
+		nested := schema.Field{Name: "server", Type: "object", Fields: []schema.Field{{Name: "key", Type: "string", Sensitive: true}, {Name: "name", Type: "string"}}}
+		return &schema.Schema{Fields: []schema.Field{{Name: "token", Type: "string", Sensitive: true}, {Name: "name", Type: "string"}, nested}}, nil
+	}
+	for config, want := range map[string]string{
+		`token = env("KEY")`:                     "",
+		`token = "hunter22"`:                     "token must not be written down",
+		`name = env("KEY")`:                      "name would show a secret",
+		`name = "hunter22"`:                      "",
+		"server {\n    key = env(\"KEY\")\n  }":  "",
+		"server {\n    key = \"hunter22\"\n  }":  "key must not be written down",
+		"server {\n    name = env(\"KEY\")\n  }": "name would show a secret",
+	} {
+		_, err := policies.Parse("policy.hcl", []byte(limited+"verifier \"v\" {\n  plugin = \"mine\"\n  config {\n  "+config+"\n  }\n}\nstrategy \"index\" {\n  lambda = 1\n}\n"),
+			policies.LoadOptions{Env: []string{"KEY=" + planted}, Schemas: source})
+		if err != nil && (strings.Contains(err.Error(), "hunter22") || strings.Contains(err.Error(), planted)) {
+			t.Errorf("%s: it shows in %v", config, err)
+		}
+		if want == "" && err != nil && strings.Contains(err.Error(), "secret") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
 	}
 }
 

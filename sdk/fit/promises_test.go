@@ -493,3 +493,98 @@ func TestReliability(t *testing.T) {
 		t.Errorf("of nothing: %+v", empty)
 	}
 }
+
+// Of qualities between 0 and 1 the tail is counted over all ways to deal them, where few leave it open.
+func TestDealtTail(t *testing.T) {
+	all := []float64{0.1, 0.9, 0.3, 0.7, 0.5, 0.2, 0.8, 0.6, 0.4, 1, 0, 0.95}
+	for _, c := range []struct {
+		n           int
+		sum, within float64
+	}{{6, 4.2, 0.03}, {6, 3, 0.03}, {4, 3.2, 0.03}, {8, 4, 0.03}, {6, 4.8, 0.01}} {
+		reached, ways := 0, 0
+		for set := range 1 << len(all) {
+			dealt, taken := 0.0, 0
+			for i, v := range all {
+				if set>>i&1 == 1 {
+					dealt, taken = dealt+v, taken+1
+				}
+			}
+			if taken == c.n {
+				ways++
+				if dealt >= c.sum-1e-9 {
+					reached++
+				}
+			}
+		}
+		if got, want := dealtTail(all, c.n, c.sum), float64(reached)/float64(ways); math.Abs(got-want) > c.within {
+			t.Errorf("%d with a sum of %v: %v, want %v", c.n, c.sum, got, want)
+		}
+	}
+	if got := dealtTail([]float64{1, 1, 1}, 2, 2); got != 1 {
+		t.Errorf("all alike: %v", got)
+	}
+	// As many are set to the least as it takes.
+	values := []float64{0.2, 0.6, 1}
+	got, sum := breaking(values, 0, 0.5, 6), 0.0
+	for _, v := range got {
+		sum += v
+	}
+	if len(got) != 6 || sum > 3 || sum+1 <= 3 {
+		t.Errorf("%v sums to %v", got, sum)
+	}
+	if got := breaking(values, 0, 0.7, 6); got != nil {
+		t.Errorf("%v is below the floor by itself", values)
+	}
+	if got := breaking(values, -1, 0.6, 3); !slices.Contains(got, -1) {
+		t.Errorf("%v, with values from -1 up", got)
+	}
+}
+
+// What verdicts tell of the truth, with rates that are known, is Bayes' rule over the ease of a query.
+func TestPosteriorsOfVerdicts(t *testing.T) {
+	nan := math.NaN()
+	rates := cascade.Rates{FalsePass: 0.2, FalseReject: 0.1}
+	table := qualitiesOf([]float64{1, 0, 1, 1, nan}, []float64{0, 0, 1, nan, 1})
+	v := fitVerdicts(table, &rates)
+	sum := 0.0
+	for k, z := range v.node {
+		sum += math.Exp(v.logPrior[k])
+		if want := easeSpan * (2*float64(k)/(easeNodes-1) - 1); math.Abs(z-want) > 1e-12 || math.Abs(v.logPrior[k]-v.logPrior[easeNodes-1-k]) > 1e-12 {
+			t.Errorf("node %d is %v of %v", k, z, v.logPrior[k])
+		}
+	}
+	is(t, "prior", sum, 1)
+	is(t, "from node to node", v.logPrior[1]-v.logPrior[0], (v.node[0]*v.node[0]-v.node[1]*v.node[1])/2)
+	quality, verdicts := v.posteriors(table)
+	for q, row := range table.Quality {
+		var mass float64
+		right := make([]float64, 2)
+		for k, z := range v.node {
+			joint, isRight := math.Exp(v.logPrior[k]), make([]float64, 2)
+			for m, said := range row {
+				p := 1 / (1 + math.Exp(-v.slope*z-v.level[m]))
+				a, b := p, 1-p
+				if !math.IsNaN(said) {
+					ifRight, ifWrong := rates.Likelihoods(said == 1)
+					a, b = a*ifRight, b*ifWrong
+				}
+				joint, isRight[m] = joint*(a+b), a/(a+b)
+			}
+			mass += joint
+			for m := range right {
+				right[m] += joint * isRight[m]
+			}
+		}
+		for m, said := range row {
+			if math.IsNaN(said) {
+				if !math.IsNaN(quality[q][m]) || !math.IsNaN(verdicts[q][m]) {
+					t.Errorf("nothing was said of %d, %d: %v", q, m, quality[q][m])
+				}
+				continue
+			}
+			if got, want := quality[q][m], right[m]/mass; math.Abs(got-want) > 1e-9 || verdicts[q][m] != said {
+				t.Errorf("%d, %d: %v, want %v", q, m, got, want)
+			}
+		}
+	}
+}

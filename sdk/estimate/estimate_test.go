@@ -51,7 +51,6 @@ func believe(t *testing.T, e *estimate.Estimator, table *outcome.Table, q int, r
 }
 
 func TestEveryKind(t *testing.T) {
-	long(t)
 	plain := madeUp(300)
 	signals := estimate.Simulate(plain, estimate.NoiseLevels()["low"], 1)
 	for _, quality := range estimate.Kinds() {

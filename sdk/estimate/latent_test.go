@@ -43,7 +43,6 @@ func worded(n int, seed uint64) *outcome.Table {
 }
 
 func TestWordsOfThePromptTellTheEase(t *testing.T) {
-	long(t)
 	train, test := worded(600, 1), worded(300, 2)
 	e := fitted(t, train, estimate.Options{Quality: estimate.KindLatent})
 	blind := *train
@@ -157,7 +156,6 @@ func TestExpectedGainsComeTrue(t *testing.T) {
 }
 
 func TestEveryKindOnDegenerateTables(t *testing.T) {
-	long(t)
 	constant := crowd(3, 40, 1)
 	for _, row := range constant.Quality {
 		for m := range row {
@@ -198,7 +196,6 @@ func TestEveryKindOnDegenerateTables(t *testing.T) {
 }
 
 func TestEveryKindIsTheSameOnline(t *testing.T) {
-	long(t)
 	table := withPerplexity(crowd(3, 200, 1))
 	for q := range table.Queries {
 		table.Prompts = append(table.Prompts, "how many "+table.Groups[q])

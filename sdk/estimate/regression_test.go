@@ -90,7 +90,6 @@ func TestRegressionLearnsFromLengthsAndAgreement(t *testing.T) {
 }
 
 func TestRegressionRecoversALogisticTruth(t *testing.T) {
-	long(t)
 	rng := rand.New(rand.NewPCG(3, 3))
 	table := &outcome.Table{Models: []string{"a", "b"}}
 	truth := func(x float64) float64 { return 1 / (1 + math.Exp(0.5-2*x)) }
@@ -119,7 +118,6 @@ func TestRegressionRecoversALogisticTruth(t *testing.T) {
 }
 
 func TestRegressionOfManyModelsReadsBack(t *testing.T) {
-	long(t)
 	table := crowd(9, 200, 1)
 	e := fitted(t, table, estimate.Options{Quality: estimate.KindLogistic})
 	data, err := json.Marshal(e)

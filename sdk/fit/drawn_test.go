@@ -46,7 +46,6 @@ func inUse(n int, share float64, seed uint64) (met *outcome.Table, dear float64)
 // The mean quality of a model that was met where others failed is without bias, where
 // the mean of what was met, and what a likelihood alone makes of it, are not.
 func TestDrawnOutcomesHaveNoBias(t *testing.T) {
-	long(t)
 	const n, times = 400, 30
 	var off, plain moment
 	for seed := range uint64(times) {

@@ -148,7 +148,6 @@ func TestFloorTakesTheCheapestThatKeepsIt(t *testing.T) {
 }
 
 func TestFloorThatCannotBePromised(t *testing.T) {
-	long(t)
 	table := drawn(120, 4, 2)
 	top := 0.0
 	for _, q := range table.MeanQualities() {
@@ -176,7 +175,6 @@ func TestFloorThatCannotBePromised(t *testing.T) {
 }
 
 func TestAsGoodAs(t *testing.T) {
-	long(t)
 	table := drawn(300, 5, 3)
 	table.Verified = true
 	best := table.Models[len(table.Models)-1]

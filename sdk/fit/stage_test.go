@@ -50,8 +50,11 @@ func stageOf(t *testing.T, table *outcome.Table) *stage {
 // What is taken over from neighbouring values is what a replay gives, but for a
 // query in many thousand.
 func TestExtendGivesWhatAReplayGives(t *testing.T) {
-	long(t)
-	table := drawn(150, 7, 1)
+	queries := 150
+	if testing.Short() {
+		queries = 40
+	}
+	table := drawn(queries, 7, 1)
 	for _, verified := range []bool{false, true} {
 		table.Verified = verified
 		s := stageOf(t, table)

@@ -130,13 +130,7 @@ func (l *law) cdf(x float64) float64 {
 func (l *law) excess(t float64) float64 {
 	switch {
 	case l.two:
-		switch {
-		case t >= l.hi:
-			return 0
-		case t >= l.lo:
-			return l.p * (l.hi - t)
-		}
-		return l.mean - t
+		return l.p*max(l.hi-t, 0) + (1-l.p)*max(l.lo-t, 0)
 	case l.dev == 0:
 		return max(l.mean-t, 0)
 	}

@@ -92,20 +92,8 @@ func (c *curve) excessOver(l *law, t float64) float64 {
 
 // upperAt returns P(X > x) of a law, by the curve.
 func (c *curve) upperAt(l *law, x float64) float64 {
-	switch {
-	case l.two:
-		switch {
-		case x < l.lo:
-			return 1
-		case x < l.hi:
-			return l.p
-		}
-		return 0
-	case l.dev == 0:
-		if x < l.mean {
-			return 1
-		}
-		return 0
+	if l.two || l.dev == 0 {
+		return 1 - l.cdf(x)
 	}
 	return c.upper((x - l.mean) / l.dev)
 }

@@ -52,6 +52,9 @@ func TestExplanationsAreRight(t *testing.T) {
 		}
 		_, floor := s.best()
 		for _, name := range []string{NameRoute, NameCascade, NameCascadeRoute, NameIndex} {
+			if p.Answer = Best; name == NameCascade && rng.IntN(2) == 0 {
+				p.Answer = Last
+			}
 			st := newStrategy(t, name, p)
 			e := st.(Explainer).Explain(s)
 			lambda := p.Lambdas[min(len(s.Ran), 1)]
@@ -68,8 +71,11 @@ func TestExplanationsAreRight(t *testing.T) {
 						ls = append(ls, s.Beliefs[i].law(cmp.Or(p.Scale, 1)))
 					}
 				}
-				if name == NameRoute {
+				switch {
+				case name == NameRoute:
 					return s.Beliefs[models[0]].Mean
+				case p.Answer == Last && len(models) > 0:
+					return s.Beliefs[models[len(models)-1]].Mean
 				}
 				return ls.expectedMax(floor)
 			}
@@ -107,6 +113,12 @@ func TestExplanationsAreRight(t *testing.T) {
 				case NameRoute:
 					if o.Gain != s.Beliefs[o.Model].Mean || o.Chosen != (o.Model == e.Decision.Run) {
 						t.Fatalf("%s: %+v, %+v", name, o, e.Decision)
+					}
+				case NameCascade:
+					// What it adds to those before it on the way, of which the alternatives show each.
+					k := slices.IndexFunc(e.Alternatives, func(a alternative) bool { return len(a.Models) > len(s.Ran) && a.Models[len(a.Models)-1] == o.Model })
+					if models := e.Alternatives[k].Models; !(math.Abs(o.Gain-(of(models)-of(models[:len(models)-1]))) < 1e-9 || math.IsInf(o.Gain, 1) && len(models) == 1) || o.Chosen != (o.Model == e.Decision.Run) {
+						t.Fatalf("%s: %+v gains %v after %v", name, o, of(models)-of(models[:len(models)-1]), models)
 					}
 				case NameCascadeRoute:
 					without := slices.DeleteFunc(slices.Clone(best), func(i int) bool { return i == o.Model })

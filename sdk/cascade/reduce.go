@@ -10,7 +10,7 @@ const pairwise = 40
 // set reaches.
 func (q *search) reduce() {
 	pivot := q.singles()
-	if len(q.items) > 1 && pivot >= 0 {
+	if pivot >= 0 {
 		q.removeDominated(pivot)
 	}
 	if len(q.items) > 2 {

@@ -85,6 +85,22 @@ func TestEveryKind(t *testing.T) {
 	}
 }
 
+func TestFoldsAreAtLeastTwo(t *testing.T) {
+	table, o := madeUp(12), estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostMean}
+	for _, c := range []struct {
+		rows, k int
+		fits    bool
+	}{{12, 1, false}, {12, 2, true}, {12, 12, true}, {11, 12, false}} {
+		rows := make([]int, c.rows)
+		for q := range rows {
+			rows[q] = q
+		}
+		if _, _, _, err := estimate.FitFolds(table.Rows(rows), c.k, o); (err == nil) != c.fits {
+			t.Errorf("%d folds of %d queries: %v", c.k, c.rows, err)
+		}
+	}
+}
+
 func TestAFailureOfOneLowersTheOthers(t *testing.T) {
 	table := madeUp(300)
 	table.Verified = true

@@ -148,6 +148,10 @@ func TestVerdictsAreCounted(t *testing.T) {
 	all := 0.02 + 0.24 + 0.06 + 0.27
 	isNear(t, "false reject", next.FalseReject, 0.5*(0.06+0.27)/all, 1e-12)
 	isNear(t, "false pass", next.FalsePass, (0.05*(0.08+0.16)+0.6*(0.14+0.03))/(1-all), 1e-12)
+	o := &online{estimator: &Estimator{Models: []string{"a"}}}
+	if got := o.judgeRates(c2, []string{"a", "unknown"}); got.Usual != r || got.Next[0] != next || got.Next[1] != r {
+		t.Errorf("%+v", got)
+	}
 	if other := (cascade.Rates{FalsePass: 0.3}); c2.judgeRates(0, other) != other {
 		t.Error("another judge misreads too")
 	}
@@ -195,6 +199,11 @@ func TestPanelOfJudges(t *testing.T) {
 		if judged != c.judged || math.Abs(got.FalsePass-c.want.FalsePass) > 1e-12 || math.Abs(got.FalseReject-c.want.FalseReject) > 1e-12 {
 			t.Errorf("query %d, model %d after %v: %+v, %v; want %+v", c.query, c.model, c.ran, got, judged, c.want)
 		}
+	}
+	bought := panelOf(table, &Estimator{Judges: map[string]cascade.Rates{"one": one}, VerdictsUSD: map[string][]float64{"one": {1, 2, 3}}})
+	isNear(t, "a price of its own", bought.usd(0, 0), 0.1, 0)
+	if !slices.Equal(bought.usual, []float64{1, 2, 3}) || p.usual != nil {
+		t.Errorf("usual prices %v and %v", bought.usual, p.usual)
 	}
 	if panelOf(table, &Estimator{}) != nil {
 		t.Error("judges whose errors nobody knows are asked")

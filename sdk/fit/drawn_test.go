@@ -136,9 +136,13 @@ func TestFitToWhatWasAskedOfAll(t *testing.T) {
 			met.Propensity[q][m] = math.Nextafter(1, 0)
 		}
 	}
-	p, err := Fit(t.Context(), met, Options{BudgetUSD: 0.005})
+	var said []string
+	p, err := Fit(t.Context(), met, Options{BudgetUSD: 0.005, Progress: func(text string) { said = append(said, text) }})
 	if err != nil || p.Data.Queries != fair || p.Data.Complete != fair {
 		t.Fatalf("%v, %+v", err, p)
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "30 of 60 queries are used") {
+		t.Error(all)
 	}
 }
 
@@ -147,12 +151,14 @@ func TestFitToWhatWasAskedOfAll(t *testing.T) {
 // by chance, so that its steps complete those of a strategy that leaves it out.
 func TestAskedByChanceAndNotJudged(t *testing.T) {
 	none, _ := inUse(300, 0.15, 3)
+	asked := 0
 	for q := range none.Queries {
 		if p := none.Propensity[q][1]; p < 1 {
 			none.Quality[q][1] = math.NaN()
+			asked++
 		}
 	}
-	if _, err := Fit(t.Context(), none, Options{BudgetUSD: 0.005}); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), "was asked by chance, and no verdict") {
+	if _, err := Fit(t.Context(), none, Options{BudgetUSD: 0.005}); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), fmt.Sprintf("was asked by chance, and no verdict tells what came of it: %d of its answers", asked)) {
 		t.Errorf("judged inconclusively: %v", err)
 	}
 	met, _ := inUse(300, 0.3, 3)

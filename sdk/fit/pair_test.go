@@ -80,8 +80,12 @@ func TestPair(t *testing.T) {
 	if _, err := fit.Pair(t.Context(), likeLarge(100, []string{"a", "large"}, []float64{1, 10}, []float64{0.9, 1}), fit.Options{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "no two models are cheaper") {
 		t.Errorf("no pair: %v", err)
 	}
-	if _, err := fit.Pair(t.Context(), table.Rows([]int{0, 1, 2}), fit.Options{}); !errors.Is(err, fit.ErrTooFew) {
-		t.Errorf("three steps: %v", err)
+	twenty := likeLarge(20, []string{"a", "b", "large"}, []float64{0.2, 0.3, 10}, []float64{1, 1, 1})
+	if _, err := fit.Pair(t.Context(), twenty, fit.Options{}); err != nil {
+		t.Errorf("twenty steps: %v", err)
+	}
+	if _, err := fit.Pair(t.Context(), twenty.Rows([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}), fit.Options{}); !errors.Is(err, fit.ErrTooFew) || !strings.Contains(err.Error(), "19 steps") {
+		t.Errorf("nineteen steps: %v", err)
 	}
 	table.Reference = ""
 	if _, err := fit.Pair(t.Context(), table, fit.Options{}); !errors.Is(err, fit.ErrTooFew) {

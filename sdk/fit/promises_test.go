@@ -240,8 +240,10 @@ func TestPacerInNumbers(t *testing.T) {
 		}
 	}
 	plain.sums = sums{queries: 1000, expected: 20, spent: 20}
-	if plain.Next() != 1 || plain.queries != 1000 {
-		t.Error("what was saved is not spent")
+	for range 50 { // of what was saved, as much as twenty cost: 4 for each
+		if plain.Next() != 1 || plain.queries != 1000 {
+			t.Fatal("what was saved is not spent")
+		}
 	}
 }
 

@@ -103,6 +103,36 @@ func TestLoadFillsThePolicy(t *testing.T) {
 	}
 }
 
+// Paths are those of the folder that the policy lies in, wherever the process goes later.
+func TestPathsOfAPolicyStay(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("policy.hcl", []byte(sample), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := policies.Load("policy.hcl", policies.LoadOptions{Env: withKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := here(t, "traces.jsonl"); p.Trace.File != want || p.Budget.Ledger != "" {
+		t.Errorf("traces go to %q, want %q; the ledger is %q", p.Trace.File, want, p.Budget.Ledger)
+	}
+	for path, want := range map[string]string{"prompts/a.txt": filepath.Join("prompts", "a.txt"), here(t, "a.txt"): here(t, "a.txt")} {
+		if got := p.Locate(path); got != want {
+			t.Errorf("%s is located at %s, want %s", path, got, want)
+		}
+	}
+}
+
+func here(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestLaterLayersWin(t *testing.T) {
 	o := policies.LoadOptions{
 		Env:  []string{"OPENAI_API_KEY=k", "STEPFALL__MODEL__SMALL__PRICE__INPUT_USD_PER_MILLION=0.2", "STEPFALL__STREAM__MODE=commit", "STEPFALL__BUDGET__STEP_USD=0.1"},

@@ -105,6 +105,8 @@ func TestLinesAndMoments(t *testing.T) {
 	if m.add(3); m.stdDev() != 0 {
 		t.Error("one number deviates")
 	}
+	m.add(5)
+	isNear(t, "of two", m.stdDev(), math.Sqrt2, 1e-12)
 	values := []float64{1, 2, 6, 5}
 	if pool([][]int{{0, 2}, {1}, {3}}, values); !slices.Equal(values, []float64{3.5, 2, 3.5, 5}) {
 		t.Errorf("pooled: %v", values)
@@ -148,6 +150,12 @@ func TestVerdictsAreCounted(t *testing.T) {
 	all := 0.02 + 0.24 + 0.06 + 0.27
 	isNear(t, "false reject", next.FalseReject, 0.5*(0.06+0.27)/all, 1e-12)
 	isNear(t, "false pass", next.FalsePass, (0.05*(0.08+0.16)+0.6*(0.14+0.03))/(1-all), 1e-12)
+	// Of a query that it probably misreads its verdict says next to nothing, and never the opposite.
+	c2.weight = []float64{0, 0, 0.5, 0.5}
+	wild := c2.judgeRates(0, r)
+	isNear(t, "false pass at most", wild.FalsePass, 0.6*0.999/1.1, 1e-12)
+	isNear(t, "false reject at most", wild.FalseReject, 0.5*0.999/1.1, 1e-12)
+	c2.weight = []float64{0.1, 0.4, 0.2, 0.3}
 	o := &online{estimator: &Estimator{Models: []string{"a"}}}
 	if got := o.judgeRates(c2, []string{"a", "unknown"}); got.Usual != r || got.Next[0] != next || got.Next[1] != r {
 		t.Errorf("%+v", got)
@@ -213,7 +221,8 @@ func TestPanelOfJudges(t *testing.T) {
 			t.Errorf("%v is priced: %v", prices, !want)
 		}
 	}
-	priced := &panel{usual: []float64{0.5, 0.6}, prices: [][]float64{{0.1, nan}}}
+	priced := &panel{usual: []float64{0.5, 0.6, 0.7}, prices: [][]float64{{0.1, nan, 0}}}
+	isNear(t, "for nothing", priced.usd(0, 2), 0, 0)
 	isNear(t, "its own price", priced.usd(0, 0), 0.1, 0)
 	isNear(t, "the usual price", priced.usd(0, 1), 0.6, 0)
 }

@@ -69,6 +69,12 @@ func TestPair(t *testing.T) {
 		t.Errorf("read again: %v", err)
 	}
 
+	// The cheapest pair may be the first that is tried.
+	first, err := fit.Pair(t.Context(), likeLarge(200, []string{"a", "b", "c", "large"}, []float64{0.2, 0.3, 0.4, 10}, []float64{0.98, 0.98, 0.85, 1}), fit.Options{})
+	if err != nil || !slices.Equal(first.Strategy.Order, []string{"a", "b", "large"}) {
+		t.Errorf("of three cheap models: %v, %+v", err, first.Strategy)
+	}
+
 	// Where no pair does it, or none is cheaper, that is said.
 	var none *fit.PairError
 	if _, err := fit.Pair(t.Context(), likeLarge(100, []string{"twin-1", "twin-2", "large"}, []float64{0.1, 0.1, 10}, []float64{0.8, 0.8, 1}), fit.Options{}); !errors.As(err, &none) || none.Pairs != 1 || none.Share > 0.9 {

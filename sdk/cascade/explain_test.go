@@ -114,6 +114,14 @@ func TestExplanationsAreRight(t *testing.T) {
 					if o.Gain != s.Beliefs[o.Model].Mean || o.Chosen != (o.Model == e.Decision.Run) {
 						t.Fatalf("%s: %+v, %+v", name, o, e.Decision)
 					}
+				case NameIndex:
+					want := of([]int{o.Model}) - floor
+					if len(s.Ran) == 0 {
+						want = s.Beliefs[o.Model].Mean
+					}
+					if math.Abs(o.Gain-want) > 1e-9 || o.Chosen != (o.Model == e.Decision.Run) {
+						t.Fatalf("%s: %+v gains %v", name, o, want)
+					}
 				case NameCascade:
 					// What it adds to those before it on the way, of which the alternatives show each.
 					k := slices.IndexFunc(e.Alternatives, func(a alternative) bool { return len(a.Models) > len(s.Ran) && a.Models[len(a.Models)-1] == o.Model })

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -49,5 +50,12 @@ func TestSettingsMakeTheStrategyThatTheyDescribe(t *testing.T) {
 		if !reflect.DeepEqual(values, []float64{0.75}) || len(at.Lambdas)+len(at.Thresholds) != 1 || at.Gamma != 1 {
 			t.Errorf("%s at another point: %+v", name, at)
 		}
+	}
+}
+
+func TestSettingsNameTheOrder(t *testing.T) {
+	d := cascade.Description{Name: cascade.NameCascade, Params: cascade.Params{Order: []int{1, 2, 0, 5}}}
+	if got := cascade.SettingOf(d, []string{"a", "b"}).Order; !slices.Equal(got, []string{"b", "a"}) {
+		t.Errorf("the order is %q; models without a name are left out", got)
 	}
 }

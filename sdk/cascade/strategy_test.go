@@ -119,6 +119,30 @@ func TestValidateReportsEveryFault(t *testing.T) {
 	}
 }
 
+// What lies at the end of its range is valid, and one step beyond it is not.
+func TestValidateAtTheLimits(t *testing.T) {
+	judge := Rates{0.5, 0.49}
+	for _, c := range []struct {
+		b     Belief
+		valid bool
+	}{
+		{Belief{Mean: 0, Bernoulli: true, Judge: judge}, true}, {Belief{Mean: 1, Bernoulli: true}, true}, {Belief{Mean: -0.01, Bernoulli: true}, false}, {Belief{Mean: 1.01, Bernoulli: true}, false},
+		{Belief{Mean: 0.5, Bernoulli: true, Judge: Rates{0.5, 0.5}}, false}, {Belief{Mean: 0.5, Bernoulli: true, Judge: Rates{-0.1, 0}}, false}, {Belief{Mean: 0.5, Bernoulli: true, Judge: Rates{0, -0.1}}, false},
+		{Belief{Mean: 0.5, Bernoulli: true, Shared: 1}, true}, {Belief{Mean: 0.5, Bernoulli: true, Shared: 1.01}, false}, {Belief{Mean: 0.5, Shared: -0.01}, false},
+		{Belief{Mean: -3, StdDev: 0}, true}, {Belief{Mean: 3, StdDev: -0.01}, false}, {Belief{Mean: 0.5, StdDev: math.Inf(1)}, false}, {Belief{Mean: math.Inf(1), Unseen: true}, false}, {Belief{Mean: 0.5, StdDev: -1, Unseen: true}, true},
+		{Belief{Mean: 0.5, Look: Look{StdDev: 1}}, true}, {Belief{Mean: 0.5, Look: Look{StdDev: -1}}, false}, {Belief{Mean: 0.5, Look: Look{CostUSD: -1}}, false}, {Belief{Mean: 0.5, Look: Look{Bernoulli: true, Judge: Rates{1, 1}}}, false},
+	} {
+		if err := (&State{Beliefs: []Belief{c.b}, Costs: []float64{0}}).Validate(); (err == nil) != c.valid {
+			t.Errorf("%+v: %v", c.b, err)
+		}
+	}
+	for coin, valid := range map[float64]bool{0: true, 0.999: true, 1: false, -0.001: false} {
+		if err := (&State{Beliefs: make([]Belief, 1), Costs: []float64{1}, Coin: coin}).Validate(); (err == nil) != valid {
+			t.Errorf("coin %v: %v", coin, err)
+		}
+	}
+}
+
 func TestDecideOnStatesThatDisagreePanics(t *testing.T) {
 	for _, name := range Names() {
 		func() {

@@ -44,10 +44,12 @@ type verdictModel struct {
 }
 
 // judgedAnswer is what is known of a model's answer: what judges said of it, and the truth, NaN
-// where it is unknown.
+// where it is unknown. Where that is so and another model gave the same answer before, it repeats that
+// one, by its place among the query's, else -1: a judge errs on equal answers alike.
 type judgedAnswer struct {
 	model, verdict int
 	truth          float64
+	repeats        int
 }
 
 // judgedAnswers returns what is known of the answers to the queries of a table whose qualities are
@@ -56,7 +58,7 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 	all := make([][]judgedAnswer, len(t.Queries))
 	for q, row := range t.Quality {
 		for m, quality := range row {
-			a := judgedAnswer{m, verdictNone, quality}
+			a := judgedAnswer{m, verdictNone, quality, -1}
 			said := outcome.At(t.StepVerdicts, q, m)
 			if math.IsNaN(said) {
 				said, a.truth = quality, math.NaN()
@@ -68,6 +70,9 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 				a.verdict = verdictFail
 			case said > 0.5 || math.IsNaN(a.truth):
 				a.verdict = verdictPass
+			}
+			if math.IsNaN(a.truth) && t.Answer(q, m) != "" {
+				a.repeats = slices.IndexFunc(all[q], func(b judgedAnswer) bool { return t.Answer(q, b.model) == t.Answer(q, m) })
 			}
 			all[q] = append(all[q], a)
 		}
@@ -133,10 +138,15 @@ func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float6
 }
 
 // weigh returns how probable each node is given all that is known of the answers to a query, and
-// how probable it is at each that they are right.
+// how probable it is at each that they are right. Repeated answers are right where the first is, and
+// tell no more.
 func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64, right [][easeNodes]float64) {
 	weight, right = v.logPrior, make([][easeNodes]float64, len(answers))
 	for i, a := range answers {
+		if a.repeats >= 0 {
+			right[i] = right[a.repeats]
+			continue
+		}
 		for k := range weight {
 			var log float64
 			right[i][k], log = v.right(a, k)
@@ -162,6 +172,9 @@ func (v *verdictModel) round(learns bool) {
 	for _, answers := range v.answers {
 		weight, r := v.weigh(answers)
 		for i, a := range answers {
+			if a.repeats >= 0 {
+				continue
+			}
 			for k, w := range weight {
 				right[a.model][k] += w * r[i][k]
 				all[a.model][k] += w

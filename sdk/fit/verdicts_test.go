@@ -119,6 +119,44 @@ func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
 	}
 }
 
+// A judge that errs by the answer says the same of the same tool call, whichever model made it: that two
+// verdicts agree then tells nothing of its errors. Different answers do tell, as do the ends of runs.
+func TestEqualAnswersAreJudgedOnce(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 0x7f))
+	verdicts := &outcome.Table{Models: []string{"small", "large"}, Verified: true}
+	ended := *verdicts
+	verdictOn := func(isRight bool) float64 {
+		if isRight == (rng.Float64() < 0.7) {
+			return 1
+		}
+		return 0
+	}
+	for q := range 900 {
+		answers, quality, truth := []string{"right", "right"}, []float64{0, 0}, []float64{1, 1}
+		quality[1] = verdictOn(true)
+		quality[0] = quality[1]
+		if rng.Float64() < 0.25 {
+			answers[0], quality[0], truth[0] = "wrong", verdictOn(false), 0
+		}
+		verdicts.Queries, verdicts.Answers, verdicts.Quality = append(verdicts.Queries, fmt.Sprint(q)), append(verdicts.Answers, answers), append(verdicts.Quality, quality)
+		ended.Queries, ended.Answers, ended.Quality, ended.StepVerdicts = verdicts.Queries, verdicts.Answers, append(ended.Quality, truth), verdicts.Quality
+	}
+	alone, byEnds := fitVerdicts(verdicts, nil).rates, fitVerdicts(&ended, nil).rates
+	t.Logf("learned from verdicts alone %+v, by the ends of runs %+v", alone, byEnds)
+	if alone.FalsePass < cascade.PriorFalsePass || alone.FalseReject < 0.8*cascade.PriorFalseReject {
+		t.Errorf("a judge wrong in 0.3 of both directions is learned as %+v, better than one of which nothing is known", alone)
+	}
+	if math.Abs(byEnds.FalsePass-0.3) > 0.05 || math.Abs(byEnds.FalseReject-0.3) > 0.05 {
+		t.Errorf("by the ends of runs %+v is learned instead of 0.3", byEnds)
+	}
+	quality, _ := fitVerdicts(verdicts, nil).posteriors(verdicts)
+	for q, row := range quality {
+		if a := verdicts.Answers[q]; a[0] == a[1] && row[0] != row[1] {
+			t.Fatalf("the same answer is right with %v and with %v", row[0], row[1])
+		}
+	}
+}
+
 // What verdicts cost, all of them or those that are bought, is part of the budget, where it is recorded:
 // judge by judge, or in traces as a whole and of a part of the answers.
 func TestVerdictsArePaidFromTheBudget(t *testing.T) {

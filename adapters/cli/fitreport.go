@@ -37,7 +37,12 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 			w.f("THESE COSTS DO NOT INCLUDE THE VERDICTS OF %s, whose costs are not recorded (column %s%s); max_usd limits each\n",
 				strings.Join(f.unpriced, ", "), f.unpriced[0], sdk.SignalCostUSD)
 		}
-		w.warnUnchecked(f.policy, result.Unchecked)
+		isLearned := func(judge string) bool { _, ok := p.Estimator.Judges[judge]; return ok }
+		w.warnUnchecked(f.policy, slices.DeleteFunc(slices.Clone(result.Unchecked), isLearned))
+		if at := slices.IndexFunc(result.Unchecked, isLearned); at >= 0 {
+			w.f("%s: THE ERROR RATES OF %[2]s HAVE NOT BEEN CHECKED: they are learned from verdicts alone, which do not show errors that are the same for all answers to a query; "+
+				"ends of runs do, and outcomes that have a column verdict_%[2]s and the truth\n", f.policy, result.Unchecked[at])
+		}
 		for _, judge := range result.Unbought {
 			w.f("%s IS NEVER ASKED with this profile: its estimator, %s, does not tell what a look by it gains. It takes the estimator latent, and outcomes with columns %s and %s%s\n",
 				judge, p.Estimator.Quality.Kind(), judge, judge, sdk.SignalCostUSD)

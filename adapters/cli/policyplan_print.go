@@ -190,6 +190,9 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 		t.row(cells...)
 		if !isPair && row.interval != nil {
 			low, high := row.interval(p.Policies[0])
+			if low == high {
+				continue // nothing differs from which to tell how far others may lie
+			}
 			t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
 		}
 	}

@@ -76,7 +76,7 @@ type builder struct {
 	// pinned are the calls of steps that had no other candidate.
 	pinned map[place]bool
 	runs   map[string]*run
-	// stepVerdicts is the table's, nil where no verdict stands beside what runs came to.
+	// stepVerdicts is the table's, nil where verdicts are no qualities, or nobody reported how runs ended.
 	stepVerdicts [][]float64
 	// rejected are the answers in which a free check found a fault: they are wrong, but no others are right.
 	rejected map[place]bool

@@ -71,7 +71,7 @@ func (b *builder) creditRuns(areVerdicts bool) bool {
 			}
 		}
 		quality[q] = row
-		if verdicts != nil {
+		if verdicts != nil || b.verified {
 			b.stepVerdicts = append(b.stepVerdicts, said)
 		}
 	}

@@ -119,7 +119,7 @@ func (o odds) causes(answers []Outcome, hard normal) (list []cause, total float6
 			switch {
 			case a.Text == "":
 				continue
-			case a.Judged && isRight != (a.Quality >= 0.5):
+			case a.Judged && isRight != (a.truth() >= 0.5):
 				judged = false
 			case isRight:
 				continue
@@ -266,7 +266,7 @@ func pattern(answers []Outcome) string {
 			first = -1
 		}
 		texts = fmt.Appendf(texts, "%d,", first)
-		name = fmt.Appendf(name, "%t%t", answers[i].Judged, answers[i].Quality >= 0.5)
+		name = fmt.Appendf(name, "%t%t", answers[i].Judged, answers[i].truth() >= 0.5)
 	}
 	return string(texts) + string(name)
 }

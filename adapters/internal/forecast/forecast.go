@@ -33,8 +33,8 @@ type Forecast struct {
 	Always *Always `json:"always,omitempty"`
 	// InputTokens is the mean length of the prompts.
 	InputTokens float64 `json:"input_tokens"`
-	// Judged is the quality of the returned answers of which a verdict or a table's quality
-	// is recorded, Guessed that of the others, as they were estimated or drawn from beliefs.
+	// Judged is the quality of the returned answers of which a verdict, a table's quality or how
+	// the run ended is recorded, Guessed that of the others, as they were estimated or drawn from beliefs.
 	Judged  Score `json:"judged"`
 	Guessed Score `json:"guessed"`
 	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
@@ -91,6 +91,7 @@ type Forecast struct {
 type sample struct {
 	trial, cluster     int
 	usd, quality       float64
+	variance           float64 // of whether the answer is right, around its quality
 	answered, isJudged bool
 	ran                []bool // by model
 }
@@ -182,11 +183,10 @@ func (f *Forecast) mean(trials int) {
 		*sum /= n
 	}
 	f.CostUSD, f.CostStdError, _ = f.figure(func(s *sample) (float64, bool) { return s.usd, true })
-	f.Quality, f.QualityStdError, _ = f.figure(func(s *sample) (float64, bool) { return s.quality, true })
-	judged := func(s *sample) (float64, bool) { return s.quality, s.answered && s.isJudged }
-	guessed := func(s *sample) (float64, bool) { return s.quality, s.answered && !s.isJudged }
-	f.Judged.Mean, f.Judged.StdError, f.Judged.Answers = f.figure(judged)
-	f.Guessed.Mean, f.Guessed.StdError, f.Guessed.Answers = f.figure(guessed)
+	all := f.score(func(*sample) bool { return true })
+	f.Quality, f.QualityStdError = all.Mean, all.StdError
+	f.Judged = f.score(func(s *sample) bool { return s.answered && s.isJudged })
+	f.Guessed = f.score(func(s *sample) bool { return s.answered && !s.isJudged })
 	if f.Judged.Answers > 0 && f.Guessed.Answers > 0 {
 		f.Quality, f.QualityStdError = 0, 0
 	}
@@ -207,6 +207,23 @@ func (f *Forecast) mean(trials int) {
 	for name, count := range f.Matches {
 		f.Matches[name] = count / trials
 	}
+}
+
+// score returns the mean quality of the samples that count. What is believed of answers may be the same of
+// all, and each is right or wrong all the same.
+func (f *Forecast) score(counts func(*sample) bool) (s Score) {
+	s.Mean, s.StdError, s.Answers = f.figure(func(s *sample) (float64, bool) { return s.quality, counts(s) })
+	variance := 0.0
+	for i := range f.samples {
+		if counts(&f.samples[i]) {
+			variance += f.samples[i].variance
+		}
+	}
+	if variance > 0 {
+		trials := float64(f.samples[len(f.samples)-1].trial + 1)
+		s.StdError = math.Hypot(s.StdError, math.Sqrt(variance*trials)/float64(s.Answers))
+	}
+	return s
 }
 
 // figure returns the mean of a value over the samples that have it, their number, and the
@@ -285,7 +302,10 @@ func (f *Forecast) add(s sample, res *step.Result, truth map[string]Outcome, err
 	case err == nil && res.Answer != nil:
 		f.Models[res.Index].Chosen++
 		o := truth[res.Trace.Chosen]
-		s.quality, s.answered, s.isJudged = o.Quality, true, o.Judged
+		s.quality, s.answered, s.isJudged = o.truth(), true, o.Judged || o.Ended
+		if o.IsChance {
+			s.variance = s.quality * (1 - s.quality)
+		}
 		if res.Trace.Stop == sdk.StopBudget {
 			f.Capped++
 		}

@@ -377,12 +377,16 @@ strategy "threshold" {
 	if f.Judged.Answers != 1 || f.Judged.Mean != 0.9 || f.Steps != 1 {
 		t.Errorf("judged %+v, %v models run", f.Judged, f.Steps)
 	}
+	// What is believed of it is the chance that it is right, and no measurement.
+	if want := math.Sqrt(0.9 * 0.1); math.Abs(f.Judged.StdError-want) > 1e-9 {
+		t.Errorf("an answer right with 0.9 has the standard error %v, want %v", f.Judged.StdError, want)
+	}
 }
 
-// How a run ended is the quality of the answer that it took, whatever a judge said and was believed then;
-// the judge says again what it said.
+// How a run ended is the quality of the answer that it took, whatever a judge said and was believed then,
+// also where none said anything; the judge says again what it said.
 func TestHowARunEndedIsTheQualityOfItsAnswer(t *testing.T) {
-	for _, judge := range []*sdk.Verdict{{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}, {Verifier: "judge", Outcome: sdk.Passed}} {
+	for _, judge := range []*sdk.Verdict{{Verifier: "judge", Outcome: sdk.Passed, IfRight: 0.95, IfWrong: 0.15}, {Verifier: "judge", Outcome: sdk.Passed}, {Verifier: "judge", Outcome: sdk.Passed, Confidence: 0.9}, nil} {
 		steps := []*sdk.Trace{
 			{ID: "1", Run: "a", Chosen: "small", InputTokens: 1000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.9}, Verdict: judge}}},
 			{ID: "2", Run: "b", Chosen: "small", InputTokens: 1000, Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.9}, Verdict: judge}}},
@@ -391,7 +395,11 @@ func TestHowARunEndedIsTheQualityOfItsAnswer(t *testing.T) {
 			{ID: "3", Run: "a", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Failed}},
 			{ID: "4", Run: "b", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}},
 		}
-		f := predict(t, parse(t, two+"verifier \"judge\" {\n  plugin = \"verifier-judge\"\n  config {\n    model = \"small\"\n  }\n}\nstrategy \"threshold\" {\n  threshold = 0.5\n}\n"),
+		threshold := 0.5
+		if judge == nil {
+			threshold = 0 // a verdict that is drawn changes nothing
+		}
+		f := predict(t, parse(t, two+fmt.Sprintf("verifier \"judge\" {\n  plugin = \"verifier-judge\"\n  config {\n    model = \"small\"\n  }\n}\nstrategy \"threshold\" {\n  threshold = %v\n}\n", threshold)),
 			&forecast.Traces{Steps: steps, Reports: reports})
 		if f.Judged.Answers != 2 || f.Judged.Mean != 0.5 || f.Steps != 1 {
 			t.Errorf("judged %+v, %v models run", f.Judged, f.Steps)

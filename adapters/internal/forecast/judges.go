@@ -42,7 +42,7 @@ func (j judges) truth(verifier string) sdk.Verifier {
 			}
 			v = recorded
 		} else if rates := j.r.rates[verifier]; rates != nil && !o.Judged {
-			v = j.r.drawVerdict(verifier, req.Answer.Model, v >= 0.5, *rates)
+			v = j.r.drawVerdict(verifier, req.Answer.Model, o.truth() >= 0.5, *rates)
 		}
 		if v >= 0.5 {
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil

@@ -338,15 +338,15 @@ func toolsOf(s *sdk.Trace) []string {
 // kindOf names what kind of answer a step has.
 func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
-// truth returns how good the answer of a model in a step was that a judge had a verdict on, by how
-// its run ended, and false where nobody reported that.
+// truth returns how good the answer of a model in a step was by how its run ended, and false where
+// nobody reported that.
 func (t *Traces) truth(s *sdk.Trace, model string) (quality float64, isKnown bool) {
 	t.credit.Do(t.readTruths)
 	quality, isKnown = t.truths[stepAnswer{s, model}]
 	return quality, isKnown
 }
 
-// readTruths joins the reports of how runs ended to the answers that a judge had a verdict on.
+// readTruths joins the reports of how runs ended to the answers of their steps.
 func (t *Traces) readTruths() {
 	if len(t.Reports) == 0 {
 		return
@@ -354,7 +354,7 @@ func (t *Traces) readTruths() {
 	steps := slices.Concat(t.Steps, t.Shadows)
 	table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
 	if err != nil || table.StepVerdicts == nil {
-		return // no step has a verdict
+		return // no report is of a run that has a step
 	}
 	t.truths = map[stepAnswer]float64{}
 	seen, places := map[[2]int]bool{}, map[string]int{}
@@ -369,7 +369,7 @@ func (t *Traces) readTruths() {
 				continue // the first answer to a query is the one in the table
 			}
 			seen[[2]int{q, m}] = true
-			if said := table.StepVerdicts[q][m]; said == 0 || said == 1 {
+			if !math.IsNaN(table.StepVerdicts[q][m]) {
 				t.truths[stepAnswer{s, table.Models[m]}] = table.Quality[q][m]
 			}
 		}
@@ -390,7 +390,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 			continue
 		}
 		o := Outcome{
-			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
+			Quality: c.Quality.Mean, IsChance: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Tools: c.Tools, Failures: failures,
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
 		switch q, ok := c.Verdict.Quality(); {
@@ -399,10 +399,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 		case ok:
 			o.Quality, o.Judged = q, !sdk.IsCheck(c.Verdict.Verifier)
 		}
-		if v, ok := t.truth(s, c.Model); ok {
-			q, _ := c.Verdict.Quality()
-			o.Quality, o.Verdicts = v, map[string]float64{anyVerifier: q}
-		}
+		o.RunQuality, o.Ended = t.truth(s, c.Model)
 		return o
 	}
 	return Outcome{Failures: failures}

@@ -34,6 +34,12 @@ type Outcome struct {
 	// records it; otherwise it is an estimate, or drawn from a belief.
 	Quality float64
 	Judged  bool
+	// RunQuality is how good the answer is by how its run ended, where Ended says that this was
+	// reported. Nothing that decides sees it.
+	RunQuality float64
+	Ended      bool
+	// IsChance says that the answer is right with the probability that its quality is.
+	IsChance bool
 	// CostUSD is the recorded cost; 0 means the price of the tokens, unless it is Free.
 	CostUSD float64
 	Free    bool
@@ -54,6 +60,14 @@ type Outcome struct {
 	// Known is false when the world has nothing of this model, and the policy's
 	// beliefs were used.
 	Known bool
+}
+
+// truth is what is best known of how good the answer is.
+func (o *Outcome) truth() float64 {
+	if o.Ended {
+		return o.RunQuality
+	}
+	return o.Quality
 }
 
 // anyVerifier is the name under which a verdict is whoever's is asked for.

@@ -87,6 +87,13 @@ func (v *Verifier) asksModel() bool {
 	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
 }
 
+// HasJudge reports whether a verifier or an estimator of the policy names a model as the one that judges.
+func (p *Policy) HasJudge(model string) bool {
+	names := func(c Config) bool { return c.values["model"] == model }
+	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return names(v.Config) }) ||
+		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return names(e.Config) })
+}
+
 // UncheckedJudges returns the verifiers whose verdicts are evidence with error rates that no outcomes
 // have confirmed.
 func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []string) {

@@ -98,6 +98,7 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 		return err
 	}
 	var next func() middleware.Route
+	var onlyJudge []string
 	if p.Fit != nil {
 		profile, err := fit.Load(p.Locate(p.Fit.Profile), models)
 		if err != nil {
@@ -109,12 +110,12 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 		if next, a.pacer, err = pace(p, profile, names, seed); err != nil {
 			return err
 		}
-		a.Learned = profile.Estimator.Judges
+		a.Learned, onlyJudge = profile.Estimator.Judges, profile.OnlyJudge
 		a.Step.Profile = filepath.Base(p.Fit.Profile)
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: a.Step.Profile, Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
 	}
-	if len(p.Matches) == 0 && next == nil {
+	if len(p.Matches) == 0 && next == nil && onlyJudge == nil {
 		return nil
 	}
 	matched := map[*policies.Strategy]cascade.Strategy{}
@@ -137,6 +138,9 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 			route.Strategy, route.Done = paced.Strategy, paced.Done
 		}
 		route.Models, route.Match = choice.Candidates, choice.Match
+		for i, name := range names {
+			route.Models[i] = route.Models[i] && !slices.Contains(onlyJudge, name)
+		}
 		return route
 	}
 	return nil

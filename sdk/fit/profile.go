@@ -24,6 +24,9 @@ type Profile struct {
 	Version  int             `json:"version"`
 	Data     Data            `json:"data"`
 	Models   []Model         `json:"models"`
+	// OnlyJudge names models of the policy that judge and answer nothing: with this profile they are
+	// no candidates.
+	OnlyJudge []string `json:"only_judge,omitempty"`
 	Strategy cascade.Setting `json:"strategy"`
 	Budget   Budget          `json:"budget"`
 	// Expectation is what the strategy does on the validation rows.
@@ -96,7 +99,7 @@ var (
 )
 
 // Load reads a profile for the given models, which must be those that it was fitted
-// for, in any order, at the same prices. With models nil it is not checked.
+// for, in any order, at the same prices, beside those that only judge. With models nil it is not checked.
 func Load(path string, models []sdk.Model) (*Profile, error) {
 	data, err := readProfile(path)
 	if err != nil {
@@ -166,6 +169,9 @@ func (p *Profile) Check(models []sdk.Model) error {
 	var faults []error
 	for _, m := range models {
 		i := slices.Index(p.Names(), m.Name)
+		if slices.Contains(p.OnlyJudge, m.Name) {
+			continue
+		}
 		if i < 0 {
 			faults = append(faults, fmt.Errorf("%w: not for %q", ErrModels, m.Name))
 			continue

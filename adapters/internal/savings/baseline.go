@@ -215,9 +215,10 @@ type factor struct {
 	bias float64
 }
 
-// factorOf weighs steps that were drawn against those that were chosen by their variances.
-func factorOf(chosen, other, drawn *ratio) factor {
-	f := factor{ratio: chosen, other: other, bias: selection * chosen.deviation()}
+// factorOf weighs steps that were drawn against those that were chosen by their variances. Of all on which
+// both answered, the chosen ones may be those that said the same: by how much they may be off shows in all.
+func factorOf(chosen, all, other, drawn *ratio) factor {
+	f := factor{ratio: chosen, other: other, bias: selection * max(chosen.deviation(), all.deviation())}
 	variance := chosen.variance() + f.bias*f.bias
 	if other != nil {
 		f.bias = math.Hypot(f.bias, selection*other.deviation())
@@ -278,7 +279,7 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 			chosen = &r.same
 		}
 		if max(chosen.output.n, r.drawn.output.n) >= enoughRuns {
-			return factors{factor{ratio: &r.input}, factorOf(&chosen.output, nil, &r.drawn.output), factorOf(&chosen.visible, nil, &r.drawn.visible)}, true
+			return factors{factor{ratio: &r.input}, factorOf(&chosen.output, &r.chosen.output, nil, &r.drawn.output), factorOf(&chosen.visible, &r.chosen.visible, nil, &r.drawn.visible)}, true
 		}
 	}
 	o := s.models[other]
@@ -289,7 +290,7 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 		}
 		return factors{same, expected, same}, false
 	}
-	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &o.answers.visible, nil)}, true
+	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &m.answers.visible, &o.answers.visible, nil)}, true
 }
 
 // prompt returns the part of an estimate that is the prompt, and what of it is history. A model

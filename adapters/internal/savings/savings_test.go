@@ -67,6 +67,28 @@ func resultOf(traces ...*sdk.Trace) savings.Result {
 	return a.Result()
 }
 
+// Answers that say the same may all be equally long, where those that differ are not: what the missing ones
+// would have said is not known, and the interval has room for that.
+func TestEqualAnswersOfOneLengthLeaveAnInterval(t *testing.T) {
+	says := func(c sdk.Call, key string) sdk.Call {
+		c.Key = key
+		return c
+	}
+	var traces []*sdk.Trace
+	for range 20 {
+		traces = append(traces,
+			step("large", says(call("small", 0.001), "a"), says(call("large", 0.005), "a")),
+			step("large", says(call("small", 0.001), "b"), says(call("large", 0.010), "c")),
+			step("small", says(call("small", 0.001), "a")))
+	}
+	r := resultOf(traces...)
+	// Of the missing answers one in ten would have differed.
+	truth := 20*(0.005+0.010) + 18*0.005 + 2*0.010
+	if off := truth - r.BaselineUSD; !r.HasInterval || !(r.TwoStdErrorsUSD > off) || r.TwoStdErrorsUSD > 0.1*truth {
+		t.Errorf("always asking large: %v ± %v, and really %v", r.BaselineUSD, r.TwoStdErrorsUSD, truth)
+	}
+}
+
 // Each figure is counted by hand.
 func TestResult(t *testing.T) {
 	repeat := func(n int, of func() *sdk.Trace) (list []*sdk.Trace) {

@@ -225,6 +225,22 @@ type Call struct {
 	Error string `json:"error,omitempty"`
 }
 
+// maxCostUSD is more than a step can cost.
+const maxCostUSD = 1e6
+
+// HasCosts reports whether the costs in t are such as a step can have. A line that was damaged or written
+// by others may say anything, and one such cost is all that any sum says then.
+func (t *Trace) HasCosts() bool {
+	isCost := func(usd float64) bool { return usd >= 0 && usd <= maxCostUSD }
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if !isCost(c.CostUSD) || c.Verdict != nil && !isCost(c.Verdict.CostUSD) {
+			return false
+		}
+	}
+	return isCost(t.CostUSD)
+}
+
 // VerdictsUSD returns what of CostUSD verifiers and judges were paid: for verdicts and for signals.
 func (t *Trace) VerdictsUSD() float64 {
 	usd := t.CostUSD

@@ -3,6 +3,7 @@ package outcome
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -144,37 +145,59 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 		}
 		return b.readLeaderboards(data, name)
 	}
-	traces := false
+	traces, rows := false, false
+	var early []int // lines that are neither, before there was one of either
+	var first error // of them
 	err := eachLine(r, name, func(row int, line []byte) error {
-		raw, err := readObject(line)
-		if err != nil {
-			if traces && b.leftOut != nil {
-				b.leftOut(name, row)
-				return nil
-			}
-			return &Error{File: name, Row: row, Err: err}
-		}
-		var f *fault
-		if isTrace(raw) {
-			traces = true
-			f = b.addTrace(line)
-		} else {
-			var c *cell
-			if name := namedTwice(line); name != "" {
-				f = &fault{name, errors.New("named twice")}
-			} else if c, f = cellOf(raw); f == nil {
-				f = b.add(c)
-			}
-		}
-		if f != nil {
+		isTraced, unread, f := b.addLine(line)
+		switch {
+		case f != nil:
 			return &Error{File: name, Row: row, Column: f.column, Err: f.err}
+		case unread == nil && isTraced:
+			for _, row := range early {
+				b.leftOut(name, row)
+			}
+			traces, early, first = true, nil, nil
+		case unread == nil:
+			rows = true
+		case traces && b.leftOut != nil:
+			b.leftOut(name, row)
+		default:
+			early, first = append(early, row), cmp.Or[error](first, &Error{File: name, Row: row, Column: unread.column, Err: unread.err})
+		}
+		if rows || b.leftOut == nil {
+			return first
 		}
 		return nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, first); err != nil {
 		return err
 	}
 	return b.checkVerdicts(name)
+}
+
+// addLine adds what a line holds and reports whether that is a trace. A line that is neither one nor a row
+// of outcomes is unread.
+func (b *builder) addLine(line []byte) (isTraced bool, unread, f *fault) {
+	raw, err := readObject(line)
+	if err != nil {
+		return false, &fault{"", err}, nil
+	}
+	if isTrace(raw) {
+		t, unread := readTrace(line)
+		if unread != nil {
+			return true, unread, nil
+		}
+		return true, nil, b.addSteps(t)
+	}
+	if name := namedTwice(line); name != "" {
+		return false, &fault{name, errors.New("named twice")}, nil
+	}
+	c, unread := cellOf(raw)
+	if unread != nil {
+		return false, unread, nil
+	}
+	return false, nil, b.add(c)
 }
 
 // readObject reads a line that holds a JSON object; white space around the names of its

@@ -33,21 +33,27 @@ func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	return t, nil
 }
 
-// addTrace adds what a trace of one step knows: only models that were run and judged
-// have a quality. Traces with the same query are one query; without a query id each
-// trace is a query of its own.
-func (b *builder) addTrace(line []byte) *fault {
-	var t sdk.Trace
-	err := json.Unmarshal(line, &t)
+// readTrace reads a trace that a step can have left.
+func readTrace(line []byte) (*sdk.Trace, *fault) {
+	t := new(sdk.Trace)
+	err := json.Unmarshal(line, t)
 	if f, isOther := errors.AsType[*json.UnmarshalTypeError](err); isOther {
-		return &fault{f.Field, fmt.Errorf("a trace has no %s there", f.Value)}
+		return nil, &fault{f.Field, fmt.Errorf("a trace has no %s there", f.Value)}
 	}
-	if err != nil {
-		return &fault{"", err}
+	switch {
+	case err != nil:
+		return nil, &fault{"", err}
+	case cmp.Or(t.QueryID, t.ID) == "":
+		return nil, &fault{"id", errEmpty}
+	case !t.HasCosts():
+		return nil, &fault{colCost, errors.New("no step costs that")}
 	}
-	return b.addSteps(&t)
+	return t, nil
 }
 
+// addSteps adds what a trace of one step knows: only models that were run and judged
+// have a quality. Traces with the same query are one query; without a query id each
+// trace is a query of its own.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
 	switch t.Mode {
 	case sdk.ModeEmbeddings:

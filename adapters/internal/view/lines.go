@@ -219,7 +219,7 @@ func (l *Lines) add(line []byte) {
 		return
 	}
 	t := new(sdk.Trace)
-	if err := json.Unmarshal(line, t); err != nil || t.ID == "" {
+	if err := json.Unmarshal(line, t); err != nil || t.ID == "" || !t.HasCosts() {
 		l.left++
 		if l.warn != nil {
 			l.warn(l.line)

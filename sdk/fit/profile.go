@@ -21,14 +21,14 @@ const version = 1
 // Profile is what was fitted: a strategy with its numbers, the estimators, what they
 // were fitted to, and what is to be expected of them. It is read only.
 type Profile struct {
-	Version  int             `json:"version"`
-	Data     Data            `json:"data"`
-	Models   []Model         `json:"models"`
+	Version int     `json:"version"`
+	Data    Data    `json:"data"`
+	Models  []Model `json:"models"`
 	// OnlyJudge names models of the policy that judge and answer nothing: with this profile they are
 	// no candidates.
-	OnlyJudge []string `json:"only_judge,omitempty"`
-	Strategy cascade.Setting `json:"strategy"`
-	Budget   Budget          `json:"budget"`
+	OnlyJudge []string        `json:"only_judge,omitempty"`
+	Strategy  cascade.Setting `json:"strategy"`
+	Budget    Budget          `json:"budget"`
 	// Expectation is what the strategy does on the validation rows.
 	Expected Expectation `json:"expected"`
 	// HeldOut is nil without a budget.

@@ -32,7 +32,6 @@ type fitFlags struct {
 	learned               map[string]cascade.Rates // of the profile in use
 	judged                map[string]judgedCounts  // in the outcomes
 	unpriced              []string                 // see fitResult
-	onlyJudge             []string                 // see fit.Profile
 	given                 func(flag string) bool
 }
 
@@ -136,7 +135,6 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
 	keepRates(p, f.learned)
-	p.OnlyJudge = f.onlyJudge
 	if err := checkPromises(p); err != nil {
 		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
@@ -279,7 +277,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 	o.Models = slices.DeleteFunc(policy.SDKModels(), func(m sdk.Model) bool {
 		onlyJudges := table.Index(m.Name) < 0 && m.Name != policy.Baseline && policy.HasJudge(m.Name)
 		if onlyJudges {
-			f.onlyJudge = append(f.onlyJudge, m.Name)
+			o.OnlyJudge = append(o.OnlyJudge, m.Name)
 			o.Progress(fmt.Sprintf("left out: model %q: it judges, has no outcomes of its own, and is no candidate with this profile", m.Name))
 		}
 		return onlyJudges

@@ -144,7 +144,7 @@ func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Pr
 	if t, err = t.Select(names...); err != nil {
 		return nil, err
 	}
-	o := fit.Options{Strategy: p.Strategy.Name, BudgetUSD: p.Budget.USD, Folds: p.Data.Folds, Seed: p.Data.Seed}
+	o := fit.Options{Strategy: p.Strategy.Name, BudgetUSD: p.Budget.USD, Folds: p.Data.Folds, Seed: p.Data.Seed, OnlyJudge: p.OnlyJudge}
 	judges := p.Estimator.Judges
 	if p.Data.Assumed != nil {
 		judges = p.Data.Assumed

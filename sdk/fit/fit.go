@@ -37,6 +37,8 @@ type Options struct {
 	// Models are the candidates with their prices, which the profile records; nil
 	// is the table's models, prices unknown.
 	Models []sdk.Model
+	// OnlyJudge are models that judge and are no candidates, which the profile records.
+	OnlyJudge []string
 	// Estimate says which estimators.
 	Estimate estimate.Options
 	// VerdictsErr says that the judges in Estimate.JudgeOrder err, and that a table without a
@@ -133,7 +135,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	data.Queries, data.Complete = len(t.Queries), len(complete.Queries)
 	data.Groups = slices.Compact(slices.Sorted(slices.Values(t.Groups)))
-	p := &Profile{Version: version, Data: data, Models: models, Estimator: estimator}
+	p := &Profile{Version: version, Data: data, Models: models, OnlyJudge: o.OnlyJudge, Estimator: estimator}
 	chosen := chooseBest(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}

@@ -90,7 +90,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries), Folds: o.Folds, Seed: o.Seed, Labels: t.Labels,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
-		Models: models, Estimator: estimator, Calibration: calibrate(complete, replay, false), Usual: tallyErrors(strategies[chosen], complete, estimator, replay),
+		Models: models, OnlyJudge: o.OnlyJudge, Estimator: estimator, Calibration: calibrate(complete, replay, false), Usual: tallyErrors(strategies[chosen], complete, estimator, replay),
 		Strategy: cascade.SettingOf(cascade.Description{Name: cascade.NameThreshold, Params: pairs[chosen]}, complete.Models),
 		Curve:    []Point{point}, Expected: Expectation{CostUSD: point.CostUSD, Quality: point.Quality, Steps: point.Steps},
 	}, nil

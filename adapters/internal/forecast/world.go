@@ -35,7 +35,7 @@ type Outcome struct {
 	Quality float64
 	Judged  bool
 	// RunQuality is how good the answer is by how its run ended, where Ended says that this was
-	// reported. Nothing that decides sees it.
+	// reported. Estimators do not see it.
 	RunQuality float64
 	Ended      bool
 	// IsChance says that the answer is right with the probability that its quality is.

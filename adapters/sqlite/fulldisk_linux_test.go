@@ -15,19 +15,64 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
+// mountSmallDisk returns a folder on a disk of its own.
+func mountSmallDisk(t *testing.T, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("stepfall", dir, "tmpfs", 0, size); err != nil {
+		t.Skip("no small disk can be mounted here:", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Wherever the disk becomes full while a file is made, what is there afterwards is whole, or
+// nothing: once there is room, it opens.
+func TestAFileIsMadeWholeOrNotAtAll(t *testing.T) {
+	dir := mountSmallDisk(t, "size=64k")
+	path := filepath.Join(dir, "s.db")
+	refused := 0
+	for kib := 64; kib <= 640; kib += 16 {
+		for _, resize := range []int{kib, 20 << 10} {
+			if err := syscall.Mount("stepfall", dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%dk", resize)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Open(t.Context(), path)
+			switch {
+			case err == nil:
+				if err := s.Close(); err != nil {
+					t.Errorf("closing with %d KiB: %v", resize, err)
+				}
+			case resize == kib:
+				refused++
+			default:
+				t.Errorf("made with %d KiB, opened with room: %v", kib, err)
+			}
+		}
+		files, err := filepath.Glob(path + "*")
+		if err != nil || len(files) == 0 {
+			t.Fatal("no file was made:", err)
+		}
+		for _, file := range files {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("every disk had room")
+	}
+}
+
 // A full disk is the store's fault: no cap can be checked, and no provider is to blame. Once
 // there is room, the books are right.
 func TestAFullDiskIsTheStores(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	dir := t.TempDir()
-	if err := syscall.Mount("stepfall", dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skip("no small disk can be mounted here:", err)
-	}
-	defer func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
+	dir := mountSmallDisk(t, "size=2m")
 	path := filepath.Join(dir, "s.db")
 	s, err := Open(t.Context(), path)
 	if err != nil {

@@ -135,7 +135,12 @@ func create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(migrate(ctx, db), db.Close()); err != nil {
+	err = migrate(ctx, db)
+	if err == nil {
+		// Closing writes the -wal into the file too, but says nothing where the disk is full.
+		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(fresh, path); err == nil || errors.Is(err, os.ErrExist) {

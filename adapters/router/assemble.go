@@ -158,9 +158,6 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		if plugin == nil {
 			continue
 		}
-		if v.MaxUSD > 0 {
-			plugin = budgetVerifier{plugin, v.MaxUSD}
-		}
 		a.Step.Verifiers = append(a.Step.Verifiers, step.Verifier{
 			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, CallsModels: true, Timeout: v.Timeout,
 			Applies: v.Applies, Rejects: v.Rejects(), As: as[v.As], OnUnavailable: unavailable[v.OnUnavailable],

@@ -83,13 +83,3 @@ func (s *setup) openPlugins(o *Options) (Plugins, error) {
 func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	return s.model.Ask(ctx, model, q)
 }
-
-// budgetVerifier keeps the model calls of a verification within its max_usd.
-type budgetVerifier struct {
-	sdk.Verifier
-	usd float64
-}
-
-func (b budgetVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	return b.Verifier.Verify(sdk.WithModelBudget(ctx, b.usd), req)
-}

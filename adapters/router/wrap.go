@@ -238,7 +238,8 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
 // refused the request of a step, that a model gave no answer in a step, or that it was not
 // asked since its circuit is open or it lacks a tool; once for each estimator and verifier
-// that it could not be had; and once for each verifier that it cost more than its max_usd.
+// that it could not be had; and once for each verifier that it cost more than its max_usd, or
+// that max_usd keeps it from a verdict.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
@@ -268,6 +269,9 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
 					log.warn(who, who+" cannot be had, and steps are decided without it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
+				}
+				if who, _, isPaused := strings.Cut(note, step.NoteUnderMaxCost); isPaused {
+					log.warn("paused "+who, "max_usd ends the verdicts of a verifier, which are paid for nothing: raise max_usd in its block; until then it is asked less and less often, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 				if who, _, isDear := strings.Cut(note, step.NoteOverMaxCost); isDear {
 					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on the highest cost so far is reserved for each, and that is said once", "reason", secrets.Text(note), "trace", t.ID)

@@ -304,6 +304,38 @@ func TestVerdictsDearerThanTheirMaxUSDAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// A verifier that max_usd keeps from a verdict is named once, with what to set.
+func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte("verifier \"poor\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n"+pairPolicy), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	poor := sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		asked++
+		sdk.MarkModelBudgetSpent(ctx)
+		return &sdk.Verdict{CostUSD: 0.01}, nil
+	})
+	log := logged(t, func() {
+		model, err := router.New(t.Context(), p, full.Complete(router.Options{
+			Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
+			Verifiers: func(string) sdk.Verifier { return poor },
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		for range 20 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if strings.Count(log, "raise max_usd in its block") != 1 || !strings.Contains(log, "verifier poor is left out for a while") || asked != 10 {
+		t.Errorf("asked %d times, the log says %q", asked, log)
+	}
+}
+
 // A step that a cap ended with an answer is logged once for each tenant, with the cap that did.
 func TestStepsEndedByACapAreLoggedOnce(t *testing.T) {
 	failing := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {

@@ -60,8 +60,12 @@ const (
 )
 
 // NoteOverMaxCost follows "verifier NAME" in the note of a decision before which a verdict cost more
-// than the verifier's MaxCostUSD.
-const NoteOverMaxCost = " cost more than its max_usd"
+// than the verifier's MaxCostUSD, NoteUnderMaxCost where it is not asked, since that is too little for
+// one verdict after the other.
+const (
+	NoteOverMaxCost  = " cost more than its max_usd"
+	NoteUnderMaxCost = " is left out for a while, since its max_usd is too low for a verdict"
+)
 
 // Verifier is a verifier and how to use it.
 type Verifier struct {
@@ -84,8 +88,8 @@ type Verifier struct {
 	// MaxCostUSD is the most that one verification costs; it is reserved in advance, or the highest cost
 	// so far if that is more.
 	MaxCostUSD float64
-	// CallsModels says that it calls models of the program. If MaxCostUSD does not cover their worst
-	// cases, these are reserved: see [ReserveCall].
+	// CallsModels says that it calls models of the program. None begins once they have cost MaxCostUSD, if
+	// that is not 0. If it does not cover their worst cases, these are reserved: see [ReserveCall].
 	CallsModels bool
 	// Timeout bounds one verification; 0 leaves it to the caller's context.
 	Timeout time.Duration
@@ -166,15 +170,16 @@ type Config struct {
 }
 
 // Engine runs steps. It is safe for concurrent use. Between steps it keeps the ledger, which
-// estimators keep missing their deadlines, and which queries a verifier has nothing to say about.
+// estimators keep missing their deadlines, which verifiers max_usd keeps from a verdict, and which queries
+// a verifier has nothing to say about.
 type Engine struct {
 	c      Config
 	models []sdk.Model
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// patience has an entry for each estimator.
-	patience []patience
+	// patience has an entry for each estimator, thrift for each verifier.
+	patience, thrift []patience
 	// silence has an entry for each verifier.
 	silence []silence
 	// verdictCosts has an entry for each verifier.
@@ -185,7 +190,7 @@ type Engine struct {
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), thrift: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
 	faults := c.faults()
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)

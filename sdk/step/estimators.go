@@ -119,7 +119,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 	resp, err := guard(func() (*sdk.QualityResponse, error) { return s.Estimator.EstimateQuality(askCtx, req) })
 	r.waited += r.e.c.Now().Sub(from)
 	if ctx.Err() == nil {
-		p.observe(r.e.c.Now(), askCtx.Err() == nil)
+		p.observe(r.e.c.Now(), askCtx.Err() == nil, misses)
 	}
 	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
 		err = fmt.Errorf("want %d estimates", len(req.Models))

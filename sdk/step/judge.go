@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -318,6 +319,12 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	if verdict := r.earlierVerdict(v, answer); verdict != nil {
 		return verdict, nil
 	}
+	thrift := &r.e.thrift[r.e.place(v)]
+	if left := thrift.pauseLeft(r.e.c.Now()); left > 0 {
+		note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, refusals, left.Round(time.Second))
+		r.addNote(note)
+		return &sdk.Verdict{Verifier: v.Name, Evidence: note}, nil
+	}
 	var held Reservation
 	worst := max(v.MaxCostUSD, r.e.verdictCost(v).load())
 	if worst > 0 {
@@ -330,6 +337,9 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	verifyCtx, own := ctx, (*purse)(nil)
 	if v.CallsModels && r.e.HasCap() {
 		verifyCtx, own = r.openPurse(ctx, worst)
+	}
+	if v.CallsModels && v.MaxCostUSD > 0 {
+		verifyCtx = sdk.WithModelBudget(verifyCtx, v.MaxCostUSD)
 	}
 	if v.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -361,6 +371,9 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	}
 	if verdict.Duration == 0 {
 		verdict.Duration = spent
+	}
+	if isSpent := sdk.ModelBudgetSpent(verifyCtx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
+		thrift.observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, refusals)
 	}
 	stands := 0.0
 	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {

@@ -2,6 +2,7 @@ package step_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,60 @@ func (s *sluggish) EstimateQuality(ctx context.Context, r *sdk.QualityRequest) (
 		resp.Estimates[i] = sdk.Estimate{Mean: 0.5}
 	}
 	return resp, nil
+}
+
+// A verifier that max_usd keeps from a verdict ten times in a row is left alone for a while, and asked
+// again after it; one that says nothing for another reason is not.
+func TestVerdictsThatMaxUSDEndsAreNotBoughtForEver(t *testing.T) {
+	for what, c := range map[string]struct {
+		refused, failing bool
+		asUnavailable    step.Unavailable
+		asked            int // in 30 steps
+	}{
+		"a verdict that says so":           {refused: true, asked: 10},
+		"an error":                         {refused: true, failing: true, asked: 10},
+		"an error that accepts the answer": {refused: true, failing: true, asUnavailable: step.UnavailableAccept, asked: 30},
+		"another reason":                   {asked: 30},
+		"an error of another kind":         {failing: true, asked: 30},
+	} {
+		now, asked := time.Unix(0, 0), 0
+		poor := sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			asked++
+			if usd, ok := sdk.ModelBudget(ctx); !ok || usd != 0.01 {
+				t.Errorf("%s: the budget is %v", what, usd)
+			}
+			if c.refused {
+				sdk.MarkModelBudgetSpent(ctx)
+			}
+			if c.failing {
+				return nil, errors.New("no further model calls")
+			}
+			return &sdk.Verdict{CostUSD: 0.01}, nil
+		})
+		e := engine(t, step.Config{
+			Candidates: candidates(), Strategy: route(t), Now: func() time.Time { return now },
+			Verifiers: []step.Verifier{{Name: "poor", Verifier: poor, MaxCostUSD: 0.01, CallsModels: true, OnUnavailable: c.asUnavailable}},
+		})
+		var last string
+		for range 30 {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			last = notes(res.Trace)
+		}
+		if asked != c.asked {
+			t.Errorf("%s: asked %d times in 30 steps, want %d", what, asked, c.asked)
+		}
+		const want = "verifier poor is left out for a while, since its max_usd is too low for a verdict: 0.01 USD ended 10 in a row, and it is asked again in 30s"
+		if strings.Contains(last, want) != (c.asked == 10) {
+			t.Errorf("%s: notes %q", what, last)
+		}
+		now = now.Add(31 * time.Second)
+		if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil || asked != c.asked+1 {
+			t.Errorf("%s: asked %d times with the step after the pause, want %d (%v)", what, asked, c.asked+1, err)
+		}
+	}
 }
 
 // A slow estimator does not cost its timeout in every step: after three missed deadlines

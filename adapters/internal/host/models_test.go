@@ -77,6 +77,9 @@ func TestModelCallsAreLimited(t *testing.T) {
 			if !errors.As(err, &call) || !strings.Contains(err.Error(), "no further model calls are allowed: "+c.want) {
 				t.Errorf("got %v", err)
 			}
+			if got := sdk.ModelBudgetSpent(ctx); got != (c.budget > 0) {
+				t.Errorf("the caller's budget is spent: %v", got)
+			}
 			if got := sdk.SpentUSD(err); got != c.spent {
 				t.Errorf("%v USD were spent, want %v", got, c.spent)
 			}

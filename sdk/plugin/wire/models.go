@@ -63,13 +63,17 @@ func (o *openCall) admit(limits ModelLimits) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	budget := limits.CostUSD
-	if usd, ok := sdk.ModelBudget(o.ctx); ok && (budget == 0 || usd < budget) {
-		budget = usd
+	own, isNarrower := sdk.ModelBudget(o.ctx)
+	if isNarrower = isNarrower && (budget == 0 || own < budget); isNarrower {
+		budget = own
 	}
 	if most := limits.Calls; most > 0 && o.made >= most {
 		return fmt.Errorf("%w: %d were made, as many as the policy allows", ErrModelLimit, o.made)
 	}
 	if most := budget; most > 0 && o.costUSD >= most {
+		if isNarrower {
+			sdk.MarkModelBudgetSpent(o.ctx)
+		}
 		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
 	}
 	o.made++

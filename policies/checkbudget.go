@@ -1,6 +1,17 @@
 package policies
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// moneyCap is a cap of a policy, and where it is written.
+type moneyCap struct {
+	name string
+	usd  float64
+	at   origin
+}
 
 // budget checks that the caps leave room for something.
 func (l *loader) budget(p *Policy) {
@@ -14,26 +25,28 @@ func (l *loader) budget(p *Policy) {
 			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
 			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")
 	}
-	caps := []struct {
-		name string
-		usd  float64
-	}{{"step_usd", b.StepUSD}, {"run_usd", b.RunUSD}, {"tenant_usd", b.TenantUSD}}
+	caps := []moneyCap{
+		{"step_usd", b.StepUSD, l.place("budget", "step_usd")}, {"run_usd", b.RunUSD, l.place("budget", "run_usd")},
+		{"tenant_usd", b.TenantUSD, l.place("budget", "tenant_usd")},
+	}
+	caps = slices.DeleteFunc(caps, func(c moneyCap) bool { return c.usd == 0 })
 	for i, c := range caps {
-		if c.usd == 0 {
-			continue
-		}
 		if c.usd < worst.usd {
-			l.complain(l.place("budget", c.name), fmt.Sprintf("%s leaves no room for a single call", c.name),
+			l.complain(c.at, fmt.Sprintf("%s leaves no room for a single call", c.name),
 				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", worst.model, number(round(worst.usd))),
 				"Raise the cap, or lower max_output_tokens of a model.")
 		}
 		for _, inner := range caps[:i] {
 			if inner.usd > c.usd {
-				l.warn(l.place("budget", inner.name), fmt.Sprintf("%s can never be reached", inner.name), fmt.Sprintf("%s is lower: %s.", c.name, number(c.usd)), fmt.Sprintf("Lower %s, raise %s, or remove one of the two.", inner.name, c.name))
+				l.warn(inner.at, fmt.Sprintf("%s can never be reached", inner.name), fmt.Sprintf("%s is lower: %s.", c.name, number(c.usd)), fmt.Sprintf("Lower %s, raise %s, or remove one of the two.", inner.name, c.name))
 			}
 		}
 	}
-	if b.StepUSD+b.RunUSD+b.TenantUSD > 0 || len(b.Tenants) > 0 || p.Mode == "shadow" {
+	for _, t := range b.Tenants {
+		caps = append(caps, moneyCap{fmt.Sprintf("the cap of tenant %q", t.Name), t.USD, l.place("budget", "tenant", t.Name, "usd")})
+	}
+	l.warnKeptOut(p, slices.DeleteFunc(slices.Clone(caps), func(c moneyCap) bool { return c.usd < worst.usd }))
+	if len(caps) > 0 || p.Mode == "shadow" {
 		for _, m := range p.Models {
 			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
 				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
@@ -44,6 +57,29 @@ func (l *loader) budget(p *Policy) {
 	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
 		l.warn(l.place("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
 	}
+}
+
+// warnKeptOut warns of the models that the lowest of the caps never leaves room for, unless a
+// request limits its answer: steps go to the others then.
+func (l *loader) warnKeptOut(p *Policy, caps []moneyCap) {
+	if len(caps) == 0 {
+		return
+	}
+	lowest := slices.MinFunc(caps, func(a, b moneyCap) int { return cmp.Compare(a.usd, b.usd) })
+	for i := range p.Models {
+		m := &p.Models[i]
+		if usd := longestAnswerUSD(m); usd > lowest.usd {
+			l.warn(lowest.at, fmt.Sprintf("%s keeps out model %q", lowest.name, m.Name),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, %d tokens, costs %s US dollars. It is asked only if a request sets a lower max_tokens.", m.Name, m.MaxOutputTokens, number(round(usd))),
+				"Raise the cap, or set max_output_tokens of the model to what its answers need.")
+		}
+	}
+}
+
+// longestAnswerUSD returns what the longest answer of m costs; 0 where it has none.
+func longestAnswerUSD(m *Model) float64 {
+	price := m.Price.SDK()
+	return float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6
 }
 
 type answerPrice struct {
@@ -66,7 +102,7 @@ func cheapestAnswers(p *Policy) (usual, worst answerPrice, ok bool) {
 		if usd := float64(m.ExpectedOutputTokens) * price.Output / 1e6; i == 0 || usd < usual.usd {
 			usual = answerPrice{m.Name, usd}
 		}
-		if usd := float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6; i == 0 || usd < worst.usd {
+		if usd := longestAnswerUSD(m); i == 0 || usd < worst.usd {
 			worst = answerPrice{m.Name, usd}
 		}
 	}

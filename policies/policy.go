@@ -155,7 +155,7 @@ type Verifier struct {
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 	// Most that one verification may cost, in US dollars, for the calls of a model that judges. It is
 	// reserved in advance, or the most that one has cost so far if that is more: a plugin with prices of
-	// its own can exceed it.
+	// its own can exceed it. If it ends ten verdicts in a row, the verifier is left out for a while.
 	MaxUSD float64 `policy:"max_usd" min:"0"`
 
 	When   When   `policy:"when,block"`

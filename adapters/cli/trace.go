@@ -97,6 +97,9 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 		}
 		verifiers.add(t)
 		listed.Total++
+		if t.Stop == sdk.StopBudget {
+			listed.Capped++
+		}
 		listed.Steps = append(listed.Steps, listedOf(step.RedactTrace(t, nil)))
 		if f.limit > 0 && len(listed.Steps) > f.limit {
 			listed.Steps = listed.Steps[1:]
@@ -129,11 +132,15 @@ func (p *printer) steps(listed *traceList) {
 	}
 	tab.print()
 	p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
+	if listed.Capped > 0 {
+		p.f("%d of %d steps were stopped by a cap (stop = budget_cap)\n", listed.Capped, listed.Total)
+	}
 }
 
 type traceList struct {
 	Steps   []listedStep   `json:"steps"`
 	Total   int            `json:"total"`
+	Capped  int            `json:"stopped_by_cap"`
 	CostUSD float64        `json:"cost_usd"`
 	Savings savings.Result `json:"savings"`
 	Saved   string         `json:"saved,omitempty"`

@@ -2,16 +2,18 @@
 # ever spends more than its cap, however many steps run at once.
 
 model "gpt-4o-mini" {
-  provider = "openai"
-  api_key  = env("OPENAI_API_KEY")
+  provider          = "openai"
+  api_key           = env("OPENAI_API_KEY")
+  max_output_tokens = 1000
   quality {
     mean = 0.7
   }
 }
 
 model "gpt-4o" {
-  provider = "openai"
-  api_key  = env("OPENAI_API_KEY")
+  provider          = "openai"
+  api_key           = env("OPENAI_API_KEY")
+  max_output_tokens = 1000 # by default 16,384, whose worst case step_usd would never allow
   quality {
     mean = 0.9
   }

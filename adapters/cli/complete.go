@@ -24,7 +24,7 @@ func complete(root *cobra.Command) {
 		"for":       completeFrom(func() []string { return programKinds }),
 		"lang":      completeFrom(func() []string { return []string{"go", "python"} }),
 		"verdict":   completeFrom(func() []string { return []string{"passed", "failed", "inconclusive"} }),
-		"by":        completeFrom(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),
+		"by":        completeFrom(func() []string { return []string{"day", "tenant", "key", "policy", "model", "account"} }),
 	}
 	arguments := map[string]cobra.CompletionFunc{
 		"stepfall policy validate": policyNames, "stepfall policy plan": completeFirst(policyNames), "stepfall policy show": completeFirst(policyNames),

@@ -73,7 +73,7 @@ effect in every replica of "stepfall serve --store" within a second.`,
 	create.Flags().BoolVar(&f.key.Operator, "operator", false, "let the key read everybody's spending")
 	f.limits(create.Flags())
 	set := &cobra.Command{
-		Use: "set KEY", Short: "Change, revoke or rotate a key, or release what killed processes reserved of its cap", Args: cobra.ExactArgs(1),
+		Use: "set KEY | --release --tenant TENANT", Short: "Change, revoke or rotate a key, or release what killed processes reserved of a cap", Args: cobra.MaximumNArgs(1),
 		Annotations: hasJSON(),
 		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What no flag
 names stays unchanged.
@@ -82,14 +82,17 @@ If a process is killed, what it leased of a key's cap is returned after a minute
 possible cost of its running calls is not, since the provider may bill them: it stays
 "reserved" for 15 minutes and then becomes "unsettled", which counts as spent. If you know
 that nothing was billed, --release frees it; a later bill is booked nevertheless. Its
-running requests (--limit streams) stop counting after a minute.`,
+running requests (--limit streams) stop counting after a minute. With --tenant instead of
+KEY, --release does the same for the caps that a policy puts on a tenant.`,
 		Example: `  stepfall key set agents --cap 50 --limit requests=120
   stepfall key set agents --rotate --grace 24h
-  stepfall key set agents --revoke`,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.set(cmd, s, args[0]) },
+  stepfall key set agents --revoke
+  stepfall key set --release --tenant blue --store ledger.db`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.set(cmd, s, strings.Join(args, "")) },
 	}
 	f.limits(set.Flags())
 	set.Flags().BoolVar(&f.release, "release", false, "free the unsettled part of the key's cap, as not billed")
+	set.Flags().StringVar(&f.key.Tenant, "tenant", "", "with --release and without KEY, the tenant whose account in a policy's caps to free; \"\" is that of no tenant")
 	set.Flags().BoolVar(&f.rotate, "rotate", false, "give the key a new secret and print it, once")
 	set.Flags().DurationVar(&f.grace, "grace", time.Hour, "with --rotate, how long the old secret stays valid")
 	set.Flags().BoolVar(&f.revoke, "revoke", false, "revoke the key")
@@ -102,12 +105,14 @@ without one ("key ls --by key" lists what every key spent). Reserved is the poss
 of running calls, and what servers have leased. Unsettled is the part of spent that was
 reserved for calls whose process died: it may or may not have been billed, and
 "key set KEY --release" frees it. A second table has the same for the tenants that a policy's
-caps count, and when the first reservation becomes unsettled unless it is settled before.`, Args: cobra.NoArgs, Annotations: hasJSON(),
+caps count, and when the first reservation becomes unsettled unless it is settled before.
+"key ls --by account" lists the accounts of tenants and keys alone, also those of a policy's
+ledger, which has no keys; "key set --release --tenant TENANT" frees what is unsettled.`, Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key ls --store fleet.db
   stepfall key ls --store fleet.db --by day,model --only tenant=blue --since 2026-11-01`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd, s) },
 	}
-	ls.Flags().StringSliceVar(&f.by, "by", nil, "list spending, one row per day, tenant, key, policy or model, or per combination, as day,model")
+	ls.Flags().StringSliceVar(&f.by, "by", nil, "list spending, one row per day, tenant, key, policy or model, or per combination, as day,model; account lists what caps have counted")
 	ls.Flags().StringToStringVar(&f.only, "only", nil, "with --by, restrict to tenant=NAME, key=NAME, policy=NAME or model=NAME")
 	ls.Flags().StringVar(&f.since, "since", "", "with --by, first day, as 2026-11-21 (UTC)")
 	ls.Flags().StringVar(&f.until, "until", "", "with --by, days before this one")
@@ -235,8 +240,11 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 // set changes what the flags give of a key, releases what it holds, and rotates or revokes it.
 func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	ctx, given := cmd.Context(), cmd.Flags().Changed
-	if err := f.checkSet(given); err != nil {
+	if err := f.checkSet(id, given); err != nil {
 		return err
+	}
+	if given("tenant") {
+		return f.releaseTenant(ctx, s)
 	}
 	return f.withStore(ctx, func(shared *store.Shared) (err error) {
 		switch {
@@ -252,6 +260,9 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 		default:
 			_, err = keys.Change(ctx, shared, id, func(k *store.Key) { _ = f.change(k, given) })
 		}
+		if err == nil && f.release {
+			_, err = release(ctx, s, shared, store.KeyAccount(id))
+		}
 		if err != nil {
 			return err
 		}
@@ -259,31 +270,32 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	})
 }
 
-// renderKeys shows the key, or all where id is "", with what is left of its caps, which
-// --release gives back first.
+// renderKeys shows the key, or all where id is "", with what is left of its caps.
 func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shared, id string) error {
 	list, err := shared.ListKeys(ctx, id)
 	if err != nil {
 		return err
 	}
-	balances, tenants, err := keyBalances(ctx, shared, list)
-	if err == nil && f.release && len(list) == 1 {
-		balances, err = releaseKey(ctx, s, shared, &balances[0])
-	}
+	accounts, err := accountBalances(ctx, shared)
 	if err != nil {
 		return err
 	}
+	balances := keyBalances(accounts, list)
 	return s.render(balances, func(p *printer) {
 		p.keys(balances)
 		if id == "" {
-			p.tenants(tenants)
+			p.tenants(accounts)
 		}
 	})
 }
 
-func (f *keyFlags) checkSet(given func(name string) bool) error {
+func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	changes := given("note") || given("expires") || given("cap") || given("limit")
 	switch {
+	case given("tenant") && (id != "" || changes || f.rotate || f.revoke || !f.release):
+		return usage("--tenant goes with --release alone: it is the account of a tenant, and of no key")
+	case id == "" && !given("tenant"):
+		return usage("name the key, or a tenant by --release --tenant")
 	case f.grace < 0:
 		return usage("--grace is negative")
 	case f.rotate && (changes || f.release || f.revoke) || f.revoke && (changes || f.release):
@@ -294,18 +306,42 @@ func (f *keyFlags) checkSet(given func(name string) bool) error {
 	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
 }
 
-// releaseKey takes back what a key's account holds for processes that died, says how much that
-// was, and returns the balance after it.
-func releaseKey(ctx context.Context, s Streams, shared *store.Shared, before *keyBalance) ([]keyBalance, error) {
-	if err := shared.Release(ctx, store.KeyAccount(before.ID)); err != nil {
-		return nil, err
+// releaseTenant takes back what the account of a tenant holds for processes that died, and shows it.
+func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
+	account := store.TenantAccount(f.key.Tenant)
+	return f.withStore(ctx, func(shared *store.Shared) error {
+		isKnown, err := release(ctx, s, shared, account)
+		if err == nil && !isKnown {
+			err = fmt.Errorf("no cap of a policy has counted by %s in this store; see \"stepfall key ls\"", account)
+		}
+		if err != nil {
+			return err
+		}
+		accounts, err := accountBalances(ctx, shared)
+		if err != nil {
+			return err
+		}
+		own := slices.DeleteFunc(accounts, func(b accountBalance) bool { return b.account != account })
+		return s.render(own, func(p *printer) { p.tenants(own) })
+	})
+}
+
+// release takes back what an account holds for processes that died, and says how much that was;
+// false if there is no such account.
+func release(ctx context.Context, s Streams, shared *store.Shared, account string) (isKnown bool, err error) {
+	accounts, err := accountBalances(ctx, shared)
+	if err != nil {
+		return false, err
 	}
-	if before.capBalance == nil {
-		return []keyBalance{*before}, nil
+	i := slices.IndexFunc(accounts, func(b accountBalance) bool { return b.account == account })
+	if i < 0 {
+		return false, nil
 	}
-	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls are booked as unsettled after 15 minutes unless a server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
-	after, _, err := keyBalances(ctx, shared, []store.Key{before.Key})
-	return after, err
+	if err := shared.Release(ctx, account); err != nil {
+		return true, err
+	}
+	fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for running calls are booked as unsettled after 15 minutes unless a server settles them\n", usd(accounts[i].UnsettledUSD), usd(accounts[i].ReservedUSD))
+	return true, nil
 }
 
 func (s Streams) renderSecret(id, secret string) error {
@@ -313,7 +349,13 @@ func (s Streams) renderSecret(id, secret string) error {
 }
 
 func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
-	ctx := cmd.Context()
+	ctx, chooses := cmd.Context(), len(f.only) > 0 || f.since != "" || f.until != ""
+	if slices.Equal(f.by, []string{"account"}) {
+		if chooses {
+			return usage("--by account lists what caps count now: --only, --since and --until choose what was spent")
+		}
+		return f.listAccounts(ctx, s)
+	}
 	question := url.Values{"by": {strings.Join(f.by, ",")}, "since": {f.since}, "until": {f.until}}
 	for name, value := range f.only {
 		question.Set(name, value)
@@ -325,7 +367,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	if err != nil {
 		return usage("%v", err)
 	}
-	if len(f.by) == 0 && (len(f.only) > 0 || f.since != "" || f.until != "") {
+	if len(f.by) == 0 && chooses {
 		return usage("--only, --since and --until choose what was spent: give --by, as --by key")
 	}
 	return f.withStore(ctx, func(shared *store.Shared) error {
@@ -337,6 +379,19 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 			return err
 		}
 		return s.render(rows, func(p *printer) { p.spend(by, rows) })
+	})
+}
+
+func (f *keyFlags) listAccounts(ctx context.Context, s Streams) error {
+	return f.withStore(ctx, func(shared *store.Shared) error {
+		accounts, err := accountBalances(ctx, shared)
+		if err != nil {
+			return err
+		}
+		return s.render(accounts, func(p *printer) {
+			p.accounts("key", "key", accounts)
+			p.tenants(accounts)
+		})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,49 +29,70 @@ type capBalance struct {
 	ReservedUntil time.Time `json:"reserved_until,omitzero"`
 }
 
-// keyBalances returns keys with what of their caps is spent, and what is reserved for calls
-// under way and leased by servers, and the same of all tenants' accounts.
-func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) (balances []keyBalance, tenants map[string]*capBalance, err error) {
-	accounts := map[string]*capBalance{}
-	tenants = map[string]*capBalance{}
-	for _, kind := range []string{"key ", "tenant "} {
-		found, err := shared.Balances(ctx, kind, 0)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, b := range found {
-			own := &capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD, b.Until}
-			accounts[b.Account] = own
-			if name, isTenant := strings.CutPrefix(b.Account, "tenant "); isTenant {
-				name, _ = strconv.Unquote(name) // as store.TenantAccount writes it
-				tenants[name] = own
-			}
-		}
-	}
-	balances = make([]keyBalance, len(list))
-	for i := range list {
-		balances[i] = keyBalance{Key: list[i], TenantAccount: tenants[list[i].Tenant]}
-		if list[i].CapUSD > 0 { // else nothing is counted by it
-			balances[i].capBalance = cmp.Or(accounts[store.KeyAccount(list[i].ID)], &capBalance{})
-		}
-	}
-	return balances, tenants, nil
+// accountBalance is what the account of a tenant, or of a key's cap, holds in the present period.
+type accountBalance struct {
+	// Kind is tenant or key.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	capBalance
+
+	account string // its name in the store
 }
 
-// tenants lists the accounts by which a policy's caps on tenants count.
-func (p *printer) tenants(accounts map[string]*capBalance) {
-	if len(accounts) == 0 {
+// accountBalances returns the accounts of the tenants that a policy's caps count, and those of keys.
+func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalance, error) {
+	list := []accountBalance{}
+	for _, kind := range []string{"tenant", "key"} {
+		found, err := shared.Balances(ctx, kind+" ", 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range found {
+			name, _ := strconv.Unquote(strings.TrimPrefix(b.Account, kind+" ")) // as store.TenantAccount writes it
+			own := capBalance{float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD, b.Until}
+			list = append(list, accountBalance{kind, name, own, b.Account})
+		}
+	}
+	slices.SortFunc(list, func(a, b accountBalance) int { return cmp.Compare(a.account, b.account) })
+	return list, nil
+}
+
+// keyBalances returns keys with what of their caps is spent, and what is reserved for calls
+// under way and leased by servers, and the same of their tenants.
+func keyBalances(accounts []accountBalance, list []store.Key) []keyBalance {
+	byName := map[string]*capBalance{}
+	for i := range accounts {
+		byName[accounts[i].account] = &accounts[i].capBalance
+	}
+	balances := make([]keyBalance, len(list))
+	for i := range list {
+		balances[i] = keyBalance{Key: list[i], TenantAccount: byName[store.TenantAccount(list[i].Tenant)]}
+		if list[i].CapUSD > 0 { // else nothing is counted by it
+			balances[i].capBalance = cmp.Or(byName[store.KeyAccount(list[i].ID)], &capBalance{})
+		}
+	}
+	return balances
+}
+
+// accounts lists the accounts of a kind, if there are any.
+func (p *printer) accounts(kind, heading string, list []accountBalance) {
+	list = slices.DeleteFunc(slices.Clone(list), func(b accountBalance) bool { return b.Kind != kind })
+	if len(list) == 0 {
 		return
 	}
-	t := p.table(column{name: "tenant under a policy's cap"}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true}, column{name: "reserved until"})
-	for _, name := range slices.Sorted(maps.Keys(accounts)) {
-		b, until := accounts[name], ""
+	t := p.table(column{name: heading}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true}, column{name: "reserved until"})
+	for i := range list {
+		b, until := &list[i], ""
 		if !b.ReservedUntil.IsZero() {
 			until = b.ReservedUntil.Format(time.DateTime)
 		}
-		t.row(cmp.Or(name, "no tenant"), usd(b.SpentUSD), usd(b.ReservedUSD), usd(b.UnsettledUSD), until)
+		t.row(cmp.Or(b.Name, "no tenant"), usd(b.SpentUSD), usd(b.ReservedUSD), usd(b.UnsettledUSD), until)
 	}
 	t.print()
+}
+
+func (p *printer) tenants(list []accountBalance) {
+	p.accounts("tenant", "tenant under a policy's cap", list)
 }
 
 func (p *printer) keys(list []keyBalance) {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -57,6 +58,17 @@ func TestCallOfAKilledServer(t *testing.T) {
 		amounts
 		Tenant amounts   `json:"tenant_account"`
 		Until  time.Time `json:"reserved_until"`
+	}
+	type account struct {
+		amounts
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	}
+	accounts := func(args ...string) (list []account) {
+		if err := json.Unmarshal(run(append(args, "--json")...), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list
 	}
 	balance := func(args ...string) keyAmounts {
 		var list []keyAmounts
@@ -110,6 +122,16 @@ func TestCallOfAKilledServer(t *testing.T) {
 	db.Close()
 	if got := balance("key", "ls"); got.amounts != (amounts{Spent: held, Unsettled: held}) || got.Tenant != got.amounts {
 		t.Errorf("15 minutes later %+v, want %v spent and unsettled", got, held)
+	}
+	unsettled := amounts{Spent: held, Unsettled: held}
+	if got, want := accounts("key", "ls", "--by", "account"), []account{{unsettled, "key", "agents"}, {unsettled, "tenant", "blue"}}; !slices.Equal(got, want) {
+		t.Errorf("accounts %+v, want %+v", got, want)
+	}
+	if got, want := accounts("key", "set", "--release", "--tenant", "blue"), []account{{amounts{}, "tenant", "blue"}}; !slices.Equal(got, want) {
+		t.Errorf("released %+v, want %+v", got, want)
+	}
+	if got := balance("key", "ls"); got.amounts != unsettled || got.Tenant != (amounts{}) {
+		t.Errorf("after the tenant's release %+v, want %v unsettled of the key alone", got, held)
 	}
 	if got := balance("key", "set", "agents", "--release"); got.amounts != (amounts{}) {
 		t.Errorf("released %+v, want nothing", got)

@@ -28,9 +28,6 @@ func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) *g
 	if err != nil {
 		return storeDown("the spending")
 	}
-	if rows == nil {
-		rows = []store.Sum{}
-	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": rows}) // or the client has gone
 	return nil

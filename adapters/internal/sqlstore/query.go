@@ -337,7 +337,7 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 		return nil, fmt.Errorf("reading sums: %w", d.fault(err))
 	}
 	defer rows.Close()
-	var found []store.Sum
+	found := []store.Sum{}
 	for rows.Next() {
 		var s store.Sum
 		var date, first, last, nano, duration, overhead int64

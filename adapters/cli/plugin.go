@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
@@ -113,9 +112,6 @@ func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err erro
 		return nil, err
 	}
 	defer h.Close()
-	const enough = 15 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, enough)
-	defer cancel()
 	return h.Info(ctx, name)
 }
 

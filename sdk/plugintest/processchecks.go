@@ -117,7 +117,7 @@ func checkCookie(ctx context.Context, t *trial) error {
 	if ok && start.Exit == "exit status 0" {
 		return errors.New("started without the cookie it ends with success")
 	}
-	if ok && strings.Contains(start.Exit, "signal") {
+	if ok && (start.Exit == "" || strings.Contains(start.Exit, "signal")) {
 		return errors.New("started without the cookie it does not end")
 	}
 	return nil

@@ -222,6 +222,22 @@ func TestPluginsThatDoNotStart(t *testing.T) {
 	}
 }
 
+// A plugin that ends or hangs while it is configured is said to, with its status or the limit.
+func TestPluginsThatCannotBeConfigured(t *testing.T) {
+	for build, want := range map[string]string{
+		"exit": "it did not start: its process ended with exit status 4: ",
+		"hang": "it did not start: it was not ready within 2s: ",
+	} {
+		t.Run(build, func(t *testing.T) {
+			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {StartTimeout: 2 * time.Second}}})
+			err := ask(within(t, 2*time.Minute), estimator(t, h, map[string]any{"build": build}), "")
+			if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
+}
+
 func TestNoiseBeforeTheHandshakeDoesNoHarm(t *testing.T) {
 	log, out := logger()
 	h := newHost(t, host.Config{Logger: log, Plugins: map[string]host.PluginConfig{"test": {Env: map[string]string{"TEST_BEFORE": "noise"}}}})

@@ -166,14 +166,13 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(own)
-	c, err := h.connect(ctx, plugin, settings, own, nil, h.log.Named(plugin))
-	if err != nil {
+	s := new(session)
+	if s.Process, err = h.connect(ctx, plugin, settings, own, nil, h.log.Named(plugin)); err != nil {
 		return nil, err
 	}
-	defer c.Stop()
-	info, err = c.Client().Info(ctx, h.cfg.Version)
-	if err != nil {
-		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, err)
+	defer s.Stop()
+	if info, err = s.Client().Info(ctx, h.cfg.Version); err != nil {
+		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, s.explainStart(ctx, settings.StartTimeout, err))
 	}
 	h.remember(plugin, info)
 	return info, nil

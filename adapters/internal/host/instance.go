@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
@@ -250,6 +253,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	}
 	defer func() {
 		if err != nil {
+			err = s.explainStart(ctx, i.settings.StartTimeout, err)
 			s.stop()
 		}
 	}()
@@ -306,6 +310,20 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 		i.log.Warn("config", "diagnostic", d.String())
 	}
 	return s, nil
+}
+
+// explainStart adds to the error of a start that the process ended, or that the limit is over.
+func (s *session) explainStart(ctx context.Context, limit time.Duration, err error) error {
+	code := status.Code(err)
+	switch {
+	case s.Process == nil:
+		return err
+	case code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("it was not ready within %v: %w", limit, err)
+	case ctx.Err() == nil && (code == codes.Unavailable || code == codes.Canceled):
+		return fmt.Errorf("%s: %w", s.lostReason(), err)
+	}
+	return err
 }
 
 // stop ends the process and removes its folder; it waits for both.

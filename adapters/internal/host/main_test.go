@@ -109,6 +109,7 @@ type testConfig struct {
 	File   string  `stepfall:"file" doc:"A file."`
 	Secret string  `stepfall:"secret,sensitive"`
 	Refuse bool    `stepfall:"refuse"`
+	Build  string  `stepfall:"build" doc:"What the constructor does."`
 }
 
 func testPlugin() plugin.Plugin {
@@ -119,6 +120,13 @@ func testPlugin() plugin.Plugin {
 			plugin.QualityEstimator(func(ctx context.Context, c testConfig) (sdk.QualityEstimator, error) {
 				if c.Refuse {
 					return nil, schema.Errorf([]string{"refuse"}, "it was told to refuse, with %s", c.Secret)
+				}
+				switch c.Build {
+				case "exit":
+					os.Exit(4)
+				case "hang":
+					<-ctx.Done()
+					time.Sleep(time.Minute)
 				}
 				return &testEstimator{c}, nil
 			}),

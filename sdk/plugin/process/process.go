@@ -36,7 +36,7 @@ type StartError struct {
 	Path string
 	// Err is what went wrong.
 	Err error
-	// Exit is how the process ended, empty when it had to be killed.
+	// Exit is how the process ended by itself, empty when it had to be killed.
 	Exit string
 	// Output is what it said last.
 	Output []string
@@ -142,7 +142,9 @@ func (p *Process) startError(err error, sink *logSink) error {
 	default:
 		e.Err = fmt.Errorf("%w: %w", errStarting, err)
 	}
-	e.Exit = p.Exit()
+	if p.runner.endedByItself() {
+		e.Exit = p.Exit()
+	}
 	return e
 }
 

@@ -43,7 +43,8 @@ type runner struct {
 	confined *jail.ConfinedProgram // nil without a jail
 	begun    bool                  // Start was called, so that finished will be closed
 	killed   bool
-	pid      int // 0 before the start and after the process was reaped
+	stopped  bool // killed before it had ended
+	pid      int  // 0 before the start and after the process was reaped
 	waitErr  error
 	stray    []string // first lines on standard output that are no handshake
 }
@@ -231,6 +232,7 @@ func (r *runner) Kill(context.Context) error {
 	if r.pid == 0 {
 		return nil
 	}
+	r.stopped = r.stopped || !r.hasExited()
 	if r.confined != nil {
 		r.confined.Kill(r.cmd.Process)
 	} else {
@@ -238,6 +240,22 @@ func (r *runner) Kill(context.Context) error {
 		_ = r.cmd.Process.Kill()
 	}
 	return nil
+}
+
+// endedByItself reports whether the process ran, and has ended without being killed here.
+func (r *runner) endedByItself() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hasExited() && !r.stopped
+}
+
+func (r *runner) hasExited() bool {
+	select {
+	case <-r.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 // ID is never empty: go-plugin takes that as nothing to clean up.

@@ -50,7 +50,9 @@ verifier "tests" {
 func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	const strategy = "strategy \"index\" {\n  lambda = 1\n}\n"
 	for _, c := range []struct{ text, says string }{
-		{strategy + "budget {\n  step_usd = 0.01\n}\n", ""},
+		{strategy + "budget {\n  step_usd = 0.02\n}\n", ""},
+		{strategy + "budget {\n  step_usd = 0.0199\n}\n", `the policy has 1 warning; step_usd keeps out model "large"; the longest answer of "large", 10000 tokens, costs 0.02 US dollars.`},
+		{strategy + "budget {\n  step_usd = 0.01\n}\n", `the policy has 1 warning; step_usd keeps out model "large"`},
 		{strategy + "budget {\n  step_usd = 0.0099\n}\n", `step_usd leaves no room for a single call; The worst case of a call is reserved before it: the longest answer of "small", the cheapest there, costs 0.01 US dollars.`},
 		{strategy + "budget {\n  expected_usd_per_query = 0.0005\n}\n", ""},
 		{strategy + "budget {\n  expected_usd_per_query = 0.0004\n}\n", `the budget is below the cheapest model; A usual answer of "small" costs 0.0005 US dollars before its prompt is counted; the budget is 0.0004.`},

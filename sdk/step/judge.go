@@ -372,7 +372,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	if verdict.Duration == 0 {
 		verdict.Duration = spent
 	}
-	if isSpent := sdk.ModelBudgetSpent(verifyCtx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
+	if isSpent := v.MaxCostUSD > 0 && sdk.ModelBudgetSpent(verifyCtx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
 		thrift.observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, refusals)
 	}
 	stands := 0.0

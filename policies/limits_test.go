@@ -230,7 +230,7 @@ func TestBudgetsGoByTheCheapestModel(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"the first is cheapest": {limited + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "small", the cheapest there, costs 0.01 US`},
 		"it reasons":            {reasons + "budget {\n  step_usd = 0.001\n}\n", `the longest answer of "large", the cheapest there, costs 0.02 US`},
-		"one is free":           {free + "budget {\n  step_usd = 0.001\n  expected_usd_per_query = 0.0001\n}\n", ""},
+		"one is free":           {free + "budget {\n  step_usd = 0.001\n  expected_usd_per_query = 0.0001\n}\n", `step_usd keeps out model "small"`},
 		"no longest answer":     {unbounded + "budget {\n  step_usd = 1\n}\n", `model "small" has no longest answer`},
 		"a run's cap":           {unbounded + "budget {\n  run_usd = 1\n}\n", `model "small" has no longest answer`},
 		"a tenant's cap":        {unbounded + "budget {\n  tenant \"a\" {\n    usd = 1\n  }\n}\n", `model "small" has no longest answer`},

@@ -178,8 +178,8 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// patience has an entry for each estimator, thrift for each verifier.
-	patience, thrift []patience
+	// patience has an entry for each estimator, budgets for each verifier: how often its max_usd ended a verdict.
+	patience, budgets []patience
 	// silence has an entry for each verifier.
 	silence []silence
 	// verdictCosts has an entry for each verifier.
@@ -190,7 +190,7 @@ type Engine struct {
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), thrift: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), budgets: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
 	faults := c.faults()
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)

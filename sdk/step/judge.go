@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -313,17 +314,54 @@ func (r *run) earlierVerdict(v *Verifier, answer *sdk.Answer) *sdk.Verdict {
 	return nil
 }
 
+// pausedVerdict returns an inconclusive verdict of a verifier that is not asked for a while since its
+// max_usd ended too many in a row, else nil.
+func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
+	left := r.e.budgets[r.e.place(v)].pauseLeft(r.e.c.Now())
+	if left <= 0 {
+		return nil
+	}
+	note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, refusals, left.Round(time.Second))
+	r.addNote(note)
+	return &sdk.Verdict{Verifier: v.Name, Evidence: note}
+}
+
+// callVerifier calls one verifier and returns its verdict, which is never nil, and why it has none.
+func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	from := r.e.c.Now()
+	verdict, err := guard(func() (*sdk.Verdict, error) { return v.Verifier.Verify(ctx, req) })
+	spent := r.e.c.Now().Sub(from)
+	r.waited += spent
+	if err == nil && verdict == nil {
+		err = fmt.Errorf("no verdict and no error")
+	}
+	usd := 0.0
+	if err == nil {
+		copied := *verdict
+		verdict = &copied
+		verdict.CostUSD = money(verdict.CostUSD)
+		usd = verdict.CostUSD
+		err = checkVerdict(verdict)
+	}
+	if err != nil {
+		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + money(sdk.SpentUSD(err))}
+	}
+	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
+	verdict.Duration = cmp.Or(verdict.Duration, spent)
+	if isSpent := sdk.ModelBudgetSpent(ctx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
+		r.e.budgets[r.e.place(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, refusals)
+	}
+	return verdict, err
+}
+
 // ask runs one verifier under a reservation, unless it has judged the same answer. Earlier are the
 // attempts before the answer.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	if verdict := r.earlierVerdict(v, answer); verdict != nil {
 		return verdict, nil
 	}
-	thrift := &r.e.thrift[r.e.place(v)]
-	if left := thrift.pauseLeft(r.e.c.Now()); left > 0 {
-		note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, refusals, left.Round(time.Second))
-		r.addNote(note)
-		return &sdk.Verdict{Verifier: v.Name, Evidence: note}, nil
+	if verdict := r.pausedVerdict(v); verdict != nil {
+		return verdict, nil
 	}
 	var held Reservation
 	worst := max(v.MaxCostUSD, r.e.verdictCost(v).load())
@@ -346,35 +384,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 		verifyCtx, cancel = context.WithTimeout(verifyCtx, v.Timeout)
 		defer cancel()
 	}
-	from := r.e.c.Now()
-	verdict, err := guard(func() (*sdk.Verdict, error) {
-		return v.Verifier.Verify(verifyCtx, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})
-	})
-	spent := r.e.c.Now().Sub(from)
-	r.waited += spent
-	if err == nil && verdict == nil {
-		err = fmt.Errorf("no verdict and no error")
-	}
-	usd := 0.0
-	if err == nil {
-		copied := *verdict
-		verdict = &copied
-		verdict.CostUSD = money(verdict.CostUSD)
-		usd = verdict.CostUSD
-		err = checkVerdict(verdict)
-	}
-	if err != nil {
-		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + money(sdk.SpentUSD(err))}
-	}
-	if verdict.Verifier == "" {
-		verdict.Verifier = v.Name
-	}
-	if verdict.Duration == 0 {
-		verdict.Duration = spent
-	}
-	if isSpent := v.MaxCostUSD > 0 && sdk.ModelBudgetSpent(verifyCtx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
-		thrift.observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, refusals)
-	}
+	verdict, err := r.callVerifier(verifyCtx, v, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})
 	stands := 0.0
 	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {
 		// It was cut off, and nobody knows what it has asked whom.

@@ -291,29 +291,6 @@ func (e *Engine) place(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// ownVerdict is what one verifier said of an answer, at a price.
-type ownVerdict struct {
-	verifier *Verifier
-	answer   *sdk.Answer
-	verdict  *sdk.Verdict
-}
-
-// earlierVerdict returns what a verifier said of the same answer of another model in this step, nil
-// where it has not: nobody pays twice for one verdict.
-func (r *run) earlierVerdict(v *Verifier, answer *sdk.Answer) *sdk.Verdict {
-	for i := range r.verdicts {
-		o := &r.verdicts[i]
-		if o.verifier != v || o.answer.Key != answer.Key || o.answer.Text != answer.Text || !slices.Equal(o.answer.Choices, answer.Choices) {
-			continue
-		}
-		verdict := *o.verdict
-		verdict.CostUSD, verdict.Duration = 0, 0
-		r.addNote(fmt.Sprintf("verifier %s: %s gives the answer of %s, and has its verdict", v.Name, answer.Model, o.answer.Model))
-		return &verdict
-	}
-	return nil
-}
-
 // pausedVerdict returns an inconclusive verdict of a verifier that is not asked for a while since its
 // max_usd ended too many in a row, else nil.
 func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
@@ -354,12 +331,8 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	return verdict, err
 }
 
-// ask runs one verifier under a reservation, unless it has judged the same answer. Earlier are the
-// attempts before the answer.
+// ask runs one verifier under a reservation. Earlier are the attempts before the answer.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
-	if verdict := r.earlierVerdict(v, answer); verdict != nil {
-		return verdict, nil
-	}
 	if verdict := r.pausedVerdict(v); verdict != nil {
 		return verdict, nil
 	}
@@ -399,9 +372,6 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	}
 	if err == nil {
 		v.weigh(verdict)
-		if verdict.Outcome != sdk.Inconclusive && verdict.CostUSD > 0 {
-			r.verdicts = append(r.verdicts, ownVerdict{v, answer, verdict})
-		}
 		return verdict, nil
 	}
 	r.addNote("verifier " + v.Name + " unavailable: " + err.Error())

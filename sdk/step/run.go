@@ -54,11 +54,10 @@ type run struct {
 	note     string
 }
 
-// buffers are what runs use again, by candidate but for the first three.
+// buffers are what runs use again, by candidate but for the first two.
 type buffers struct {
 	state    cascade.State
 	callOf   []int           // by attempt: its index in the trace's calls, or noCall
-	verdicts []ownVerdict    // those of this step that had a price
 	posts    []sdk.Estimate  // post-hoc
 	rates    []cascade.Rates // how often those who judge err
 	rejected []bool          // a check found a fault
@@ -122,8 +121,7 @@ func (e *Engine) give(r *run) {
 	clear(kept.state.Infeasible)
 	clear(kept.rejected)
 	clear(kept.posts)
-	clear(kept.verdicts)
-	kept.state.Ran, kept.callOf, kept.verdicts = kept.state.Ran[:0], kept.callOf[:0], kept.verdicts[:0]
+	kept.state.Ran, kept.callOf = kept.state.Ran[:0], kept.callOf[:0]
 	*r = run{buffers: kept}
 	e.runs.Put(r)
 }

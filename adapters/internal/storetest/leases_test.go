@@ -115,6 +115,7 @@ func releasedLeases(t *testing.T, e engine) {
 	must(t, err)
 	time.Sleep(300 * time.Millisecond)
 	s.dead.Store(true)
+	balance(t, s, "hot") // what the process has begun is over then
 	e.Clock(t, s.Store, time.Now().Add(61*time.Second))
 	list, err := s.Balances(t.Context(), "hot", 0)
 	if must(t, err); len(list) != 1 || list[0].Spent != 40*price || list[0].Unsettled != 10*price {

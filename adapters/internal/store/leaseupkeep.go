@@ -9,7 +9,7 @@ import (
 
 // maintain gives leases back, extends them, and settles what is owed, until Close.
 func (t *LeasedAccounts) maintain() {
-	every := max(min(t.o.Idle/4, t.o.LeaseTTL/4), 10*time.Millisecond)
+	every := max(min(t.o.Idle, t.o.LeaseTTL)/20, 10*time.Millisecond)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
@@ -19,7 +19,7 @@ func (t *LeasedAccounts) maintain() {
 		case now := <-ticker.C:
 			t.collect(now, false)
 			_ = t.settleOwed(context.Background()) // what is owed is paid at the next tick
-			t.report(now, every)
+			t.report(now, 5*every)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			if now.Sub(a.used) < quiet {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
-			if max(l.mark-mark, l.spent-l.settled) > a.headroom(l)/2 || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
+			if l.mark-mark > a.headroom(l)/2 || l.spent-l.settled > a.mean || now.Sub(l.extended) >= t.o.LeaseTTL/3 {
 				l.mark, l.settled, l.extended = mark, l.spent, now
 				states[l.id] = LeaseState{HandedOut: mark, Settled: l.spent}
 			}

@@ -259,9 +259,9 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
 		return nil
 	}
-	rest, _ := decode(x.Unknown.Raw).(*ordered)
+	rest, isObject := decode(x.Unknown.Raw).(*orderedObject)
 	usage = rest.get("usage")
-	if rest.remove("usage"); len(rest.names) == 0 {
+	if rest.remove("usage"); !isObject || len(rest.names) == 0 {
 		return usage
 	}
 	event := Object{"id": "chatcmpl-" + s.out.ID, "object": "chat.completion.chunk", "created": s.out.Created, "model": s.a.Model}
@@ -283,7 +283,7 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 // indexCalls makes what a choice has besides a chunk's: each piece of a call has the index of
 // that, and what clients want of all pieces.
 func (s *chatStream) indexCalls(i int, choice any) {
-	members, _ := choice.(*ordered)
+	members, _ := choice.(*orderedObject)
 	if members.has("message") {
 		members.rename("message", "delta")
 	}

@@ -27,7 +27,7 @@ func appendJSON(buf []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case Object:
 		return v.appendJSON(buf)
-	case *ordered:
+	case *orderedObject:
 		return v.appendJSON(buf)
 	case []any:
 		return appendList(buf, v)

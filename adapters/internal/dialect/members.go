@@ -185,8 +185,11 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	if x == nil || x.Unknown.Dialect != d || x.Unknown.Raw == nil {
 		return answer
 	}
-	own, _ := decode(answer).(*ordered)
-	rest, _ := decode(x.Unknown.Raw).(*ordered)
+	own, isWritten := decode(answer).(*orderedObject)
+	rest, isObject := decode(x.Unknown.Raw).(*orderedObject)
+	if !isWritten || !isObject {
+		return answer
+	}
 	if usage := rest.get("usage"); usage != nil { // what the answer counted, in place of a 0
 		own.set("usage", merge(usage, own.get("usage")))
 		rest.remove("usage")

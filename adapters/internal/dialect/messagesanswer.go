@@ -45,7 +45,7 @@ func (messages) Answer(a *Request, o *Answer) any {
 
 func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
 	answer := withUnknown(m, middleware.DialectAnthropic, x)
-	if members, ok := answer.(*ordered); ok { // those of the end of a stream stand in it
+	if members, ok := answer.(*orderedObject); ok { // those of the end of a stream stand in it
 		delta := members.get("delta")
 		members.remove("delta")
 		return merge(members, delta)

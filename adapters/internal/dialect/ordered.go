@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// ordered is a JSON object whose members keep their order: models fill in an object in the
+// orderedObject is a JSON object whose members keep their order: models fill in an object in the
 // order of its schema's properties, and what they think about comes before what they answer.
-type ordered struct {
+type orderedObject struct {
 	names  []string
 	values map[string]any
 }
 
 // get returns a member; nil where there is none, as in an object that is nil.
-func (o *ordered) get(name string) any {
+func (o *orderedObject) get(name string) any {
 	if o == nil {
 		return nil
 	}
 	return o.values[name]
 }
 
-func (o *ordered) has(name string) bool {
+func (o *orderedObject) has(name string) bool {
 	if o == nil {
 		return false
 	}
@@ -30,19 +30,19 @@ func (o *ordered) has(name string) bool {
 }
 
 // object returns a member that is an object, else nil.
-func (o *ordered) object(name string) *ordered {
-	inner, _ := o.get(name).(*ordered)
+func (o *orderedObject) object(name string) *orderedObject {
+	inner, _ := o.get(name).(*orderedObject)
 	return inner
 }
 
-func (o *ordered) set(name string, v any) {
+func (o *orderedObject) set(name string, v any) {
 	if !o.has(name) {
 		o.names = append(o.names, name)
 	}
 	o.values[name] = v
 }
 
-func (o *ordered) remove(name string) {
+func (o *orderedObject) remove(name string) {
 	if o.has(name) {
 		delete(o.values, name)
 		o.names = slices.DeleteFunc(o.names, func(own string) bool { return own == name })
@@ -50,7 +50,7 @@ func (o *ordered) remove(name string) {
 }
 
 // rename gives a member another name in its place.
-func (o *ordered) rename(from, to string) {
+func (o *orderedObject) rename(from, to string) {
 	v := o.get(from)
 	o.remove(to)
 	o.names[slices.Index(o.names, from)] = to
@@ -59,7 +59,7 @@ func (o *ordered) rename(from, to string) {
 }
 
 // addMissing adds the members of another object that are not there.
-func (o *ordered) addMissing(from *ordered) {
+func (o *orderedObject) addMissing(from *orderedObject) {
 	if from == nil {
 		return
 	}
@@ -71,9 +71,9 @@ func (o *ordered) addMissing(from *ordered) {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (o *ordered) MarshalJSON() ([]byte, error) { return o.appendJSON(nil) }
+func (o *orderedObject) MarshalJSON() ([]byte, error) { return o.appendJSON(nil) }
 
-func (o *ordered) appendJSON(buf []byte) (_ []byte, err error) {
+func (o *orderedObject) appendJSON(buf []byte) (_ []byte, err error) {
 	buf = append(buf, '{')
 	for _, name := range o.names {
 		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o.values[name]); err != nil {
@@ -83,7 +83,7 @@ func (o *ordered) appendJSON(buf []byte) (_ []byte, err error) {
 	return append(buf, '}'), nil
 }
 
-// decode returns a value as JSON has it: objects are *ordered, and numbers json.Number.
+// decode returns a value as JSON has it: objects are *orderedObject, and numbers json.Number.
 func decode(v any) any {
 	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
 	d.UseNumber()
@@ -95,7 +95,7 @@ func decodeNext(d *json.Decoder) any {
 	t, _ := d.Token()
 	switch t {
 	case json.Delim('{'):
-		o := &ordered{values: map[string]any{}}
+		o := &orderedObject{values: map[string]any{}}
 		for d.More() {
 			name, _ := d.Token()
 			text, _ := name.(string)
@@ -117,8 +117,8 @@ func decodeNext(d *json.Decoder) any {
 // merge adds to a value what another one has at the same places and it does not.
 func merge(to, from any) any {
 	switch from := from.(type) {
-	case *ordered:
-		if own, ok := to.(*ordered); ok {
+	case *orderedObject:
+		if own, ok := to.(*orderedObject); ok {
 			for _, name := range from.names {
 				own.set(name, merge(own.get(name), from.get(name)))
 			}

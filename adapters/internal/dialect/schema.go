@@ -24,16 +24,16 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
-	members, isObject := decode(schema).(*ordered)
+	members, isObject := decode(schema).(*orderedObject)
 	if !isObject {
 		return schema
 	}
-	properties := cmp.Or(members.object("properties"), &ordered{values: map[string]any{}}) // what are none are left out
+	properties := cmp.Or(members.object("properties"), &orderedObject{values: map[string]any{}}) // what are none are left out
 	description := root.Get("description").Str
 	for _, word := range notAtTop {
 		alternatives, _ := members.get(word).([]any)
 		for _, alternative := range alternatives {
-			of, _ := alternative.(*ordered)
+			of, _ := alternative.(*orderedObject)
 			properties.addMissing(of.object("properties"))
 		}
 		if members.has(word) {
@@ -55,7 +55,7 @@ var notAtTop = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
 // others.
 func requiresAll(schema json.RawMessage) bool {
 	all := json.Valid(schema)
-	eachSchema(decode(schema), func(object *ordered) {
+	eachSchema(decode(schema), func(object *orderedObject) {
 		required, _ := object.get("required").([]any)
 		all = all && (!isObjectSchema(object) || object.get("additionalProperties") == false)
 		if properties := object.object("properties"); properties != nil {
@@ -69,12 +69,12 @@ func requiresAll(schema json.RawMessage) bool {
 
 // changeSchema returns a schema as visit changes it and those within it, and as it was where visit
 // reports no change.
-func changeSchema(schema json.RawMessage, visit func(object *ordered) (isChanged bool)) json.RawMessage {
+func changeSchema(schema json.RawMessage, visit func(object *orderedObject) (isChanged bool)) json.RawMessage {
 	if !json.Valid(schema) {
 		return schema
 	}
 	v, isChanged := decode(schema), false
-	eachSchema(v, func(object *ordered) { isChanged = visit(object) || isChanged })
+	eachSchema(v, func(object *orderedObject) { isChanged = visit(object) || isChanged })
 	if !isChanged {
 		return schema
 	}
@@ -84,7 +84,7 @@ func changeSchema(schema json.RawMessage, visit func(object *ordered) (isChanged
 // withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
 // that may not be.
 func withoutBooleans(schema json.RawMessage) json.RawMessage {
-	return changeSchema(schema, func(object *ordered) (isChanged bool) {
+	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		if properties := object.object("properties"); properties != nil {
 			for _, name := range slices.Clone(properties.names) {
 				if may, isFlag := properties.get(name).(bool); isFlag && may {
@@ -109,7 +109,7 @@ func withItems(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"array"`)) {
 		return schema
 	}
-	return changeSchema(schema, func(object *ordered) bool {
+	return changeSchema(schema, func(object *orderedObject) bool {
 		isOpen := isOfType(object, "array") && object.get("items") == nil && object.get("prefixItems") == nil
 		if isOpen {
 			object.set("items", Object{})
@@ -124,7 +124,7 @@ func draft2020(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) {
 		return schema
 	}
-	return changeSchema(schema, func(object *ordered) (isChanged bool) {
+	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		for exclusive, name := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 			is, isFlag := object.get(exclusive).(bool)
 			if !isFlag {
@@ -145,11 +145,11 @@ func draft2020(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-func isObjectSchema(schema *ordered) bool {
+func isObjectSchema(schema *orderedObject) bool {
 	return isOfType(schema, "object") || schema.get("type") == nil && schema.get("properties") != nil
 }
 
-func isOfType(schema *ordered, kind string) bool {
+func isOfType(schema *orderedObject, kind string) bool {
 	switch own := schema.get("type").(type) {
 	case string:
 		return own == kind
@@ -162,7 +162,7 @@ func isOfType(schema *ordered, kind string) bool {
 // closedSchema says of each object of a schema that it has no further properties, where
 // the schema does not say anything about it, and moves bounds into descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
-	return changeSchema(schema, func(object *ordered) bool {
+	return changeSchema(schema, func(object *orderedObject) bool {
 		if isObjectSchema(object) && !object.has("additionalProperties") {
 			object.set("additionalProperties", false)
 		}
@@ -185,7 +185,7 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 
 // isOpen reports whether an object of a schema may have properties that it does not name.
 func isOpen(schema json.RawMessage) (open bool) {
-	eachSchema(decode(schema), func(object *ordered) {
+	eachSchema(decode(schema), func(object *orderedObject) {
 		open = open || object.has("additionalProperties") && object.get("additionalProperties") != false
 	})
 	return open
@@ -195,7 +195,7 @@ func isOpen(schema json.RawMessage) (open bool) {
 // than vendors follow.
 func isRecursive(schema json.RawMessage) bool {
 	root := decode(schema)
-	return refersBack(root, root, map[*ordered]bool{}, 0)
+	return refersBack(root, root, map[*orderedObject]bool{}, 0)
 }
 
 // mostReferred is how deep objects and lists may be nested where each reference stands for its schema.
@@ -204,11 +204,11 @@ const mostReferred = 4 * deepest
 // refersBack reports whether a part of a schema refers to one that it is within. Definitions are
 // looked at from where they are used, each once: isWithin has the objects that were seen, and
 // whether the part is within them.
-func refersBack(v, root any, isWithin map[*ordered]bool, depth int) bool {
+func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 	switch v := v.(type) {
 	case []any:
 		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, isWithin, depth+1) })
-	case *ordered:
+	case *orderedObject:
 		if isBack, isSeen := isWithin[v]; isSeen || depth > mostReferred {
 			return isBack || !isSeen
 		}
@@ -240,7 +240,7 @@ func resolve(root any, reference string) any {
 		return nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		members, _ := root.(*ordered)
+		members, _ := root.(*orderedObject)
 		root = members.get(name)
 	}
 	return root
@@ -250,16 +250,16 @@ func resolve(root any, reference string) any {
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
-func eachSchema(v any, visit func(*ordered)) {
+func eachSchema(v any, visit func(*orderedObject)) {
 	switch v := v.(type) {
 	case []any:
 		for _, inner := range v {
 			eachSchema(inner, visit)
 		}
-	case *ordered:
+	case *orderedObject:
 		visit(v)
 		for name, inner := range v.values {
-			switch members, isObject := inner.(*ordered); {
+			switch members, isObject := inner.(*orderedObject); {
 			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
 			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
 				for _, schema := range members.values {

@@ -3,7 +3,9 @@ package storetest
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -47,13 +49,17 @@ func leases(t *testing.T, e engine) {
 type killable struct {
 	store.Store
 	dead atomic.Bool
+	// told are the states of leases, as Extend was told them last.
+	told atomic.Pointer[map[int64]store.LeaseState]
 }
 
 func (k *killable) Extend(ctx context.Context, leases map[int64]store.LeaseState, ttl time.Duration) ([]int64, error) {
 	if k.dead.Load() {
 		return nil, sdk.ErrStoreUnavailable
 	}
-	return k.Store.Extend(ctx, leases, ttl)
+	ended, err := k.Store.Extend(ctx, leases, ttl)
+	k.told.Store(&leases)
+	return ended, err
 }
 
 func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64) error {
@@ -63,13 +69,9 @@ func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64)
 	return k.Store.Settle(ctx, id, spent)
 }
 
-// The leases of a process that was killed end after a minute: what counts as spent then is
-// what was spent, what was held, and at most an eighth of the leases.
-func testKill(t *testing.T, e engine) {
-	const limit, price = 100_000, 50
-	s := &killable{Store: e.Open(t)}
-	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
-	t.Cleanup(func() { leased.Close() })
+// takeAfterBills has 30 calls billed at the price, of ten times as much held for each, and returns
+// what is held for one more.
+func takeAfterBills(t *testing.T, leased *store.LeasedAccounts, price, limit int64) *store.Hold {
 	charge := []store.Charge{{Account: "hot", Amount: 10 * price, Cap: limit}}
 	for range 30 {
 		held, err := leased.Take(t.Context(), charge)
@@ -78,6 +80,17 @@ func testKill(t *testing.T, e engine) {
 	}
 	under, err := leased.Take(t.Context(), charge)
 	must(t, err)
+	return under
+}
+
+// The leases of a process that was killed end after a minute: what counts as spent then is
+// what was spent, what was held, and at most an eighth of the leases.
+func testKill(t *testing.T, e engine) {
+	const limit, price = 100_000, 50
+	s := &killable{Store: e.Open(t)}
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	t.Cleanup(func() { leased.Close() })
+	under := takeAfterBills(t, leased, price, limit)
 	s.dead.Store(true)
 	spent, reserved := balance(t, s, "hot")
 	if reserved < limit/10 {
@@ -105,15 +118,16 @@ func releasedLeases(t *testing.T, e engine) {
 	s := &killable{Store: e.Open(t)}
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 400 * time.Millisecond})
 	t.Cleanup(func() { leased.Close() })
-	charge := []store.Charge{{Account: "hot", Amount: 10 * price, Cap: limit}}
-	for range 30 {
-		held, err := leased.Take(t.Context(), charge)
-		must(t, err)
-		must(t, held.Settle(t.Context(), price))
+	takeAfterBills(t, leased, price, limit)
+	isTold := func() bool {
+		states := s.told.Load()
+		return states != nil && slices.ContainsFunc(slices.Collect(maps.Values(*states)), func(l store.LeaseState) bool { return l.HandedOut-l.Settled == 10*price })
 	}
-	_, err := leased.Take(t.Context(), charge)
-	must(t, err)
-	time.Sleep(300 * time.Millisecond)
+	for until := time.Now().Add(5 * time.Second); !isTold(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the store was told %+v, and not what is settled", s.told.Load())
+		}
+	}
 	s.dead.Store(true)
 	balance(t, s, "hot") // what the process has begun is over then
 	e.Clock(t, s.Store, time.Now().Add(61*time.Second))

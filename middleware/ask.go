@@ -11,7 +11,8 @@ import (
 )
 
 // Ask calls one candidate, without a decision, a check or a trace, for judges and other verifiers that
-// need a model themselves. The answer has its cost, which the caller adds to its verdict. In a step
+// need a model themselves. The answer has its cost, which the caller adds to its verdict, and an error
+// that of a call which the provider may bill all the same: see [sdk.SpentUSD]. In a step
 // under caps the worst case is reserved: see [step.ReserveCall].
 func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	i := m.engine.Index(model)
@@ -34,7 +35,7 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1, MaxOutputTokens: limit})
 	book(answer, err)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", model, err)
+		return nil, &sdk.SpentError{Err: fmt.Errorf("asking %s: %w", model, err), CostUSD: m.engine.FailedCallUSD(i, &c.query, err)}
 	}
 	answer.Model = price.Name
 	return answer, nil

@@ -324,5 +324,11 @@ func TestAsk(t *testing.T) {
 	}
 	if answer, err := m.Ask(t.Context(), "large", q); err == nil || answer != nil {
 		t.Errorf("a model that fails: %v, %v", answer, err)
+	} else if usd := sdk.SpentUSD(err); usd != 0 {
+		t.Errorf("a refusal costs %v", usd)
+	}
+	cut := wrap(t, middleware.Config{Models: []middleware.Candidate{small(fails(context.DeadlineExceeded))}})
+	if _, err := cut.Ask(t.Context(), "small", q); sdk.SpentUSD(err) <= 77*2/1e6 || sdk.SpentUSD(err) > 3e-3 {
+		t.Errorf("a call that was cut off: %v USD, %v; want the prompt and 77 tokens", sdk.SpentUSD(err), err)
 	}
 }

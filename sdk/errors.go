@@ -17,6 +17,23 @@ var (
 	ErrStoreUnavailable = errors.New("the store cannot be reached")
 )
 
+// SpentError is the error of a call that cost money all the same: of a model, or of an estimator or
+// a verifier that called one.
+type SpentError struct {
+	Err error
+	// CostUSD is what it cost in US dollars, an estimate where the bill is not known.
+	CostUSD float64
+}
+
+// Error returns the message of Err.
+func (e *SpentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *SpentError) Unwrap() error { return e.Err }
+
+// SpentUSD returns CostUSD.
+func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
+
 // SpentUSD returns the cost, in US dollars, of a verifier's or an estimator's call that failed: the
 // result of the method SpentUSD of an error in the chain.
 func SpentUSD(err error) float64 {

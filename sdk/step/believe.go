@@ -125,7 +125,7 @@ func (r *run) believeQuality(ctx context.Context) {
 
 func (r *run) believeCost(ctx context.Context) {
 	for i := range r.e.models {
-		r.state.Costs[i] = r.e.models[i].Price.CostUSD(r.expectedUsage(i))
+		r.state.Costs[i] = r.e.models[i].Price.CostUSD(r.e.expectedUsage(i, r.q))
 	}
 	if r.e.c.Cost != nil {
 		r.askCost(ctx)
@@ -137,23 +137,23 @@ func (r *run) believeCost(ctx context.Context) {
 
 // expectedUsage is the prompt and an answer as long as the candidate is expected
 // to give.
-func (r *run) expectedUsage(i int) sdk.Usage {
-	tokens := r.e.c.Candidates[i].OutputTokens
+func (e *Engine) expectedUsage(i int, q *sdk.Query) sdk.Usage {
+	tokens := e.c.Candidates[i].OutputTokens
 	if tokens == 0 {
 		tokens = 500
 	}
-	for _, limit := range [...]int{r.q.MaxOutputTokens, r.e.models[i].MaxOutputTokens} {
+	for _, limit := range [...]int{q.MaxOutputTokens, e.models[i].MaxOutputTokens} {
 		if limit > 0 {
 			tokens = min(tokens, limit)
 		}
 	}
-	return sdk.Usage{InputTokens: r.q.InputTokens, OutputTokens: tokens, Estimated: true}
+	return sdk.Usage{InputTokens: q.InputTokens, OutputTokens: tokens, Estimated: true}
 }
 
 // expectedTokens returns how long candidate i's answer is expected to be: what a cost estimator
 // expects where there is one.
 func (r *run) expectedTokens(i int) float64 {
-	usage, price := r.expectedUsage(i), &r.e.models[i].Price
+	usage, price := r.e.expectedUsage(i, r.q), &r.e.models[i].Price
 	tokens, usd := float64(usage.OutputTokens), r.state.Costs[i]
 	if i < len(r.req.CostOffsets) {
 		usd -= r.req.CostOffsets[i]
@@ -167,7 +167,7 @@ func (r *run) expectedTokens(i int) float64 {
 
 // billedUsage is the usage of a call whose bill nobody saw: an answer as long as expected.
 func (r *run) billedUsage(i int) sdk.Usage {
-	usage := r.expectedUsage(i)
+	usage := r.e.expectedUsage(i, r.q)
 	usage.OutputTokens = min(usage.OutputTokens, max(1, int(math.Round(r.expectedTokens(i)))))
 	return usage
 }

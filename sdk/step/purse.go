@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,20 @@ func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 		a.CostUSD = d.price.CostUSD(a.Usage)
 	}
 	return a.CostUSD
+}
+
+// FailedCallUSD returns what a failed call of candidate i has cost in US dollars, as far as its error
+// tells, and else, where the provider may bill it, as much as an answer of the expected length.
+func (e *Engine) FailedCallUSD(i int, q *sdk.Query, err error) float64 {
+	failed, ok := errors.AsType[*CallError](err)
+	if !ok {
+		return 0
+	}
+	usage := failed.Usage
+	if failed.Billed && usage == (sdk.Usage{}) {
+		usage = e.expectedUsage(i, q)
+	}
+	return cmp.Or(money(failed.CostUSD), e.models[i].Price.CostUSD(usage))
 }
 
 func (p *purse) reserve(ctx context.Context, usd float64) error {

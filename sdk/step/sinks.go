@@ -312,7 +312,8 @@ func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 			return nil
 		}
 		own := *v
-		own.Verifier, own.Way, own.Evidence, own.Isolation, own.IsolationMissing = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
+		own.Verifier, own.Way, own.Evidence, own.LeftOut = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.LeftOut)
+		own.Isolation, own.IsolationMissing = all(v.Isolation), labels(v.IsolationMissing)
 		return &own
 	}
 	own := *t

@@ -204,7 +204,7 @@ func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
 		Calls: []sdk.Call{{Answer: "Authorization: Bearer abcdefghijklmnopqrst", Error: `{"api_key": "0123456789abcdef"}`,
 			Served: "at https://u:hunter2-hunter2@host", StopReason: "hunter2-hunter2", NotSent: []string{"hunter2-hunter2"},
 			Verdict: &sdk.Verdict{Evidence: "env: AKIAABCDEFGHIJKLMNOP", Isolation: []string{"hunter2-hunter2"},
-				IsolationMissing: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}}}},
+				IsolationMissing: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}, LeftOut: []string{"hunter2-hunter2"}}}},
 		Run: "hunter2-hunter2", Session: "hunter2-hunter2", Tenant: "hunter2-hunter2", QueryID: "hunter2-hunter2", Group: "hunter2-hunter2",
 		Labels: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}, Tools: []string{"hunter2-hunter2"},
 		Verdict:    &sdk.Verdict{Verifier: "hunter2-hunter2", Evidence: "env: AKIAABCDEFGHIJKLMNOP"},

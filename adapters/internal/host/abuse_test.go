@@ -334,6 +334,47 @@ func TestAHungPluginIsKilled(t *testing.T) {
 	}
 }
 
+// Callers with deadlines of their own, shorter than the host's, find a process that hangs too.
+func TestAHungPluginIsKilledThoughItsCallersGiveUp(t *testing.T) {
+	start := func(limit time.Duration) (*host.Host, sdk.QualityEstimator) {
+		h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: limit}}})
+		e := estimator(t, h, nil)
+		if err := h.Start(within(t, 2*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		return h, e
+	}
+	const patience = 20 * time.Millisecond
+	t.Run("stopped", func(t *testing.T) {
+		h, e := start(time.Minute)
+		stopProcess(t, pluginPID(t, h))
+		if err := ask(within(t, patience), e, ""); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		waitFor(t, func() bool { return h.Stats()[0].Crashes == 1 })
+	})
+	t.Run("calls that do not end", func(t *testing.T) {
+		h, e := start(5 * patience)
+		for n := 0; h.Stats()[0].Crashes == 0; n++ {
+			if _ = ask(within(t, patience), e, "stuck"); n > 100 {
+				t.Fatal("it is not killed")
+			}
+		}
+	})
+	t.Run("calls that end now and then", func(t *testing.T) {
+		h, e := start(5 * patience)
+		for range 30 {
+			_ = ask(within(t, patience), e, "hang")
+			if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := h.Stats()[0]; s.Crashes != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
 func TestTheCallersDeadlineHolds(t *testing.T) {
 	h := newHost(t, host.Config{})
 	e := estimator(t, h, nil)

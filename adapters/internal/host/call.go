@@ -49,10 +49,10 @@ func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent b
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	retried := false
-	err := i.tryCall(ctx, callCtx, do)
+	err := i.tryCall(ctx, callCtx, timeout, do)
 	if idempotent && isConnectionLost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0 {
 		retried = true
-		err = i.tryCall(ctx, callCtx, do)
+		err = i.tryCall(ctx, callCtx, timeout, do)
 	}
 	i.count(begun, retried, err)
 	return err
@@ -63,7 +63,7 @@ func isConnectionLost(err error) bool {
 	return ok && u.Until.IsZero() && (status.Code(u.Err) == codes.Unavailable || status.Code(u.Err) == codes.Canceled)
 }
 
-func (i *instance) tryCall(ctx, callCtx context.Context, do func(context.Context, *session) error) error {
+func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, do func(context.Context, *session) error) error {
 	s, err := i.acquire(callCtx)
 	if err != nil {
 		return i.explain(ctx, nil, err)
@@ -77,9 +77,14 @@ func (i *instance) tryCall(ctx, callCtx context.Context, do func(context.Context
 		}
 	}
 	s.calls.Add(1)
+	from := time.Now()
 	err = do(callCtx, s)
 	s.calls.Add(-1)
-	return i.explain(ctx, s, err)
+	err = i.explain(ctx, s, err)
+	if err != nil && ctx.Err() != nil {
+		i.countAbandoned(s, time.Since(from), timeout)
+	}
+	return err
 }
 
 // clockSlack is by how much the plugin's side of a call, which counts the same
@@ -92,7 +97,7 @@ const clockSlack = 50 * time.Millisecond
 func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
-			s.overruns.Store(0)
+			s.answered()
 		}
 		return nil
 	}
@@ -106,7 +111,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if ctx.Err() != nil {
 		ended := fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
 		if usd := sdk.SpentUSD(err); usd > 0 {
-			return &wire.SpentError{Err: ended, CostUSD: usd}
+			return &sdk.SpentError{Err: ended, CostUSD: usd}
 		}
 		return ended
 	}
@@ -125,7 +130,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
-		s.overruns.Store(0)
+		s.answered()
 	}
 	message := err.Error()
 	var malformed *wire.MalformedError
@@ -175,6 +180,11 @@ func (i *instance) redactMessage(message string) string {
 	return message
 }
 
+func (s *session) answered() {
+	s.overruns.Store(0)
+	s.unanswered.Store(0)
+}
+
 // countOverrun notes that a call missed the host's deadline, and has a process killed
 // that seems to hang.
 func (i *instance) countOverrun(s *session) {
@@ -182,14 +192,31 @@ func (i *instance) countOverrun(s *session) {
 		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
 		return
 	}
+	i.killUnhealthy(s)
+}
+
+// countAbandoned notes that the caller of a call gave up after so long, before the host's limit. Calls
+// without an answer that took as long as the limit together are one overrun.
+func (i *instance) countAbandoned(s *session, took, limit time.Duration) {
+	if s.unanswered.Add(int64(took)) < int64(limit) {
+		i.killUnhealthy(s)
+		return
+	}
+	s.unanswered.Store(0)
+	i.countOverrun(s)
+}
+
+// killUnhealthy kills the process if it misses two health checks. One such test runs at a time.
+func (i *instance) killUnhealthy(s *session) {
 	i.host.mu.Lock()
 	defer i.host.mu.Unlock()
-	if i.host.closed {
+	if i.host.closed || !s.checking.CompareAndSwap(false, true) {
 		return
 	}
 	i.host.wg.Go(func() {
-		if !i.healthy(s) && i.host.ctx.Err() == nil {
-			s.kill("it missed a deadline and a health check and was killed")
+		defer s.checking.Store(false)
+		if !i.healthy(s) && !i.healthy(s) && i.host.ctx.Err() == nil {
+			s.kill("it missed a deadline and two health checks and was killed")
 		}
 	})
 }

@@ -122,6 +122,14 @@ func TestConfigDiagnostics(t *testing.T) {
 	}
 }
 
+func TestARefusedConfigShowsNoSecret(t *testing.T) {
+	e := estimator(t, newHost(t, host.Config{}), map[string]any{"refuse": true, "secret": "hunter2-hunter2"})
+	err := ask(within(t, 2*time.Minute), e, "")
+	if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "it was told to refuse, with [redacted]") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestEnvironmentIsClean(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-live-0123456789")
 	t.Setenv("WANTED", "passed-on")

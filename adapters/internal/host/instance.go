@@ -242,7 +242,10 @@ type session struct {
 
 	calls    atomic.Int32 // under way
 	overruns atomic.Int32 // calls in a row that missed the host's deadline
-	reason   atomic.Value // the string for which it was killed
+	// unanswered is how long calls have taken, in nanoseconds, that their callers gave up since the last answer.
+	unanswered atomic.Int64
+	checking   atomic.Bool  // killUnhealthy is at work
+	reason     atomic.Value // the string for which it was killed
 }
 
 func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
@@ -302,6 +305,9 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: scratch})
 	if err != nil {
 		return nil, err
+	}
+	for at := range ds {
+		ds[at].Summary, ds[at].Detail = i.redactMessage(ds[at].Summary), i.redactMessage(ds[at].Detail)
 	}
 	if ds.HasErrors() {
 		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}

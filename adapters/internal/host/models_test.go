@@ -106,6 +106,27 @@ func TestAModelCallHasADeadline(t *testing.T) {
 	}
 }
 
+// What a provider may bill of a model call that is cut off is the verification's cost, whoever cut it off.
+func TestAModelCallThatIsCutOffCosts(t *testing.T) {
+	bills := wire.ModelCallerFunc(func(ctx context.Context, _ string, _ *sdk.Query) (*sdk.Answer, error) {
+		<-ctx.Done()
+		return nil, &sdk.SpentError{Err: ctx.Err(), CostUSD: 0.25}
+	})
+	for name, limits := range map[string][2]time.Duration{"by the caller": {time.Minute, time.Second}, "by the limit": {20 * time.Millisecond, time.Minute}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, host.Config{Models: bills, Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Timeout: limits[0]}}}})
+			v := verifier(t, h, nil)
+			if err := h.Start(within(t, 2*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := v.Verify(within(t, limits[1]), judge("1"))
+			if got := sdk.SpentUSD(err); got != 0.25 || h.Stats()[0].ModelUSD != 0.25 {
+				t.Errorf("%v USD, stats %+v, %v", got, h.Stats()[0], err)
+			}
+		})
+	}
+}
+
 func TestModelCallsOfEstimatorsAreCounted(t *testing.T) {
 	h := newHost(t, host.Config{Models: quarter(), Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Calls: 1}}}})
 	req := &sdk.QualityRequest{Query: query("judge"), Models: []string{"a"}}

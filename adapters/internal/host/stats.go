@@ -86,7 +86,7 @@ func (i *instance) callModel(ctx context.Context, model string, query *sdk.Query
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.stats.ModelCalls++
-	if answer != nil {
+	if i.stats.ModelUSD += sdk.SpentUSD(err); answer != nil {
 		i.stats.ModelUSD += answer.CostUSD
 	}
 	return answer, err

@@ -92,30 +92,15 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 
 // begin registers a call, so that model calls of the plugin find its context.
 func (c *Client) begin(ctx context.Context) (string, *openCall) {
-	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx}
+	ctx, cancel := context.WithCancel(ctx)
+	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx, cancel: cancel}
 	c.calls.Store(id, call)
 	return id, call
 }
 
-// SpentError is an error of a call during which models were called.
-type SpentError struct {
-	Err error
-	// CostUSD is what they cost.
-	CostUSD float64
-}
-
-// Error returns the message.
-func (e *SpentError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the error.
-func (e *SpentError) Unwrap() error { return e.Err }
-
-// SpentUSD returns what was spent all the same.
-func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
-
 func (o *openCall) withCost(err error) error {
-	if usd := o.spentUSD(); usd > 0 {
-		return &SpentError{Err: err, CostUSD: usd}
+	if usd := o.end(); usd > 0 {
+		return &sdk.SpentError{Err: err, CostUSD: usd}
 	}
 	return err
 }
@@ -134,13 +119,14 @@ func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (
 	if err != nil {
 		return nil, call.withCost(err)
 	}
-	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.spentUSD()}, nil
+	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.end()}, nil
 }
 
 // EstimateCost asks what the request's models would cost.
 func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
-	id, _ := c.begin(ctx)
+	id, call := c.begin(ctx)
 	defer c.calls.Delete(id)
+	defer call.end()
 	message := toWire[pb.EstimateCostRequest](req)
 	message.CallId = id
 	reply, err := c.cost.EstimateCost(ctx, message)
@@ -157,15 +143,13 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 // Verify asks for a verdict. The cost of model calls that the host made for the
 // plugin meanwhile is added to the verdict's.
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	id, call := c.begin(ctx)
 	defer c.calls.Delete(id)
-	out, err := c.verdict(ctx, id, req)
+	out, err := c.verdict(call.ctx, id, req)
 	if err != nil {
 		return nil, call.withCost(err)
 	}
-	out.CostUSD += call.spentUSD()
+	out.CostUSD += call.end()
 	return out, nil
 }
 

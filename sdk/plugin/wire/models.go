@@ -15,8 +15,9 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-// ModelCaller calls a model on behalf of a plugin. The answer's CostUSD is what
-// the call cost. It must be safe for concurrent use.
+// ModelCaller calls a model on behalf of a plugin, and returns when ctx ends. The answer's
+// CostUSD is what the call cost, and [sdk.SpentUSD] what a failed one did. It must be safe for
+// concurrent use.
 type ModelCaller interface {
 	CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error)
 }
@@ -53,9 +54,11 @@ type ModelLimits struct {
 // hold and budgets are charged to the right step.
 type openCall struct {
 	ctx     context.Context
+	cancel  context.CancelFunc
 	mu      sync.Mutex
 	made    int
 	costUSD float64
+	running sync.WaitGroup // model calls
 }
 
 // admit counts a model call, or says why there may be no more.
@@ -76,13 +79,29 @@ func (o *openCall) admit(limits ModelLimits) error {
 		}
 		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
 	}
+	if err := o.ctx.Err(); err != nil {
+		return err
+	}
 	o.made++
+	o.running.Add(1)
 	return nil
 }
 
-func (o *openCall) spentUSD() float64 {
+func (o *openCall) book(answer *sdk.Answer, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.costUSD += sdk.SpentUSD(err); answer != nil {
+		o.costUSD += answer.CostUSD
+	}
+	o.running.Done()
+}
+
+// end cancels the model calls under way, waits for them, and returns what all have cost.
+func (o *openCall) end() float64 {
+	o.mu.Lock()
+	o.cancel()
+	o.mu.Unlock()
+	o.running.Wait()
 	return o.costUSD
 }
 
@@ -166,11 +185,9 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		case answer == nil:
 			reply.Error = "the host has no answer"
 		default:
-			call.mu.Lock()
-			call.costUSD += answer.CostUSD
-			call.mu.Unlock()
 			reply.Answer = toWire[pb.Answer](answer)
 		}
+		call.book(answer, err)
 		s.reply(reply)
 	})
 }

@@ -57,6 +57,7 @@ type QualityResponse struct {
 	// first answer of a step changes none. Plugins leave it unset.
 	ByAgreement bool
 	// CostUSD is the cost of making the estimates, for calls of models. It counts towards the step's cost.
+	// Plugins leave it unset: what their calls of models cost is added.
 	CostUSD float64
 }
 
@@ -102,7 +103,8 @@ type CostResponse struct {
 	Estimates []Estimate
 }
 
-// CostEstimator says what a call would cost. It must be safe for concurrent use.
+// CostEstimator says what a call would cost. An error beside a response is noted, and the response
+// counts. It must be safe for concurrent use.
 type CostEstimator interface {
 	EstimateCost(ctx context.Context, req *CostRequest) (*CostResponse, error)
 }

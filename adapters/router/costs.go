@@ -2,15 +2,18 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // costEstimators are asked in the order of the policy, the profile's last. Of each
-// model the first that does not abstain counts; where all do, its price.
+// model the first that does not abstain counts; where all do, its price. The error joins
+// those of estimators that cannot be had.
 type costEstimators []costEstimator
 
 type costEstimator struct {
@@ -23,6 +26,7 @@ func (c costEstimators) EstimateCost(ctx context.Context, req *sdk.CostRequest) 
 	for i := range out.Estimates {
 		out.Estimates[i] = sdk.Abstain()
 	}
+	var faults error
 	for _, e := range c {
 		if e.CostEstimator == nil || !e.block.When.Matches(req.Query) {
 			continue
@@ -30,9 +34,10 @@ func (c costEstimators) EstimateCost(ctx context.Context, req *sdk.CostRequest) 
 		resp, err := e.ask(ctx, req)
 		if err != nil {
 			if e.block.OnUnavailable == "fail" {
-				return nil, err
+				return nil, fmt.Errorf("%w: %w", step.ErrEstimatorUnavailable, err)
 			}
-			continue // counted and logged by the host
+			faults = errors.Join(faults, err)
+			continue
 		}
 		for i, estimate := range resp.Estimates {
 			if out.Estimates[i].Abstains() && (e.block.Models == nil || slices.Contains(e.block.Models, req.Models[i].Name)) {
@@ -40,7 +45,7 @@ func (c costEstimators) EstimateCost(ctx context.Context, req *sdk.CostRequest) 
 			}
 		}
 	}
-	return out, nil
+	return out, faults
 }
 
 func (e costEstimator) ask(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {

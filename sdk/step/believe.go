@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -183,11 +184,17 @@ func (r *run) askCost(ctx context.Context) {
 		return r.e.c.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: r.q, Models: models, Attempts: r.attempts})
 	})
 	r.waited += r.e.c.Now().Sub(from)
-	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
+	isWhole := resp != nil && len(resp.Estimates) == len(asked)
+	if err == nil && !isWhole {
 		err = fmt.Errorf("want %d estimates", len(asked))
 	}
 	if err != nil {
 		r.addNote("cost estimator unavailable, prices used: " + err.Error())
+	}
+	if errors.Is(err, ErrEstimatorUnavailable) {
+		r.fatal = err
+	}
+	if !isWhole {
 		return
 	}
 	for k, i := range asked {

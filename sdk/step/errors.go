@@ -62,6 +62,6 @@ func (e *PanicError) Unwrap() error {
 // UnavailableFail was unavailable.
 var ErrVerifierUnavailable = errors.New("verifier unavailable")
 
-// ErrEstimatorUnavailable ends the step when a quality estimator's error wraps it.
+// ErrEstimatorUnavailable ends the step when an estimator's error wraps it.
 // Any other error of an estimator is noted, and the priors are used.
 var ErrEstimatorUnavailable = errors.New("estimator unavailable")

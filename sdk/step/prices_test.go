@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -99,6 +100,7 @@ func TestCostEstimatorIsHeardOrNoted(t *testing.T) {
 		"too few":      {&sdk.CostResponse{}, nil, prior, "cost estimator unavailable, prices used: want 1 estimates"},
 		"no response":  {nil, nil, prior, "cost estimator unavailable, prices used: want 1 estimates"},
 		"out of order": {nil, errors.New("no table"), prior, "cost estimator unavailable, prices used: no table"},
+		"in part":      {&sdk.CostResponse{Estimates: []sdk.Estimate{{Mean: 0.25}}}, errors.New("one of two"), 0.25, "cost estimator unavailable, prices used: one of two"},
 	} {
 		e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: route(t), Cost: sdk.CostEstimatorFunc(
 			func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) { return c.resp, c.err })})
@@ -109,6 +111,16 @@ func TestCostEstimatorIsHeardOrNoted(t *testing.T) {
 		if first := res.Trace.Decisions[0]; !nearly(first.Models[0].CostUSD, c.want) || first.Note != c.note {
 			t.Errorf("%s: %v USD, note %q; want %v, %q", what, first.Models[0].CostUSD, first.Note, c.want, c.note)
 		}
+	}
+}
+
+func TestACostEstimatorThatMustBeHadEndsTheStep(t *testing.T) {
+	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: route(t), Cost: sdk.CostEstimatorFunc(func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) {
+		return nil, fmt.Errorf("%w: no table", step.ErrEstimatorUnavailable)
+	})})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if !errors.Is(err, step.ErrEstimatorUnavailable) || len(res.Trace.Calls) != 0 {
+		t.Errorf("%v after %d calls", err, len(res.Trace.Calls))
 	}
 }
 

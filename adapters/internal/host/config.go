@@ -85,6 +85,8 @@ const (
 	// comes at once. Each further pause is twice as long, up to longestPause.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 30 * time.Second
+	// refusedPause is after how long a program with a wrong checksum is looked at again.
+	refusedPause = 10 * time.Second
 	// healthyAfter is how long a process must live for its crashes to be forgotten.
 	healthyAfter = time.Minute
 	// After breakerCrashes within breakerWindow no start is tried for breakerPause.

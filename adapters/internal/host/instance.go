@@ -33,7 +33,7 @@ const (
 	statePaused state = "paused"
 	// stateOpen: it crashed too often; no start is tried for a longer while.
 	stateOpen state = "open"
-	// stateRefused: it cannot work with its config, or its program may not be run.
+	// stateRefused: it cannot work with its config, or its program may not be run as it is.
 	stateRefused state = "refused"
 	// stateClosed: the host is closed.
 	stateClosed state = "closed"
@@ -104,8 +104,10 @@ func (i *instance) mayStart() error {
 	switch i.state {
 	case stateClosed:
 		return errClosed
-	case stateRefused:
-		return i.last
+	case stateRefused: // another program may be there by now
+		if !errors.Is(i.last, errChecksum) || time.Now().Before(i.until) {
+			return i.last
+		}
 	case statePaused, stateOpen:
 		if time.Now().Before(i.until) {
 			return i.unavailable("it is down after crashes", i.until, i.last)
@@ -155,8 +157,7 @@ func (i *instance) recordFailedStart(err error) error {
 		return errClosed // the host ended the start
 	}
 	if isPermanent(err) {
-		// Trying again would change nothing.
-		i.last = err
+		i.last, i.until = err, time.Now().Add(refusedPause)
 		i.state = stateRefused
 		i.log.Error("plugin cannot be used", "error", err)
 		return err

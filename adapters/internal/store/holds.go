@@ -1,9 +1,6 @@
 package store
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // share is what one charge took from one lease.
 type share struct {
@@ -33,15 +30,13 @@ func (h *Hold) leave(ctx context.Context) {
 	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
 }
 
-// book ends the share: so much of it was spent, and so much of the lease is not handed out
-// again, since it is reserved in the store itself.
-func (s share) book(spent, moved int64) {
+// book ends the share: so much of it was spent, and so much may have been.
+func (s share) book(spent, uncertain int64) {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
 	s.l.held -= s.amount
 	s.l.spent += spent
-	s.l.amount -= moved
-	s.l.mark -= moved
+	s.l.uncertain += uncertain
 }
 
 // Settle books what was spent, by the index of the charge, in place of what was held.
@@ -52,17 +47,27 @@ func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 }
 
 // settleUncertain is Settle where so much more of each charge may have been spent. It stays
-// reserved and is never settled; where that cannot be noted, it is spent.
+// reserved and is never settled, in the leases as far as it was held of them; where that cannot
+// be noted, it is spent.
 func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
 	h.leave(ctx)
+	leased := make([]int64, len(h.charges)) // of what is unknown
 	if unknown > 0 {
-		rest := slices.Clone(h.charges)
-		for i := range rest {
-			rest[i].Amount, rest[i].Cap = unknown, 0
+		var rest []Charge
+		for i := range h.charges {
+			for _, s := range h.shares[i] {
+				leased[i] += s.amount
+			}
+			leased[i] = min(unknown, max(0, leased[i]-max(0, spent[i]-h.direct[i])))
+			if left := unknown - leased[i]; left > 0 {
+				c := h.charges[i]
+				c.Amount, c.Cap = left, 0
+				rest = append(rest, c)
+			}
 		}
 		if _, err := h.t.reserve(context.WithoutCancel(ctx), rest, h.t.o.TTL); err != nil {
 			for i := range spent {
-				spent[i] += unknown
+				spent[i] += unknown - leased[i]
 			}
 			unknown = 0
 		}
@@ -93,16 +98,14 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			}
 			left -= own
 		}
-		free := h.direct[i] - direct[c.Account] // of what was reserved directly
-		moved := max(0, unknown-max(0, free))
 		for k, s := range shares {
 			own := min(left, s.amount)
 			left -= own
 			if k == len(shares)-1 && left > 0 && h.t.spend(ctx, c, left) != nil {
 				own += left // the store is told of it when the lease is given back
 			}
-			part := min(moved, max(0, s.amount-own))
-			moved -= part
+			part := min(leased[i], max(0, s.amount-own))
+			leased[i] -= part
 			s.book(own, part)
 		}
 	}

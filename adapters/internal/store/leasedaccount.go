@@ -33,6 +33,9 @@ type lease struct {
 	id                  int64
 	account             string
 	amount, held, spent int64
+	// uncertain is what calls may have cost whose bill is not known. It is reserved by itself when the
+	// lease is given back.
+	uncertain int64
 	// mark is how much of it the store takes for handed out: no more is.
 	mark int64
 	// settled is how much of it the store knows to be spent.
@@ -46,8 +49,10 @@ func (l *lease) room(now time.Time) int64 {
 	if !l.until.IsZero() && !now.Before(l.until) {
 		return 0
 	}
-	return l.mark - l.held - l.spent
+	return l.mark - l.inUse()
 }
+
+func (l *lease) inUse() int64 { return l.held + l.spent + l.uncertain }
 
 func (a *leasedAccount) observe(c *Charge, now time.Time) {
 	if a.cap != c.Cap || a.period != c.Period {

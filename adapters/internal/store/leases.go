@@ -60,6 +60,8 @@ type LeasedAccounts struct {
 type settlement struct {
 	id    int64
 	spent map[string]int64
+	// uncertain is what goes on being reserved.
+	uncertain Charge
 }
 
 const (
@@ -146,7 +148,7 @@ func (t *LeasedAccounts) settle(ctx context.Context, id int64, spent map[string]
 	if err != nil {
 		t.mu.Lock()
 		if len(t.owed) < maxOwed {
-			t.owed = append(t.owed, settlement{id, spent})
+			t.owed = append(t.owed, settlement{id: id, spent: spent})
 		}
 		t.mu.Unlock()
 	}
@@ -178,7 +180,7 @@ func (t *LeasedAccounts) unspent(name string) (sum int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.leases {
-		sum += max(0, l.amount-l.held-l.spent)
+		sum += max(0, l.amount-l.inUse())
 	}
 	return sum
 }
@@ -245,7 +247,7 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan struct{} {
 	for _, l := range a.leases {
 		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.failed) {
-			mark := min(l.amount, l.held+l.spent+max(c.Amount, a.headroom(l)))
+			mark := min(l.amount, l.inUse()+max(c.Amount, a.headroom(l)))
 			a.asking = make(chan struct{})
 			go t.raise(a, l, mark, l.spent, a.asking)
 			return a.asking

@@ -37,7 +37,7 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 			if l.held != 0 || !all && a.asking != nil || !all && !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
 				return false
 			}
-			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}})
+			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}, Charge{Account: l.account, Amount: l.uncertain, Period: a.period}})
 			return true
 		})
 		if len(a.leases) == 0 && a.asking == nil && now.Sub(a.used) >= 5*t.o.Idle {
@@ -61,7 +61,7 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 			if a.asking != nil {
 				break
 			}
-			mark := l.held + l.spent
+			mark := l.inUse()
 			if now.Sub(a.used) < quiet {
 				mark = max(mark, min(l.mark, mark+a.headroom(l)))
 			}
@@ -123,8 +123,17 @@ func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 	owed := t.owed
 	t.owed = nil
 	t.mu.Unlock()
-	for i, o := range owed {
-		if err := t.s.Settle(ctx, o.id, o.spent); err != nil {
+	for i := range owed {
+		o := &owed[i]
+		var err error
+		if o.uncertain.Amount > 0 {
+			_, err = t.reserve(ctx, []Charge{o.uncertain}, t.o.TTL)
+		}
+		if err == nil {
+			o.uncertain.Amount = 0
+			err = t.s.Settle(ctx, o.id, o.spent)
+		}
+		if err != nil {
 			t.mu.Lock()
 			t.owed = append(t.owed, owed[i:]...)
 			t.mu.Unlock()

@@ -205,6 +205,31 @@ func uncertain(t *testing.T, e engine) {
 	}
 }
 
+// It is held once, by the lease or in the store: nothing is refused while the cap has room.
+func uncertainOnce(t *testing.T, e engine) {
+	s := e.Open(t)
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: time.Hour}) // leases are not given back meanwhile
+	ctx := store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: 1})
+	ledger := leased.Ledger(step.Caps{})
+	most := 0.0
+	for range 200 {
+		held, err := ledger.Reserve(ctx, &sdk.Query{}, 0.01)
+		if errors.Is(err, sdk.ErrBudgetExhausted) {
+			break
+		}
+		must(t, err)
+		most += 0.01
+		must(t, held.(step.UncertainReservation).SettleUncertain(ctx, 0.002, 0.01))
+		if spent, reserved := balance(t, s, store.KeyAccount("k")); spent+reserved > store.NanoUSD {
+			t.Fatalf("%d spent and %d reserved of a cap of 1 USD", spent, reserved)
+		}
+	}
+	must(t, leased.Close())
+	if most < 0.9 {
+		t.Errorf("refused after calls that cost at most %v of 1 USD", most)
+	}
+}
+
 // What was spent beyond its reservation leaves so much less to be spent, at once: after many calls
 // that did so under way, nothing is granted that a cap does not leave.
 func overruns(t *testing.T, e engine) {

@@ -99,6 +99,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"BillsOfAKilledProcessAreNotReleased":     releasedLeases,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,
 		"ABillThatIsNotKnownIsUnsettled":          uncertain,
+		"ABillThatIsNotKnownIsHeldOnce":           uncertainOnce,
 		"WhatIsReleasedComesBack":                 releasing,
 		"WhatIsOldIsPruned":                       pruning,
 		"TracesComeBack":                          traces,

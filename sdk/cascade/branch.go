@@ -1,7 +1,5 @@
 package cascade
 
-import "math"
-
 // branch looks at all sets that could beat q.top by more than settled, and leaves
 // the best in q.best, and in q.rival a bound on all others.
 func (q *search) branch() {
@@ -19,7 +17,6 @@ func (q *search) branch() {
 	}
 	copy(q.cands, q.open)
 	q.walk(0, q.cands[:len(q.open)], value, spent, q.ceiling)
-	q.gaveUp = q.gaveUp || q.nodes >= q.limit
 }
 
 // settle chooses, among all sets within the tie tolerance of the best, the
@@ -58,7 +55,11 @@ func (q *search) offer(tau, cost float64) {
 // most, needs to be looked at, and keeps account of what is passed over.
 func (q *search) idle(bound, least, most float64) bool {
 	if q.second {
-		return bound < q.least || q.cheap && least >= q.pick || !q.cheap && most <= q.pick
+		cost := most
+		if q.cheap {
+			cost = least
+		}
+		return bound < q.least || !isPreferred(q.cheap, cost, q.pick)
 	}
 	if bound > max(q.top+settled, q.bar-slack) {
 		return false
@@ -75,25 +76,30 @@ func (q *search) idle(bound, least, most float64) bool {
 // bounds every set below. The candidates are taken by falling gain: the first
 // branch is the greedy set, and the bound falls as they are passed by.
 func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
-	if depth >= q.room || len(cands) == 0 || q.nodes >= q.limit {
+	if depth >= q.room || len(cands) == 0 {
+		return
+	}
+	if q.nodes >= q.limit {
+		q.gaveUp = true
 		return
 	}
 	k, n := len(q.node), len(q.items)
-	row := q.rows[depth*k : (depth+1)*k]
+	row := q.fillRow(depth)
 	nets := q.nets[(depth+1)*(n+1):][: 0 : n+1]
 	next := q.cands[(depth+1)*(n+1):][: 0 : n+1]
 	bare := depth == 0 && q.bare
 	cut := q.prune && !bare
 
-	bound, dropped, most := value, math.Inf(-1), spent
+	bound, dropped, most := value, negInf, spent
 	for _, i := range cands {
 		tail := q.tail[i*k:][:k]
 		net := dot(row, tail) - q.items[i].price
 		q.nodes++
-		if cut && net <= 0 && (!q.second || net < -tieTolerance) {
-			if net >= -tieTolerance {
-				dropped = max(dropped, net) // it may be in a tied set
-			}
+		if cut && net < -tieTolerance {
+			continue
+		}
+		if cut && net <= 0 && !q.second {
+			dropped = max(dropped, net) // it may be in a tied set
 			continue
 		}
 		bound += max(net, 0)
@@ -104,9 +110,7 @@ func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 			nets[l-1], next[l-1] = net, i
 		}
 	}
-	if !q.second && cut {
-		q.rival = max(q.rival, bound+dropped)
-	}
+	q.rival = max(q.rival, bound+dropped)
 	for l, i := range next {
 		it := &q.items[i]
 		if cut && q.idle(min(bound, ceiling), spent+it.cost, most) {
@@ -115,38 +119,36 @@ func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 		bound -= max(nets[l], 0)
 		q.set = append(q.set, i)
 		q.offer(value+nets[l], spent+it.cost)
-		if l+1 < len(next) {
-			tail := q.tail[i*k:][:k]
-			sub := q.rows[(depth+1)*k:][:k]
-			for j, p := range row {
-				sub[j] = p - p*tail[j]
-			}
-			q.walk(depth+1, next[l+1:], value+nets[l], spent+it.cost, ceiling-max(q.fall(i), 0))
-		}
+		q.walk(depth+1, next[l+1:], value+nets[l], spent+it.cost, ceiling-max(q.reduced[i], 0))
 		q.set = q.set[:len(q.set)-1]
 		most -= it.cost
-		ceiling += min(q.fall(i), 0)
+		ceiling += min(q.reduced[i], 0)
 	}
 }
 
-// fall returns what the ceiling falls by for sets with the item, or, negative, for
-// sets without it.
-func (q *search) fall(i int) float64 {
-	if !q.relaxed {
-		return 0
+// fillRow works out the row of the branch under way, of this size, from that of the branch
+// without its last item.
+func (q *search) fillRow(depth int) []float64 {
+	k := len(q.node)
+	row := q.rows[depth*k:][:k]
+	if depth > 0 {
+		above, tail := q.rows[(depth-1)*k:][:k], q.tail[q.set[depth-1]*k:][:k]
+		for j, p := range above {
+			row[j] = p - p*tail[j]
+		}
 	}
-	return q.reduced[i]
+	return row
 }
 
 // dot returns the inner product of two rows of the same length.
 func dot(a, b []float64) float64 {
-	b = b[:len(a)]
 	var s0, s1, s2, s3 float64
-	for len(a) >= 4 && len(b) >= 4 {
-		s0 += a[0] * b[0]
-		s1 += a[1] * b[1]
-		s2 += a[2] * b[2]
-		s3 += a[3] * b[3]
+	for len(a) > 3 {
+		x, y := (*[4]float64)(a), (*[4]float64)(b)
+		s0 += x[0] * y[0]
+		s1 += x[1] * y[1]
+		s2 += x[2] * y[2]
+		s3 += x[3] * y[3]
 		a, b = a[4:], b[4:]
 	}
 	for j := range a {

@@ -207,7 +207,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 		without := *with
 		with.dense, without.dense, without.patience = 1, math.MaxInt, math.MaxInt
 		_, floor := s.best()
-		var a, b work
+		a, b := newWork(), newWork()
 		i, _ := a.choose(with, s, floor)
 		j, _ := b.choose(&without, s, floor)
 		worth := func(w *work) float64 {
@@ -218,7 +218,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 			return with.weigh(s, with.lambda(0), set).Tau
 		}
 		if i != j {
-			if x, y := worth(&a), worth(&b); math.Abs(x-y) > 2e-8 {
+			if x, y := worth(a), worth(b); math.Abs(x-y) > 2e-8 {
 				t.Errorf("trial %d: the relaxation runs %d, worth %v, the plain search %d, worth %v", trial, i, x, j, y)
 			}
 		}
@@ -272,7 +272,7 @@ func TestHardStatesAreSolvedExactly(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, floor := s.best()
-			var w work
+			w := newWork()
 			if _, approximate := w.choose(r, s, floor); approximate {
 				t.Errorf("lambda %v trial %d: node limit", lambda, trial)
 			}

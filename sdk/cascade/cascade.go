@@ -66,7 +66,6 @@ func (c *Cascade) Decide(s *State) Decision {
 	w := c.pool.Get().(*work)
 	defer c.pool.Put(w)
 	q := &w.search
-	q.begin()
 	q.floor = s.Beliefs[d.Answer].Mean
 	q.items = q.items[:0]
 	for k, room := next, c.room(s); k < n && room > 0; k++ {
@@ -180,9 +179,6 @@ func (q *search) along() float64 {
 		}
 		paid += q.items[i].price
 		by = max(by, q.upper-below-q.floor-paid)
-		if by > slack {
-			break
-		}
 	}
 	return by
 }
@@ -192,4 +188,6 @@ type work struct {
 	search
 }
 
-func newPool() *sync.Pool { return &sync.Pool{New: func() any { return new(work) }} }
+func newWork() *work { return &work{search{curve: sharedCurve()}} }
+
+func newPool() *sync.Pool { return &sync.Pool{New: func() any { return newWork() }} }

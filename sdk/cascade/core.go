@@ -19,24 +19,19 @@ func (q *search) core() {
 	q.logarithms()
 	for range 4 {
 		q.relax()
-		ceiling := q.bound()
+		q.ceiling = q.bound()
 		q.round()
-		fixed := 0
-		left := q.open[:0]
+		before, left := len(q.open), q.open[:0]
 		for _, i := range q.open {
-			r := q.reduced[i]
-			switch {
-			case ceiling-math.Abs(r) >= q.bar-slack:
+			switch r := q.reduced[i]; {
+			case q.ceiling-math.Abs(r) >= q.bar-slack:
 				left = append(left, i)
-				continue
-			case r < 0:
+			case math.Signbit(r):
 				q.force(i)
 			}
-			fixed++
 		}
 		q.open = left
-		q.ceiling = ceiling
-		if fixed == 0 || len(left) <= 2 {
+		if len(left) == before {
 			break
 		}
 	}
@@ -68,10 +63,6 @@ func (q *search) round() {
 			q.try(q.cutoff(), i)
 			flips++
 		}
-	}
-	if flips > 1 {
-		q.try(0, -1)
-		q.try(1, -1)
 	}
 }
 
@@ -142,7 +133,7 @@ type relaxation struct {
 	logs    []float64 // -log(1 - tail), one row for each item
 	mass    []float64 // weight·prod(1 - tail)^share for each node
 	share   []float64 // the fractional set
-	reduced []float64 // by how much the ceiling falls for a set with the item (positive) or without (negative)
+	reduced []float64 // by how much the ceiling falls for a set with the item (positive) or without (negative), 0 until it is known
 }
 
 // longest stands for -log 0, sliver for the 0.
@@ -159,7 +150,6 @@ func (q *search) logarithms() {
 	}
 	n := len(q.items)
 	q.share = slices.Grow(q.share[:0], n)[:n]
-	q.reduced = slices.Grow(q.reduced[:0], n)[:n]
 	clear(q.share)
 	q.size = 0
 }
@@ -204,17 +194,11 @@ func (q *search) descend() float64 {
 			y := q.share[i]
 			gain, bend := moments(q.mass, a)
 			slope := q.items[i].price + q.size - gain
-			if slope >= 0 && y == 0 || slope <= 0 && y == 1 || slope == 0 {
+			if slope >= 0 && y == 0 || slope <= 0 && y == 1 {
 				continue
 			}
-			step := min(max(-slope/bend, -y), 1-y)
-			if y+step < 1e-9 {
-				step = -y
-			}
-			if step == 0 {
-				continue
-			}
-			q.share[i] = min(max(y+step, 0), 1)
+			q.share[i] = min(max(y-slope/max(bend, math.SmallestNonzeroFloat64), 0), 1)
+			step := q.share[i] - y
 			q.scale(i, -step)
 			moved += math.Abs(slope * step)
 		}
@@ -231,18 +215,10 @@ func (q *search) descend() float64 {
 
 // moments returns the sums of mass·a and mass·a².
 func moments(mass, a []float64) (first, second float64) {
-	a = a[:len(mass)]
-	var f0, f1, s0, s1 float64
-	for len(mass) >= 2 && len(a) >= 2 {
-		p0, p1 := mass[0]*a[0], mass[1]*a[1]
-		f0, f1 = f0+p0, f1+p1
-		s0, s1 = s0+p0*a[0], s1+p1*a[1]
-		mass, a = mass[2:], a[2:]
-	}
 	for j, m := range mass {
-		f0, s0 = f0+m*a[j], s0+m*a[j]*a[j]
+		first, second = first+m*a[j], second+m*a[j]*a[j]
 	}
-	return f0 + f1, s0 + s1
+	return first, second
 }
 
 // scale multiplies the mass by (1 - tail_i)^-by.
@@ -261,16 +237,8 @@ func (q *search) scale(i int, by float64) {
 	}
 }
 
-// minusLog1m returns -log(1 - t) for t in [0, 1], at most longest.
-func (c *curve) minusLog1m(t float64) float64 {
-	switch {
-	case t < 1e-4:
-		return t * (1 + t*(1.0/2+t*(1.0/3)))
-	case t < 1:
-		return min(-c.log(1-t), longest)
-	}
-	return longest
-}
+// minusLog1m returns -log(1 - t) for t in [0, 1], to 2e-13 and at most longest.
+func (c *curve) minusLog1m(t float64) float64 { return min(-c.log(max(1-t, 0)), longest) }
 
 // roughExp returns exp(x) to a relative 2e-5, and 0 or a great number beyond
 // |x| = 700. The relaxation may use it: its bound holds at any point, and is best
@@ -305,13 +273,7 @@ func (q *search) bound() float64 {
 		q.reduced[i] = q.items[i].price + q.size
 	}
 	for j, w := range row {
-		if w < 1e-300 {
-			continue
-		}
-		p := min(q.mass[j]/w, 1)
-		if p < 1e-100 {
-			continue
-		}
+		p := min(max(q.mass[j]/max(w, 1e-300), 1e-100), 1)
 		alpha := p * (1 - q.curve.log(p))
 		total += w * alpha
 		for _, i := range q.open {

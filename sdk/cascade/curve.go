@@ -1,6 +1,9 @@
 package cascade
 
-import "math"
+import (
+	"math"
+	"sync"
+)
 
 // The curve tabulates the standard normal on [-curveEnd, curveEnd] with
 // curveSteps points to one deviation. Between two points it is a cubic with the
@@ -22,7 +25,8 @@ type curve struct {
 // logBits are the bits of a number's fraction that choose its part.
 const logBits = 7
 
-func newCurve() *curve {
+// sharedCurve returns the table, which is worked out when it is first asked for.
+var sharedCurve = sync.OnceValue(func() *curve {
 	c := new(curve)
 	for i := range c.points {
 		z := float64(i)/curveSteps - curveEnd
@@ -34,7 +38,7 @@ func newCurve() *curve {
 		c.logs[i].inverse, c.logs[i].log = 1/middle, math.Log(middle)
 	}
 	return c
-}
+})
 
 // excess returns E[(Z + z)^+] to 3e-9.
 func (c *curve) excess(z float64) float64 {

@@ -182,8 +182,8 @@ func TestSearchQuadrature(t *testing.T) {
 	worst := 0.0
 	for range 2000 {
 		s := randomState(rng, 1+rng.IntN(8))
-		q := &search{floor: negInf}
-		q.begin()
+		q := &newWork().search
+		q.floor = negInf
 		if rng.IntN(2) == 0 {
 			q.floor = rng.Float64()
 		}

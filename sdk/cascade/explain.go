@@ -136,7 +136,7 @@ func (r *CascadeRoute) Explain(s *State) Explanation {
 	if r.DepthReached(s) {
 		return e
 	}
-	w := new(work)
+	w := newWork()
 	w.choose(r, s, floor)
 	var chosen []int
 	for _, k := range w.best {

@@ -5,7 +5,7 @@ import "math"
 // greedy leaves in q.best the one item, or nothing, that is worth most.
 func (q *search) greedy() {
 	q.best = q.best[:0]
-	q.top = math.Inf(-1)
+	q.top = negInf
 	if !q.must {
 		q.top = q.floor
 	}

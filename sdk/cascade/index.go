@@ -1,6 +1,9 @@
 package cascade
 
-import "math"
+import (
+	"math"
+	"sort"
+)
 
 // Index runs the model with the highest reservation value while that exceeds the
 // best post-hoc estimate. The reservation value r of a model is the sure quality
@@ -24,7 +27,7 @@ func newIndex(p Params) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{c, newCurve()}, nil
+	return &Index{c, sharedCurve()}, nil
 }
 
 // Tune implements [Tunable].
@@ -115,11 +118,10 @@ func ReservationValue(b Belief, price float64) float64 {
 		return math.NaN()
 	}
 	l := b.law(1)
-	var none *curve
-	return none.reservation(&l, price)
+	return sharedCurve().reservation(&l, price)
 }
 
-// reservation is ReservationValue for a law; c may be nil.
+// reservation is ReservationValue for a law.
 func (c *curve) reservation(l *law, price float64) float64 {
 	switch {
 	case l.two:
@@ -142,31 +144,17 @@ func (c *curve) inverseExcess(y float64) float64 {
 	switch {
 	case y > 8:
 		return y // the difference is below 1e-16
-	case c == nil || y < 1e-9:
+	case y < 1e-5:
 		return inverseExcessTail(y)
 	}
-	i, j := 0, len(c.points)-1
-	for j-i > 1 {
-		if mid := int(uint(i+j) / 2); c.points[mid].excess <= y {
-			i = mid
-		} else {
-			j = mid
-		}
-	}
+	i := sort.Search(len(c.points), func(i int) bool { return c.points[i].excess > y }) - 1
 	z := float64(i)/curveSteps - curveEnd
 	z += (y - c.points[i].excess) / c.points[i].cdf
 	for range 2 {
 		pdf, cdf := normalPDF(z), normalCDF(z)
-		excess := pdf + z*cdf
-		if z < -3 {
-			excess = normalExcess(z)
-		}
-		step := (excess - y) / cdf
+		step := (pdf + z*cdf - y) / cdf
 		step /= 1 - 0.5*step*pdf/cdf
 		z -= step
-		if math.Abs(step) < 1e-6 {
-			break // the next step would be its cube
-		}
 	}
 	return z
 }

@@ -7,7 +7,7 @@ import (
 
 // The defining equation, over all magnitudes of the price, in relative terms.
 func TestReservationValueSolvesItsEquation(t *testing.T) {
-	withCurve := newCurve()
+	c := sharedCurve()
 	for _, b := range []Belief{
 		{Mean: 0.5, StdDev: 0.1}, {Mean: -3, StdDev: 2}, {Mean: 0.9, StdDev: 1e-6}, {Mean: 0.7, StdDev: 1},
 		{Mean: 0.5, Bernoulli: true}, {Mean: 1e-9, Bernoulli: true}, {Mean: 1, Bernoulli: true}, {Mean: 0, Bernoulli: true},
@@ -18,25 +18,23 @@ func TestReservationValueSolvesItsEquation(t *testing.T) {
 			price := math.Pow(10, e/10)
 			for _, scale := range []float64{1, 0.5} {
 				l := b.law(scale)
-				for _, c := range []*curve{nil, withCurve} {
-					r := c.reservation(&l, price)
-					if c == nil && scale == 1 {
-						if got := ReservationValue(b, price); got != r {
-							t.Fatalf("ReservationValue %v, want %v", got, r)
-						}
-						if r > last {
-							t.Errorf("%+v: rises with the price at %v", b, price)
-						}
-						last = r
+				r := c.reservation(&l, price)
+				if scale == 1 {
+					if got := ReservationValue(b, price); got != r {
+						t.Fatalf("ReservationValue %v, want %v", got, r)
 					}
-					if r < l.mean-price-1e-12*(1+price) {
-						t.Errorf("%+v at %v: %v lies below the mean less the price", b, price, r)
+					if r > last {
+						t.Errorf("%+v: rises with the price at %v", b, price)
 					}
-					// The rounding of r changes the excess by up to ulp(r)·P(X >= r).
-					rounding := 4e-16 * (math.Abs(r) + math.Abs(l.mean) + l.dev) * (1 - l.cdf(r-1e-9*l.dev-1e-9))
-					if got := l.excess(r); math.Abs(got-price) > 1e-9*price+rounding {
-						t.Errorf("%+v scale %v price %v: r %v has excess %v", b, scale, price, r, got)
-					}
+					last = r
+				}
+				if r < l.mean-price-1e-12*(1+price) {
+					t.Errorf("%+v at %v: %v lies below the mean less the price", b, price, r)
+				}
+				// The rounding of r changes the excess by up to ulp(r)·P(X >= r).
+				rounding := 4e-16 * (math.Abs(r) + math.Abs(l.mean) + l.dev) * (1 - l.cdf(r-1e-9*l.dev-1e-9))
+				if got := l.excess(r); math.Abs(got-price) > 1e-9*price+rounding {
+					t.Errorf("%+v scale %v price %v: r %v has excess %v", b, scale, price, r, got)
 				}
 			}
 		}

@@ -9,7 +9,7 @@ import (
 func TestLawsAtTheirPoints(t *testing.T) {
 	two, point, normal := law{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, law{mean: 0.4}, law{mean: 0.4, dev: 0.2}
 	tail := func(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
-	c := newCurve()
+	c := sharedCurve()
 	for _, test := range []struct {
 		l              law
 		x, cdf, excess float64
@@ -34,7 +34,7 @@ func TestLawsAtTheirPoints(t *testing.T) {
 
 // E[(X - Y)^+] of every kind of two laws is what adding up over Y comes to.
 func TestPairExcess(t *testing.T) {
-	c := newCurve()
+	c := sharedCurve()
 	all := []law{{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.3, two: true, lo: 0, hi: 1, p: 0.3}, {mean: 0.4}, {mean: 0.7}, {mean: 0.4, dev: 0.2}, {mean: 0.6, dev: 0.05}}
 	for i := range all {
 		for j := range all {
@@ -61,7 +61,7 @@ func TestPairExcess(t *testing.T) {
 
 // A reservation value that is surely below another is so, and nothing else is said to be.
 func TestBelowIsSure(t *testing.T) {
-	c := newCurve()
+	c := sharedCurve()
 	for _, l := range []law{{mean: 0.5, two: true, lo: 0.2, hi: 0.8, p: 0.5}, {mean: 0.4}, {mean: 0.4, dev: 0.2}, {mean: 0.4, dev: 1e-3}} {
 		for price := 0.001; price < 1; price *= 1.3 {
 			r := c.reservation(&l, price)
@@ -133,7 +133,7 @@ func (b *Belief) ruled(scale float64) law {
 
 // Logarithms and exponentials of the relaxation are as close as they say, over all they are given.
 func TestRoughNumbers(t *testing.T) {
-	c := newCurve()
+	c := sharedCurve()
 	for x := -705.0; x < 705; x += 0.37 {
 		want := math.Exp(min(max(x, -700), 700))
 		if got := roughExp(x); math.Abs(got/want-1) > 2e-5 {

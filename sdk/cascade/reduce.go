@@ -1,6 +1,6 @@
 package cascade
 
-import "math"
+import "slices"
 
 // pairwise is the number of items up to which comparing all pairs pays.
 const pairwise = 40
@@ -10,40 +10,36 @@ const pairwise = 40
 // set reaches.
 func (q *search) reduce() {
 	pivot := q.singles()
-	if pivot >= 0 {
-		q.removeDominated(pivot)
-	}
+	q.removeDominated(&pivot)
 	if len(q.items) > 2 {
 		q.thresholds()
 	}
-	if n := len(q.items); n > 2 && n <= pairwise {
+	if len(q.items) <= pairwise {
 		q.dominators()
 	}
 }
 
 // singles drops what is not worth its price over the floor alone, since by
 // submodularity its gain over any larger set is no greater. It returns the item
-// that is the best on its own, or -1.
-func (q *search) singles() int {
-	pivot, keep := -1, q.items[:0]
+// that is the best on its own.
+func (q *search) singles() item {
+	var pivot item
+	keep := q.items[:0]
 	if !q.must {
 		q.bar = q.floor
 	}
-	single := math.Inf(-1)
+	single := negInf
 	for i := range q.items {
 		it := q.items[i]
 		value := it.mean - it.price
 		if !q.must {
-			if !it.two && max(it.mean-q.floor, 0)+0.4*it.dev < it.price-slack {
-				continue
-			}
 			value = q.floor + q.curve.excessOver(&it.law, q.floor) - it.price
 			if value < q.floor-slack {
 				continue
 			}
 		}
 		if value > single {
-			single, pivot = value, len(keep)
+			single, pivot = value, it
 		}
 		keep = append(keep, it)
 	}
@@ -56,7 +52,7 @@ func (q *search) singles() int {
 // which is all that E[max] asks, and cheaper by more than the tolerance. A set with
 // b and without a gets better by more than the tolerance when b gives way to a.
 func covers(a, b *item) bool {
-	if a.price > b.price-slack || a.two != b.two {
+	if b.price-a.price < slack || a.two != b.two {
 		return false
 	}
 	if a.two {
@@ -65,29 +61,9 @@ func covers(a, b *item) bool {
 	return a.mean >= b.mean && a.dev >= b.dev
 }
 
-// removeDominated drops the items that the pivot covers and that are not worth their
-// price beside it, and raises the bar by pairs with the pivot.
-func (q *search) removeDominated(pivot int) {
-	p := q.items[pivot]
-	keep := q.items[:0]
-	for i := range q.items {
-		it := q.items[i]
-		if i == pivot {
-			keep = append(keep, it)
-			continue
-		}
-		if q.must {
-			gain := q.curve.pairExcess(&it.law, &p.law) - it.price
-			q.bar = max(q.bar, p.mean-p.price+gain)
-			if gain < -slack && covers(&p, &it) {
-				continue
-			}
-		} else if covers(&p, &it) && q.curve.pairExcess(&it.law, &p.law) < it.price-slack {
-			continue
-		}
-		keep = append(keep, it)
-	}
-	q.items = keep
+// removeDominated drops the items that are not worth their price beside the pivot.
+func (q *search) removeDominated(pivot *item) {
+	q.items = slices.DeleteFunc(q.items, func(it item) bool { return q.dominates(pivot, &it) })
 }
 
 // thresholds drops items by the bound, for any t from the floor up,
@@ -95,51 +71,33 @@ func (q *search) removeDominated(pivot int) {
 //	tau(S) <= t + sum over S of (E[(X_i - t)^+] - price_i),
 //
 // whose greatest value over the sets with item i is that over all sets less what i
-// falls short at t.
+// falls short at t; here t is a value that some set reaches.
 func (q *search) thresholds() {
 	t := max(q.bar, q.floor)
-	for range 3 {
-		bound, slope := t, 1.0
-		for i := range q.items {
-			it := &q.items[i]
-			if net := q.curve.excessOver(&it.law, t) - it.price; net > 0 {
-				bound += net
-				slope -= q.curve.upperAt(&it.law, t)
-			}
-		}
-		keep := q.items[:0]
-		for i := range q.items {
-			it := q.items[i]
-			if net := q.curve.excessOver(&it.law, t) - it.price; net > 0 || bound+net >= q.bar-slack {
-				keep = append(keep, it)
-			}
-		}
-		q.items = keep
-		if slope >= 0 {
-			break
-		}
-		t += 0.5 * (bound - t)
+	net := func(it *item) float64 { return q.curve.excessOver(&it.law, t) - it.price }
+	bound := t
+	for i := range q.items {
+		bound += max(net(&q.items[i]), 0)
 	}
+	q.items = slices.DeleteFunc(q.items, func(it item) bool { return bound+min(net(&it), 0) < q.bar-slack })
 }
 
 // dominators drops the items that are not worth their price beside any one item
 // that covers them. One that has left still counts: what covers it covers them too.
 func (q *search) dominators() {
-	keep := q.items[:0]
-	for i := range q.items {
-		it := q.items[i]
-		worth := true
-		for j := 0; worth && j < len(q.items); j++ {
-			o := &q.items[j]
-			if covers(o, &it) && q.curve.pairExcess(&it.law, &o.law) < it.price-slack {
-				worth = false
+	q.items = slices.DeleteFunc(q.items, func(it item) bool {
+		for i := range q.items {
+			if q.dominates(&q.items[i], &it) {
+				return true
 			}
 		}
-		if worth {
-			keep = append(keep, it)
-		}
-	}
-	q.items = keep
+		return false
+	})
+}
+
+// dominates reports whether a covers b, which is not worth its price beside it.
+func (q *search) dominates(a, b *item) bool {
+	return covers(a, b) && q.curve.pairExcess(&b.law, &a.law) < b.price-slack
 }
 
 // solveInClosedForm solves by closed forms what needs no quadrature: one item, or two and nothing

@@ -72,7 +72,6 @@ type search struct {
 // that this is best.
 func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q := &w.search
-	q.begin()
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
 	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.limit
@@ -95,13 +94,6 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 		q.solve()
 	}
 	return q.first(r.order != nil), q.gaveUp
-}
-
-// begin readies the memory that outlives a search.
-func (q *search) begin() {
-	if q.curve == nil {
-		q.curve = newCurve()
-	}
 }
 
 // collect makes the items of the models that may be run.
@@ -157,13 +149,8 @@ func (q *search) first(forced bool) int {
 
 // solve leaves the best set in q.best.
 func (q *search) solve() {
-	q.gaveUp, q.ceiling = false, math.Inf(1)
-	q.best, q.set = q.best[:0], q.set[:0]
-	q.top, q.rival = math.Inf(-1), math.Inf(-1)
-	if !q.must {
-		q.top = q.floor
-	}
-	q.bar = math.Inf(-1)
+	q.ceiling, q.bar, q.set = math.Inf(1), negInf, q.set[:0]
+	q.forget()
 	if q.prune {
 		q.reduce()
 		if q.solveInClosedForm() {
@@ -192,16 +179,20 @@ func (q *search) solve() {
 	}
 }
 
+// forget forgets the sets that were looked at.
+func (q *search) forget() {
+	q.gaveUp, q.best, q.top, q.rival = false, q.best[:0], negInf, negInf
+	if !q.must {
+		q.top = q.floor
+	}
+}
+
 // fallBack starts anew with the relaxation, if it was not used, and when the limit is
 // hit with it takes the best of what the search and the rounding of the relaxation have found.
 func (q *search) fallBack() {
 	if !q.relaxed {
 		q.core()
-		q.gaveUp, q.top, q.rival = false, math.Inf(-1), math.Inf(-1)
-		if !q.must {
-			q.top = q.floor
-		}
-		q.best = q.best[:0]
+		q.forget()
 		q.branch()
 	}
 	if q.gaveUp && q.bar > q.top && len(q.rounded) > 0 {
@@ -244,6 +235,8 @@ func (q *search) tabulate() {
 		q.curve.uppers(&q.items[i].law, q.node, q.tail[i*k:(i+1)*k])
 	}
 	q.rows = slices.Grow(q.rows[:0], (m+1)*k)[:(m+1)*k]
+	q.reduced = slices.Grow(q.reduced[:0], m)[:m]
+	clear(q.reduced)
 	q.nets = slices.Grow(q.nets[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	q.cands = slices.Grow(q.cands[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	copy(q.rows, q.weight)

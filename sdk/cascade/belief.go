@@ -82,7 +82,8 @@ func (b Belief) validate() error {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // law is the distribution of one model's post-hoc estimate: normal with deviation
-// dev, or, when two is set, the two points lo and hi, of which hi has probability p.
+// dev, or, when two is set, the two points lo and hi, of which hi has probability p
+// (dev is then 0).
 // A normal with dev 0 is the point mean.
 type law struct {
 	mean, dev float64

@@ -88,7 +88,7 @@ func hermite(u, f0, f1, d0, d1 float64) float64 {
 
 // excessOver returns E[(X - t)^+] of a law, by the curve.
 func (c *curve) excessOver(l *law, t float64) float64 {
-	if l.two || l.dev == 0 {
+	if l.dev == 0 {
 		return l.excess(t)
 	}
 	return l.dev * c.excess((l.mean-t)/l.dev)
@@ -96,7 +96,7 @@ func (c *curve) excessOver(l *law, t float64) float64 {
 
 // upperAt returns P(X > x) of a law, by the curve.
 func (c *curve) upperAt(l *law, x float64) float64 {
-	if l.two || l.dev == 0 {
+	if l.dev == 0 {
 		return 1 - l.cdf(x)
 	}
 	return c.upper((x - l.mean) / l.dev)
@@ -104,7 +104,7 @@ func (c *curve) upperAt(l *law, x float64) float64 {
 
 // uppers fills in P(X > x) of a law at many points.
 func (c *curve) uppers(l *law, points, into []float64) {
-	if l.two || l.dev == 0 {
+	if l.dev == 0 {
 		for j, x := range points {
 			into[j] = c.upperAt(l, x)
 		}

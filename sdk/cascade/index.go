@@ -102,7 +102,7 @@ func (x *Index) Decide(s *State) Decision {
 // below reports whether the reservation value of a law at a price is surely below
 // t, since E[(X - t)^+] is below the price.
 func (c *curve) below(l *law, t, price float64) bool {
-	if l.two || l.dev == 0 {
+	if l.dev == 0 {
 		return l.excess(t) < price
 	}
 	return max(l.mean-t, 0)+0.4*l.dev < price || l.dev*(c.excess((l.mean-t)/l.dev)+3e-9) < price

@@ -250,19 +250,8 @@ func (x *Index) below(from, to, width float64, closed []box, f func(t float64) f
 
 // nextJump returns the least point between a and b at which C jumps, or b.
 func nextJump(a, b float64, closed []box) float64 {
-	cut := func(t float64) {
-		if t > a && t < b {
-			b = t
-		}
-	}
 	for k := range closed {
-		cut(closed[k].reservation)
-		if l := &closed[k].law; l.two {
-			cut(l.lo)
-			cut(l.hi)
-		} else if l.dev == 0 {
-			cut(l.mean)
-		}
+		b = closed[k].law.jump(a, cut(a, b, closed[k].reservation))
 	}
 	return b
 }

@@ -45,10 +45,7 @@ func (ls laws) resolve(a, b, panel float64) float64 {
 	width := math.Inf(1)
 	for i := range ls {
 		l := &ls[i]
-		if l.two || l.dev == 0 {
-			continue
-		}
-		if b > l.mean-reach*l.dev && a < l.mean+reach*l.dev {
+		if l.dev > 0 && b > l.mean-reach*l.dev && a < l.mean+reach*l.dev {
 			width = min(width, panel*l.dev)
 		}
 	}
@@ -59,17 +56,25 @@ func (ls laws) resolve(a, b, panel float64) float64 {
 // distribution function jumps, or b.
 func (ls laws) jump(a, b float64) float64 {
 	for i := range ls {
-		l := &ls[i]
-		if l.two {
-			if l.lo > a && l.lo < b {
-				b = l.lo
-			}
-			if l.hi > a && l.hi < b {
-				b = l.hi
-			}
-		} else if l.dev == 0 && l.mean > a && l.mean < b {
-			b = l.mean
-		}
+		b = ls[i].jump(a, b)
+	}
+	return b
+}
+
+func (l *law) jump(a, b float64) float64 {
+	switch {
+	case l.two:
+		return cut(a, cut(a, b, l.hi), l.lo)
+	case l.dev == 0:
+		return cut(a, b, l.mean)
+	}
+	return b
+}
+
+// cut returns t if it lies between a and b, else b.
+func cut(a, b, t float64) float64 {
+	if t > a {
+		return min(t, b)
 	}
 	return b
 }
@@ -94,7 +99,7 @@ func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64, flat bool)
 					parts = 2
 				}
 				next := a + (b-a)/parts
-				if next <= a || next >= b {
+				if next == a || next == b {
 					break
 				}
 				b = next

@@ -113,14 +113,10 @@ func (c *Cascade) continuations(s *State, yield func(added []int)) {
 // best way to go on, or Stop.
 func (c *Cascade) among(s *State) int {
 	run, lambda, cheap := Stop, c.lambda(len(s.Ran)), c.cheap(s)
-	var best alternative
-	if len(s.Ran) > 0 {
-		best = c.value(s, lambda, nil)
-	}
+	best := c.value(s, lambda, nil)
 	c.continuations(s, func(added []int) {
 		a := c.value(s, lambda, added)
-		none := run == Stop && len(s.Ran) == 0
-		if none || a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && isPreferred(cheap, a.Cost, best.Cost) {
+		if a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && isPreferred(cheap, a.Cost, best.Cost) {
 			run, best = added[0], a
 		}
 	})

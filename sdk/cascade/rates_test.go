@@ -28,7 +28,7 @@ func TestVerdictsAreEvidence(t *testing.T) {
 			t.Errorf("a judge that is always right: %v, want %v", got, want)
 		}
 	}
-	if both := r.And(cascade.Rates{FalsePass: 0.5}); both.FalsePass != 0.1 || math.Abs(both.FalseReject-0.1) > 1e-15 {
+	if both := r.And(cascade.Rates{FalsePass: 0.5, FalseReject: 0.2}); both.FalsePass != 0.1 || math.Abs(both.FalseReject-0.28) > 1e-15 {
 		t.Errorf("two judges: %+v", both)
 	}
 	if (cascade.Rates{FalsePass: 0.6, FalseReject: 0.4}).Validate() == nil || r.Validate() != nil {

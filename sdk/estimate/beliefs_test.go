@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,8 +87,17 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 		n := len(table.Models)
 		beliefs, costs := make([]cascade.Belief, n), make([]float64, n)
 		runs := [][]int{nil, {0}, {0, 1}}
-		if sells := len(e.Buys()) > 0 || e.VerdictsUSD != nil; sells {
-			runs = append(runs, []int{0, n}, []int{0, n, 1, n + 1}) // with looks
+		looks := len(e.Buys())
+		if e.VerdictsUSD != nil {
+			looks++
+		}
+		ran := []int{0}
+		for k := range looks {
+			ran = append(ran, n*(k+1))
+			runs = append(runs, slices.Clone(ran))
+		}
+		if looks > 0 {
+			runs = append(runs, append(ran, 1, n+1))
 		}
 		for _, ran := range runs {
 			for q := range 3 {
@@ -101,6 +111,11 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 						if x != 0 {
 							fmt.Fprintf(&got, " %.7g", x)
 						}
+					}
+				}
+				for _, mark := range ran {
+					if mark >= n {
+						fmt.Fprintf(&got, " %.7g", 1e3*x.LookUSD(mark))
 					}
 				}
 				got.WriteString("\n")
@@ -131,7 +146,10 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 	show("verified families", &families, latent)
 	show("verified by features", &families, estimate.Options{Quality: estimate.KindLogistic})
 
-	show("bought number", judged(60), latent)
+	numbers := judged(60)
+	show("bought number", numbers, latent)
+	numbers.Signals["second"], numbers.Signals["second_cost_usd"] = numbers.Quality, numbers.CostUSD
+	show("bought number and verdict", numbers, latent)
 	bought := withBought(crowd(3, 60, 2))
 	bought.Signals["judge"] = verdicts(bought.Quality, 6)
 	show("bought verdict", bought, latent)

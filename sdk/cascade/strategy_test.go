@@ -320,9 +320,11 @@ func TestAnswerRules(t *testing.T) {
 
 func TestExtremeCosts(t *testing.T) {
 	s := &State{Beliefs: []Belief{{Mean: 0.9, StdDev: 0.1}, {Mean: 0.5, StdDev: 0.1}}, Costs: []float64{math.MaxFloat64, 1e300}}
+	three := &State{Beliefs: []Belief{{Mean: 0.9, StdDev: 0.1}, {Mean: 0.5, StdDev: 0.3}, {Mean: 0.4, StdDev: 0.5}}, Costs: []float64{1e300, 1e300, 1e300}}
 	for _, name := range Names() {
 		st := newStrategy(t, name, Params{Lambdas: []float64{math.MaxFloat64}, Gamma: 1})
 		checkDecision(t, name, st, s, 0)
+		checkDecision(t, name, st, three, 0)
 		// However little there is to gain, it is worth nothing paid.
 		free := &State{Beliefs: s.Beliefs, Costs: []float64{0, 0}, Ran: []int{0}}
 		d := checkDecision(t, name, st, free, 0)

@@ -229,3 +229,29 @@ func TestEveryKindIsTheSameOnline(t *testing.T) {
 		}
 	}
 }
+
+// Lengths of answers and numbers seen of them are fitted from ten answers on, right and wrong ones each
+// where it matters.
+func TestTheLeastThatIsFitted(t *testing.T) {
+	for _, c := range []struct {
+		queries, wrong    int
+		lengths, evidence bool
+	}{{9, 4, false, false}, {10, 4, true, false}, {20, 9, true, false}, {20, 10, true, true}, {20, 11, true, false}} {
+		table := crowd(1, c.queries, 1)
+		withPerplexity(table)
+		for q, row := range table.Quality {
+			row[0] = 1
+			if q < c.wrong {
+				row[0] = 0
+			}
+		}
+		var params struct {
+			Lengths  []json.RawMessage
+			Evidence json.RawMessage
+		}
+		fitParams(t, table, estimate.Options{Quality: estimate.KindLatent}, &params, nil)
+		if (params.Lengths != nil) != c.lengths || (params.Evidence != nil) != c.evidence {
+			t.Errorf("of %d answers, %d of them wrong: lengths %s, evidence %s", c.queries, c.wrong, params.Lengths, params.Evidence)
+		}
+	}
+}

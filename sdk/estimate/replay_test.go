@@ -49,3 +49,16 @@ func TestAReadingStartsAnew(t *testing.T) {
 		}
 	}
 }
+
+// A check that passes an answer without being certain leaves room: another is right with a probability
+// beside it. After one that it rejects there is a verdict to come.
+func TestAPassThatIsNotCertain(t *testing.T) {
+	table := rows([]float64{1, 1}, []float64{0, 1}, []float64{0.9, 1}, []float64{0.5, 1}, []float64{0.4, 1})
+	table.Verified = true
+	e := fitted(t, table, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostMean})
+	for q, want := range []cascade.Belief{{Mean: 1, Bernoulli: true}, {Mean: 1, Bernoulli: true}, {Mean: 0.9}, {Mean: 0.5}, {Mean: 1, Bernoulli: true}} {
+		if b, _ := believe(t, e, table, q, 0); b[1] != want {
+			t.Errorf("after a verdict of %v: %+v, want %+v", table.Quality[q][0], b[1], want)
+		}
+	}
+}

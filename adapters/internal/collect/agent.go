@@ -45,7 +45,7 @@ type Agent struct {
 	Traces string
 }
 
-// agentRuns has an agent do tasks through a gateway before one router.
+// agentRuns runs an agent on tasks, with a gateway in front of one router.
 type agentRuns struct {
 	agent  *Agent
 	name   string // of the model, or PolicyName
@@ -55,12 +55,12 @@ type agentRuns struct {
 	file   *step.JSONLines
 
 	mu   sync.Mutex
-	rows map[string]*Outcome // by run: what its steps came to so far
+	rows map[string]*Outcome // by run: the totals of its steps so far
 	cut  map[string]bool     // runs that had a step refused by a cap
 }
 
-// runner returns who has an agent do tasks with a model, or with the policy where model is
-// behind the last one.
+// runner returns an asker that runs an agent with a model, or with the policy where model is
+// one past the last.
 func (c *collector) runner(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
 	a := &agentRuns{agent: c.o.Agent, name: c.name(model), capped: c.o.CapUSD > 0, file: c.traces, rows: map[string]*Outcome{}, cut: map[string]bool{}}
 	p := *c.o.Policy
@@ -96,7 +96,7 @@ func (c *collector) runner(ctx context.Context, model int, ledger string) (ask a
 	}, func() { a.router.Close() }, nil
 }
 
-// record is the sink of the router's traces.
+// record is the router's [step.Sink]: it adds a step to the totals of its run.
 func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	a.file.Record(ctx, t)
 	a.mu.Lock()
@@ -161,8 +161,8 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
 	return &answer{Outcome: row, USD: row.CostUSD}, nil
 }
 
-// command runs a command in dir and returns what it printed. The gateway at the address is
-// where it finds models.
+// command runs a command in dir, with its environment pointing to the gateway at address if
+// that is not empty, and returns the end of its output.
 func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, address string, stdin []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxRun)
 	defer cancel()
@@ -184,7 +184,7 @@ func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, ad
 	return out[max(0, len(out)-maxOutput):], err
 }
 
-// serve serves the router to one run on a free port.
+// serve serves the router to one run on a free port. stop waits for requests under way.
 func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,8 +209,8 @@ func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 	}, nil
 }
 
-// conversationKey names the step of a task that a request asks for by what was said so far:
-// runs of several models meet the same steps until they part, and the first one always.
+// conversationKey names a step of a task by a hash of the request: steps of several models'
+// runs have the same key until their conversations differ.
 func conversationKey(task string, body []byte) string {
 	var request any
 	if json.Unmarshal(body, &request) == nil {
@@ -220,8 +220,8 @@ func conversationKey(task string, body []byte) string {
 	return task + "/" + hex.EncodeToString(sum[:8])
 }
 
-// withoutNames returns a request without what differs from run to run though the same was
-// said: the model, who asks, and ids of tool calls.
+// withoutNames returns a request without what differs between equal conversations: the model,
+// the user, and ids of tool calls.
 func withoutNames(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if o.Agent == nil && !slices.ContainsFunc(o.Policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
 		return Summary{}, ErrNoVerifier
 	}
-	if err := allJudged(o.Policy); err != nil && o.Router.Verify == nil && o.Agent == nil {
+	if err := checkJudged(o.Policy); err != nil && o.Router.Verify == nil && o.Agent == nil {
 		return Summary{}, err
 	}
 	out, err := openFile(o.Out)
@@ -134,18 +134,18 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 				return nil
 			}
 			if o.Queue != nil {
-				return c.one(ctx, asks[model], task, c.name(model)) // the workers finish what they have begun
+				return c.runTask(ctx, asks[model], task, c.name(model)) // the workers finish what they have begun
 			}
-			return c.one(calls, asks[model], task, c.name(model))
+			return c.runTask(calls, asks[model], task, c.name(model))
 		})
 	}
 	err = errors.Join(group.Wait(), ctx.Err())
 	return c.summary(), err
 }
 
-// allJudged is an error when the verifiers leave out a model: its answers would be paid
-// for, and nothing would tell their quality.
-func allJudged(p *policies.Policy) error {
+// checkJudged returns an error if no verifier judges some model: its answers would be paid for
+// without telling their quality.
+func checkJudged(p *policies.Policy) error {
 	var left, all, by []string
 	for i := range p.Models {
 		if p.Models[i].Further() {
@@ -170,10 +170,10 @@ func allJudged(p *policies.Policy) error {
 	return fmt.Errorf("nothing judges answers of %s, so that no outcome would come of what they cost: let a verifier look at them too, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
 }
 
-// asker has a task done by a model. The error is for what ends the collection.
+// asker runs a task on a model. An error ends the collection.
 type asker func(ctx context.Context, t *Task) (*answer, error)
 
-// asker returns who asks a model: its router, or the workers of a queue.
+// asker returns the asker of a model, by its router or the workers of a queue.
 func (c *collector) asker(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
 	if c.o.Agent != nil {
 		return c.runner(ctx, model, ledger)
@@ -200,7 +200,7 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 	return func(ctx context.Context, t *Task) (*answer, error) { return askModel(ctx, r, t, name, runName), nil }, func() { r.Close() }, nil
 }
 
-// name is that of a model, or of the policy behind the last one.
+// name returns the name of a model, PolicyName for the index past the last.
 func (c *collector) name(model int) string {
 	if model == len(c.o.Policy.Models) {
 		return PolicyName
@@ -224,8 +224,8 @@ type collector struct {
 	faults map[string]bool
 }
 
-// single makes a policy one with one model only, which every query goes to. A further
-// answer or arm is asked for where the first one is, which is left in for that.
+// single reduces a policy to one model, which every query goes to. For a further answer or arm
+// the models that it shares a request with stay in.
 func single(p *policies.Policy, model int) {
 	route, first := policies.Strategy{Kind: "route"}, model
 	for p.Models[first].Shares() {
@@ -245,7 +245,7 @@ func single(p *policies.Policy, model int) {
 	p.Budget = policies.Budget{AtCap: "fail"}
 }
 
-// answer is what came of one call: an outcome, or why there is none.
+// answer is the result of one call: an outcome, or why there is none.
 type answer struct {
 	Outcome *Outcome `json:"outcome,omitempty"`
 	Error   string   `json:"error,omitempty"`
@@ -279,9 +279,9 @@ func askModel(ctx context.Context, r *router.Router, t *Task, model, run string)
 	return &answer{Outcome: row, USD: row.CostUSD}
 }
 
-// one runs one task on one model and records the outcome. An error ends the
-// collection; a call that fails does not.
-func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) error {
+// runTask runs runTask task on runTask model and records the outcome. An error ends the collection; a
+// failed call returns none.
+func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model string) error {
 	a, err := ask(ctx, t)
 	switch {
 	case ctx.Err() != nil:
@@ -309,7 +309,7 @@ func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) e
 	return nil
 }
 
-// judge fills in what the step's trace says.
+// judge fills in cost, tokens and verdict from the step's trace.
 func (o *Outcome) judge(report *middleware.Report) error {
 	step := report.Steps()[0]
 	o.CostUSD = step.CostUSD
@@ -342,8 +342,8 @@ func (o *Outcome) judge(report *middleware.Report) error {
 	return nil
 }
 
-// recordFailure counts a call that gave no outcome; it may have cost something. It ends
-// the collection when one after the other is paid for in vain.
+// recordFailure counts a call without an outcome, and returns ErrWasted after maxWasted in a
+// row that were paid for.
 func (c *collector) recordFailure(model, why string, usd float64) error {
 	c.mu.Lock()
 	c.sum.SpentUSD += usd

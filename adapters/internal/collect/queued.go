@@ -76,7 +76,7 @@ func (q *Job) ask(ctx context.Context, t *Task, model string) (*answer, error) {
 	return a, nil
 }
 
-// tree sends a folder, each once.
+// tree sends a folder, once, and returns its parcel.
 func (q *Job) tree(ctx context.Context, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
@@ -131,8 +131,8 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, routers *queue.Router
 	if missing {
 		return queue.Outcome{}, fmt.Errorf("the policy has no model %s", a.Model)
 	}
-	// A call that is under way is finished, since it is paid for: what came of it is
-	// there for the next command on the same file.
+	// A call that is under way is finished, since it is paid for: the next command on the
+	// same file gets its result.
 	out := askModel(context.WithoutCancel(ctx), r, &a.Task, a.Model, j.Run)
 	if errors.Is(out.cause, sdk.ErrStoreUnavailable) {
 		return queue.Outcome{}, out.cause

@@ -48,8 +48,8 @@ type file struct {
 // errLocked says that two runs would pay for the same outcomes.
 var errLocked = errors.New("another run is writing to this file")
 
-// openFile opens or makes an outcome file, for one run at a time. A last line that a kill cut off is
-// dropped; any other line that is no outcome is an error.
+// openFile opens or makes an outcome file, and locks it. It drops a last line that a kill cut
+// off; any other line that is no outcome is an error.
 func openFile(path string) (*file, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -92,7 +92,7 @@ func (o *file) load() error {
 	}
 }
 
-// add appends an outcome and waits until it is on disk.
+// add appends an outcome and syncs the file.
 func (o *file) add(row *Outcome) error {
 	text, err := json.Marshal(row)
 	if err != nil {
@@ -106,8 +106,8 @@ func (o *file) add(row *Outcome) error {
 	return o.f.Sync()
 }
 
-// cut drops the first n bytes of a line that could not be written whole, as on a full
-// disk: what is written later must not follow half a line.
+// cut removes the n bytes of a line that was not written whole, as on a full disk: no later
+// line may follow half a line.
 func (o *file) cut(n int) error {
 	if n == 0 {
 		return nil

@@ -31,7 +31,6 @@ type Task struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// info returns what verifiers and policies are told about the task.
 func (t *Task) info(run string) middleware.Info {
 	return middleware.Info{
 		QueryID: t.QueryID, Group: t.Group, Run: run, Labels: t.Labels, WorkDir: t.WorkDir,

@@ -86,8 +86,8 @@ func (q *Queue) records(ctx context.Context, where string, args ...any) ([]Recor
 	})
 }
 
-// persist repeats a write for up to 15 seconds, also after ctx has ended, so that a
-// restart of the database loses nothing. Violated constraints are not repeated.
+// persist retries a write for up to 15 seconds, even after ctx has ended, so that a restart of
+// the database loses nothing. It does not retry violated constraints.
 func persist(ctx context.Context, write func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()
@@ -102,7 +102,7 @@ func persist(ctx context.Context, write func(context.Context) error) error {
 	}
 }
 
-// pause waits and reports whether ctx has not ended.
+// pause waits for d; false means that ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -112,7 +112,7 @@ func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) 
 	return "", err
 }
 
-// sweep removes what was not used for long, or not finished by a worker that was killed.
+// sweep removes what was not used for long, unfinished folders of killed workers included.
 func (c *Cache) sweep(now time.Time) {
 	entries, _ := os.ReadDir(c.Dir) // an unreadable folder fails where it is used
 	for _, e := range entries {

@@ -66,8 +66,8 @@ func (q *Queue) SendPolicy(ctx context.Context, p *policies.Policy, sets ...stri
 	return sent, err
 }
 
-// pluginFiles returns the existing files below the policy's folder that the
-// configuration of its plugins names. Absolute paths are the machine's.
+// pluginFiles returns the existing files below the policy's folder that its plugins' config
+// names by relative paths.
 func pluginFiles(p *policies.Policy) []string {
 	var names, found []string
 	for i := range p.Plugins {

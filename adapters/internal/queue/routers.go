@@ -73,7 +73,7 @@ func (c *RouterCache) Use(ctx context.Context, p Policy, purpose string, change 
 	}, nil
 }
 
-// acquire returns an open router, or nil, and closes those that are idle.
+// acquire returns the open router of a key, or nil, and closes idle ones.
 func (c *RouterCache) acquire(key string) *cachedRouter {
 	c.mu.Lock()
 	defer c.mu.Unlock()

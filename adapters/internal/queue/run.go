@@ -217,14 +217,13 @@ func (r *Run) Close(ctx context.Context) error {
 	return nil
 }
 
-// follow receives results and gives signs of life until ctx ends.
+// follow polls for results and sends heartbeats until ctx ends.
 func (r *Run) follow(ctx context.Context) {
 	defer close(r.over)
 	wait, seen, away := r.q.t.poll, time.Time{}, false
 	for pause(ctx, wait) {
 		some, err := r.poll(ctx)
-		// Where results arrive thick and fast, whoever waits for them would otherwise keep
-		// the workers waiting for the next jobs.
+		// Poll faster while results arrive: workers may wait for the next jobs.
 		if wait = min(2*wait, r.q.t.poll); some {
 			wait = max(wait/4, r.q.t.poll/8)
 		}
@@ -245,7 +244,7 @@ func (r *Run) warn(text string) {
 	}
 }
 
-// waiters returns who waits, by River's number of the job.
+// waiters returns the waiters by River's number of their job.
 func (r *Run) waiters() map[int64]*waiter {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -258,8 +257,7 @@ func (r *Run) waiters() map[int64]*waiter {
 	return byID
 }
 
-// poll hands out the results of the jobs that have ended and reports whether there were
-// some.
+// poll delivers the results of jobs that have ended and reports whether there were any.
 func (r *Run) poll(ctx context.Context) (some bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -315,8 +313,8 @@ func (r *Run) poll(ctx context.Context) (some bool, err error) {
 	return len(ended) > 0, nil
 }
 
-// readRecords calls OnRecord with what was recorded since the last call. A record may be
-// seen after one with a later time; ten seconds are more than any is under way.
+// readRecords calls OnRecord with the records since the last call. A record may become visible
+// after one with a later time, by less than ten seconds.
 func (r *Run) readRecords(ctx context.Context) error {
 	if r.o.OnRecord == nil {
 		return nil
@@ -337,7 +335,7 @@ func (r *Run) readRecords(ctx context.Context) error {
 	return err
 }
 
-// beat says that the submitter is there, and looks for workers.
+// beat sends the submitter's heartbeat, and warns if jobs wait and no worker is there.
 func (r *Run) beat(ctx context.Context) error {
 	if _, err := r.q.pool.Exec(ctx, "UPDATE stepfall_queue.runs SET seen_at = now() WHERE id = $1", r.id); err != nil {
 		return err

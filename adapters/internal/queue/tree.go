@@ -32,7 +32,7 @@ func (q *Queue) SendTree(ctx context.Context, dir string, paths ...string) (name
 	return name, q.Send(ctx, name, func(w io.Writer) error { return pack(w, dir, paths) })
 }
 
-// pack writes an archive that is the same for the same contents.
+// pack writes an archive that is the same for the same contents, without times and owners.
 func pack(w io.Writer, dir string, paths []string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -120,8 +120,8 @@ func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	return err
 }
 
-// keepAlive gives signs of life until ctx ends. Where the database cannot be reached
-// for so long that others may take the jobs, it cancels them.
+// keepAlive sends heartbeats until ctx ends. It cancels the jobs when the database has been out
+// of reach for so long that other workers may take them.
 func (w *worker) keepAlive(ctx context.Context) {
 	last, swept := time.Now(), time.Time{}
 	for pause(ctx, w.q.t.beat) {
@@ -157,8 +157,8 @@ func (w *worker) cancelAll() {
 // less than $1 ago.
 const hasSubmitter = "EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run' AND NOT r.ended AND r.seen_at > now() - $1::interval)"
 
-// beat gives a sign of life for the worker and for each of its jobs, and cancels those
-// that are not the worker's any more or that nobody waits for.
+// beat sends a heartbeat of the worker and of each of its jobs, and cancels those that are
+// not the worker's any more or that nobody waits for.
 func (w *worker) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, w.q.t.fence/2)
 	defer cancel()
@@ -199,8 +199,8 @@ func (w *worker) beat(ctx context.Context) error {
 	return nil
 }
 
-// rescue makes the jobs of lost workers available to others, and those whose pause
-// after a failure is over, which River does by the clock of one of the workers.
+// rescue makes the jobs of lost workers available to others, and those that are due for a
+// retry by the database's clock; River goes by that of a worker.
 func (q *Queue) rescue(ctx context.Context) error {
 	_, err := q.pool.Exec(ctx, `UPDATE stepfall_queue.river_job SET
 		state = (CASE WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)::stepfall_queue.river_job_state,

@@ -42,8 +42,8 @@ func newBounded(engine Store, logger hclog.Logger) *deadlineStore {
 	return &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
 }
 
-// runWithin runs an operation of the engine that must end by the deadline. One that does not is
-// left behind: its context has ended, and what it comes to is known to nobody.
+// runWithin runs an operation of the engine under a deadline. An operation that overruns it
+// goes on in the background with an ended context; its result is discarded.
 func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
 	if err := b.unavailable(); err != nil {
 		return none, err
@@ -78,12 +78,12 @@ func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration
 		err = fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	if ctx.Err() == nil && errors.Is(err, sdk.ErrStoreUnavailable) {
-		b.open(err)
+		b.openCircuit(err)
 	}
 	return none, err
 }
 
-func (b *deadlineStore) change(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+func (b *deadlineStore) run(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	_, err := runWithin(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err
 }
@@ -95,22 +95,21 @@ func (b *deadlineStore) unavailable() error {
 	return b.away
 }
 
-// open opens the circuit until a probe succeeds.
-func (b *deadlineStore) open(why error) {
+func (b *deadlineStore) openCircuit(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away != nil || b.closed {
 		return
 	}
 	b.away = why
-	if time.Since(b.told) >= quiet {
+	if time.Since(b.told) >= repeatAfter {
 		b.told = time.Now()
 		b.logger.Error("the store is not asked until it answers again", "error", why)
 	}
 	go b.probe()
 }
 
-// probe tries the engine until it answers, and closes the circuit. One that hangs is waited for.
+// probe tries the engine until it answers, however long a try hangs, and closes the circuit.
 func (b *deadlineStore) probe() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -131,20 +130,20 @@ func (b *deadlineStore) probe() {
 	}
 }
 
-// writeNothing makes a change of nothing, for which the engine must be able to write.
+// writeNothing makes an empty change, which fails if the engine cannot write.
 func (b *deadlineStore) writeNothing(ctx context.Context) error {
 	return b.Store.Settle(ctx, newID(), nil)
 }
 
 // Ready returns what keeps the store from being used, within the deadline.
 func (b *deadlineStore) Ready(ctx context.Context) error {
-	return b.change(ctx, deadline, b.writeNothing)
+	return b.run(ctx, deadline, b.writeNothing)
 }
 
-func (b *deadlineStore) Ping(ctx context.Context) error { return b.change(ctx, deadline, b.Store.Ping) }
+func (b *deadlineStore) Ping(ctx context.Context) error { return b.run(ctx, deadline, b.Store.Ping) }
 
 func (b *deadlineStore) Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error {
-	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Reserve(ctx, id, charges, ttl) })
+	return b.run(ctx, deadline, func(ctx context.Context) error { return b.Store.Reserve(ctx, id, charges, ttl) })
 }
 
 func (b *deadlineStore) Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
@@ -160,7 +159,7 @@ func (b *deadlineStore) Lease(ctx context.Context, id int64, c Charge, least int
 }
 
 func (b *deadlineStore) Settle(ctx context.Context, id int64, spent map[string]int64) error {
-	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
+	return b.run(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
 }
 
 func (b *deadlineStore) Extend(ctx context.Context, leases map[int64]LeaseState, ttl time.Duration) ([]int64, error) {
@@ -168,7 +167,7 @@ func (b *deadlineStore) Extend(ctx context.Context, leases map[int64]LeaseState,
 }
 
 func (b *deadlineStore) Record(ctx context.Context, entries []Entry) error {
-	return b.change(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
+	return b.run(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
 }
 
 func (b *deadlineStore) Prune(ctx context.Context, r Retention, most int) (PruneCounts, error) {
@@ -180,7 +179,7 @@ func (b *deadlineStore) KeyByDigest(ctx context.Context, digest []byte) (*Key, e
 }
 
 func (b *deadlineStore) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
-	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
+	return b.run(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
 }
 
 func (b *deadlineStore) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {

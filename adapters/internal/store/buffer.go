@@ -106,7 +106,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 			err = fmt.Errorf("traces are dropped: %w", err)
 		}
 		b.mu.Unlock()
-		b.fault(err)
+		b.report(err)
 		return
 	}
 	err := b.keep(one)
@@ -117,7 +117,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	wake(b.more)
 	b.mu.Unlock()
-	b.fault(err)
+	b.report(err)
 	if wait {
 		timer := time.NewTimer(b.o.Wait)
 		defer timer.Stop()
@@ -128,7 +128,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 }
 
-// keep has a trace outlive the process. b is locked.
+// keep writes a trace to the spool, if there is one. b is locked.
 func (b *Buffer) keep(w *waiting) (err error) {
 	if b.spool != nil && w.file == nil && w.JSON != nil {
 		w.file, err = b.spool.keep(w.Entry)
@@ -136,14 +136,14 @@ func (b *Buffer) keep(w *waiting) (err error) {
 	return err
 }
 
-// fault tells of an error. b is not locked.
-func (b *Buffer) fault(err error) {
+// report passes an error to Fault, unless it was just told. b is not locked.
+func (b *Buffer) report(err error) {
 	if err == nil || b.o.Fault == nil {
 		return
 	}
 	b.mu.Lock()
 	dropped, text := b.dropped, err.Error()
-	again := text == b.told && time.Since(b.toldAt) < quiet
+	again := text == b.told && time.Since(b.toldAt) < repeatAfter
 	if !again {
 		b.told, b.toldAt = text, time.Now()
 	}
@@ -156,7 +156,7 @@ func (b *Buffer) fault(err error) {
 // errFull is why traces are dropped.
 var errFull = errors.New("as many wait for the store as may")
 
-// wake has whoever listens look, now or when it comes to it.
+// wake signals a channel of capacity 1.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -177,7 +177,7 @@ func (b *Buffer) Settle(ctx context.Context) {
 	if last == nil {
 		return
 	}
-	timer := time.NewTimer(gather)
+	timer := time.NewTimer(maxGather)
 	defer timer.Stop()
 	select {
 	case <-last.done:
@@ -196,15 +196,15 @@ func (b *Buffer) Counts() (written, waiting, dropped int64) {
 const (
 	// pause is how long the buffer waits after a fault.
 	pause = 500 * time.Millisecond
-	// gather is how long traces are gathered before a write at most, and briefly at least;
+	// maxGather is how long traces are gathered before a write at most, and briefly at least;
 	// where no more than a few come, or somebody waits, it is brief.
-	gather  = 100 * time.Millisecond
-	briefly = 2 * time.Millisecond
-	few     = 4
-	// look is how often the buffer looks for what others left in the spool.
-	look = 5 * time.Second
-	// quiet is how long the same fault is not told again.
-	quiet = 10 * time.Second
+	maxGather = 100 * time.Millisecond
+	minGather = 2 * time.Millisecond
+	few       = 4
+	// adoptEvery is how often the buffer looks for what others left in the spool.
+	adoptEvery = 5 * time.Second
+	// repeatAfter is how long the same fault is not told again.
+	repeatAfter = 10 * time.Second
 	// mostBytes of texts may wait, and batchBytes are written together.
 	mostBytes  = 256 << 20
 	batchBytes = 16 << 20
@@ -226,17 +226,17 @@ func textBytes(t *sdk.Trace) int {
 func (b *Buffer) run() {
 	defer close(b.ended)
 	// Few are written at once, so that what was done is seen; many are gathered.
-	lull := briefly
+	lull := minGather
 	for range b.more {
 		b.gather(lull)
 		n := b.flush()
 		if n > 0 {
-			b.goOn()
+			b.wakeIfPending()
 		}
 		if n > few {
-			lull = min(2*lull, gather)
+			lull = min(2*lull, maxGather)
 		} else {
-			lull = max(lull/2, briefly)
+			lull = max(lull/2, minGather)
 		}
 	}
 	// What waits at the end is tried for a moment longer.
@@ -244,19 +244,19 @@ func (b *Buffer) run() {
 	}
 }
 
-// gather lets traces come together.
+// gather waits for more traces, until the batch is full or the lull is over.
 func (b *Buffer) gather(lull time.Duration) {
 	timer := time.NewTimer(lull)
 	defer timer.Stop()
 	select {
 	case <-b.hurry:
-		time.Sleep(briefly)
+		time.Sleep(minGather)
 	case <-timer.C:
 	}
 }
 
-// goOn has the writer look again where something is left.
-func (b *Buffer) goOn() {
+// wakeIfPending wakes the writer if traces are left.
+func (b *Buffer) wakeIfPending() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.traces) >= b.batch {
@@ -273,7 +273,7 @@ func (b *Buffer) pending() bool {
 	return len(b.traces) > 0
 }
 
-// flush writes one batch and returns how many there were, 0 where they did not go.
+// flush writes one batch and returns its size, 0 if the write failed.
 func (b *Buffer) flush() int {
 	b.mu.Lock()
 	n := 0
@@ -291,19 +291,19 @@ func (b *Buffer) flush() int {
 	}
 	err := b.write(context.Background(), entries)
 	if err == nil {
-		b.fault(b.settle(batch))
+		b.report(b.settle(batch))
 		return n
 	}
 	b.mu.Lock()
 	b.away, b.batch = true, max(1, n/2)
 	b.mu.Unlock()
-	b.fault(err)
+	b.report(err)
 	time.Sleep(pause)
-	b.goOn()
+	b.wakeIfPending()
 	return 0
 }
 
-// write gives traces to the store. It tells of those that the store left out.
+// write writes traces to the store, and reports those that the store left out.
 func (b *Buffer) write(ctx context.Context, entries []Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -317,7 +317,7 @@ func (b *Buffer) write(ctx context.Context, entries []Entry) error {
 		lost = len(leftOut.Reasons)
 	}
 	b.drop(lost, len(entries)-lost)
-	b.fault(err)
+	b.report(err)
 	return nil
 }
 
@@ -328,7 +328,7 @@ func (b *Buffer) drop(lost, written int) {
 	b.written += int64(written)
 }
 
-// settle takes out the traces at the front, which are in the store.
+// settle removes a batch, the first of the traces, that is in the store.
 func (b *Buffer) settle(batch []*waiting) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -352,17 +352,17 @@ func (b *Buffer) settle(batch []*waiting) (err error) {
 	return err
 }
 
-// adopt writes what processes that have ended left behind, now and every few seconds
-// until the buffer is closed.
+// adopt writes the traces of ended processes, now and every few seconds, until the buffer is
+// closed.
 func (b *Buffer) adopt(ctx context.Context) {
-	ticker := time.NewTicker(look)
+	ticker := time.NewTicker(adoptEvery)
 	defer ticker.Stop()
 	write := func(entries []Entry) error { return b.write(ctx, entries) }
 	for {
 		lost, err := b.spool.adopt(ctx, b.o.Batch, write)
 		b.drop(lost, 0)
 		if ctx.Err() == nil {
-			b.fault(err)
+			b.report(err)
 		}
 		select {
 		case <-ctx.Done():

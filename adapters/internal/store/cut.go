@@ -33,7 +33,7 @@ func Encode(t *sdk.Trace) ([]byte, error) {
 	return body, err
 }
 
-// cutTexts returns a copy of a trace whose texts have so many bytes together, or few more.
+// cutTexts returns a copy of a trace whose texts together have about budget bytes at most.
 func cutTexts(t *sdk.Trace, budget int) *sdk.Trace {
 	own := *t
 	own.Calls = slices.Clone(t.Calls)

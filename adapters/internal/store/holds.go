@@ -19,8 +19,7 @@ type Hold struct {
 	slot    int64     // of what returns by itself; 0 when there is none
 }
 
-// leave gives the slots back that were taken.
-func (h *Hold) leave(ctx context.Context) {
+func (h *Hold) releaseSlots(ctx context.Context) {
 	if h.slot == 0 {
 		return
 	}
@@ -30,8 +29,8 @@ func (h *Hold) leave(ctx context.Context) {
 	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
 }
 
-// book ends the share: so much of it was spent, and so much may have been.
-func (s share) book(spent, uncertain int64) {
+// settle ends the share: spent was spent, and uncertain may have been.
+func (s share) settle(spent, uncertain int64) {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
 	s.l.held -= s.amount
@@ -46,11 +45,11 @@ func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 	return h.settleUncertain(ctx, 0, spent...)
 }
 
-// settleUncertain is Settle where so much more of each charge may have been spent. It stays
-// reserved and is never settled, in the leases as far as it was held of them; where that cannot
-// be noted, it is spent.
+// settleUncertain is Settle where up to unknown more of each charge may have been spent. That
+// stays reserved and is never settled, in the leases as far as it was held of them; if it cannot
+// be reserved, it counts as spent.
 func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
-	h.leave(ctx)
+	h.releaseSlots(ctx)
 	leased := make([]int64, len(h.charges)) // of what is unknown
 	if unknown > 0 {
 		var rest []Charge
@@ -79,7 +78,7 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			left = spent[i]
 		}
 		over := left - c.Amount
-		if a := h.t.known(c.Account); a != nil && over+unknown > 0 {
+		if a := h.t.find(c.Account); a != nil && over+unknown > 0 {
 			covered := a.cover(over)
 			left -= covered
 			if over+unknown > covered {
@@ -106,7 +105,7 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			}
 			part := min(leased[i], max(0, s.amount-own))
 			leased[i] -= part
-			s.book(own, part)
+			s.settle(own, part)
 		}
 	}
 	if h.id == 0 {

@@ -90,8 +90,7 @@ func (a *leasedAccount) room(now time.Time) (sum int64) {
 	return sum
 }
 
-// cover spends from the leases what was spent beyond its reservation, and returns how much of it
-// they had room for.
+// cover books an overrun on the leases, and returns how much of it they had room for.
 func (a *leasedAccount) cover(over int64) (covered int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,7 +105,7 @@ func (a *leasedAccount) cover(over int64) (covered int64) {
 	return covered
 }
 
-// endLeases has nothing more handed out of the leases, nor of one that is being asked for.
+// endLeases ends the leases, and one that is being asked for.
 func (a *leasedAccount) endLeases() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,10 +115,10 @@ func (a *leasedAccount) endLeases() {
 	}
 }
 
-// headroom is how far the mark of a lease stands above what is in use.
+// headroom is how far the mark of a lease should be above what is in use.
 func (a *leasedAccount) headroom(l *lease) int64 { return min(a.leaseSize(), l.amount) / LeaseShare }
 
-// finish ends an exchange with the store. The account is locked.
+// finish wakes those who wait for the store's answer. The account is locked.
 func (a *leasedAccount) finish(done chan struct{}) {
 	a.asking = nil
 	close(done)

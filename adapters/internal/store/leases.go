@@ -117,9 +117,9 @@ func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, err
 		h.id, err = t.reserve(ctx, rest, t.o.TTL)
 	}
 	if err != nil {
-		h.leave(ctx)
+		h.releaseSlots(ctx)
 		for _, s := range slices.Concat(h.shares...) {
-			s.book(0, 0)
+			s.settle(0, 0)
 		}
 		return nil, err
 	}
@@ -164,16 +164,16 @@ func (t *LeasedAccounts) spend(ctx context.Context, c *Charge, amount int64) err
 	return err
 }
 
-// known returns the account of that name, nil where nothing was leased of it.
-func (t *LeasedAccounts) known(name string) *leasedAccount {
+// find returns the account of that name, nil where nothing was leased of it.
+func (t *LeasedAccounts) find(name string) *leasedAccount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.accounts[name]
 }
 
-// unspent returns what the leases of an account hold that is neither spent nor held for a call.
+// unspent returns how much of an account's leases is neither spent nor held for a call.
 func (t *LeasedAccounts) unspent(name string) (sum int64) {
-	a := t.known(name)
+	a := t.find(name)
 	if a == nil {
 		return 0
 	}
@@ -196,7 +196,7 @@ func (t *LeasedAccounts) account(c *Charge) *leasedAccount {
 	return a
 }
 
-// draw takes as much of a charge as there is from leases, and returns what is left of it.
+// draw takes as much of a charge from leases as they have, and returns the rest.
 func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, left int64) {
 	a := t.account(c)
 	now := time.Now()
@@ -242,8 +242,8 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 	return shares, left
 }
 
-// refill has the mark of a lease raised, or another lease fetched, in the background; it
-// returns nil where neither can be. The account is locked.
+// refill raises the mark of a lease or fetches another lease, in the background. The channel is
+// closed when that is done; nil where neither is possible. The account is locked.
 func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan struct{} {
 	for _, l := range a.leases {
 		if l.mark < l.amount && (l.until.IsZero() || now.Before(l.until)) && !now.Before(a.failed) {

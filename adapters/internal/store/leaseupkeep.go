@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maintain gives leases back, extends them, and settles what is owed, until Close.
+// maintain returns and extends leases, and settles what is owed, until Close.
 func (t *LeasedAccounts) maintain() {
 	every := max(min(t.o.Idle, t.o.LeaseTTL)/20, 10*time.Millisecond)
 	ticker := time.NewTicker(every)
@@ -24,7 +24,7 @@ func (t *LeasedAccounts) maintain() {
 	}
 }
 
-// collect takes leases back that are not used, or all that nothing is held from.
+// collect ends the leases that are unused or, with all, those that nothing is held from.
 func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,8 +47,8 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	}
 }
 
-// report extends leases and slots now and then, lowers the marks of those of which less is in
-// use than the store takes for handed out, and says what is settled of them.
+// report extends leases and slots that are due, lowers marks to what is in use, and tells the
+// store what of the leases is settled.
 func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	states := map[int64]LeaseState{}
 	done := make(chan struct{})
@@ -101,8 +101,8 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	close(done)
 }
 
-// renew has another lease fetched in place of one that goes on being used: what is spent of a
-// lease is not seen in the store before it is given back. The account is locked.
+// renew replaces a lease that stays in use: the store sees what was spent of a lease only when
+// it is returned. The account is locked.
 func (t *LeasedAccounts) renew(name string, a *leasedAccount, now time.Time) {
 	if n := len(a.leases); n == 0 || a.asking != nil || !a.hot() || now.Before(a.tight) || a.leases[n-1].spent == 0 || now.Sub(a.leases[n-1].made) < t.o.Idle {
 		return
@@ -117,7 +117,7 @@ func (t *LeasedAccounts) list() map[string]*leasedAccount {
 	return maps.Clone(t.accounts)
 }
 
-// settleOwed settles what is owed, as far as the store can be reached.
+// settleOwed settles what is owed, up to the first error.
 func (t *LeasedAccounts) settleOwed(ctx context.Context) error {
 	t.mu.Lock()
 	owed := t.owed

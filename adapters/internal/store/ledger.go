@@ -69,46 +69,46 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 		return nil, err
 	}
 	if len(charges) == 0 {
-		return free{}, nil
+		return noReservation{}, nil
 	}
 	held, err := l.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*RefusedError](err); refused {
-		return nil, &noMoney{full, amount - full.Left - l.leased.unspent(full.Account)}
+		return nil, &shortage{full, amount - full.Left - l.leased.unspent(full.Account)}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &money{held}, nil
+	return &reservation{held}, nil
 }
 
-// noMoney is a RefusedError of an account of US dollars, which says so.
-type noMoney struct {
+// shortage is a RefusedError of an account of US dollars, which says so.
+type shortage struct {
 	full    *RefusedError
-	missing int64 // also where all that this process has leased and not handed out came back, as it will
+	missing int64 // even after this process has returned its unused leases
 }
 
-func (e *noMoney) Error() string {
+func (e *shortage) Error() string {
 	const perUSD = 1e9 // an account's unit is a nano-dollar
 	return fmt.Sprintf("%s has %.6g USD that are neither spent nor reserved, and up to %.6g USD are needed: %v",
 		e.full.Account, float64(max(0, e.full.Left))/perUSD, float64(e.full.Asked)/perUSD, sdk.ErrBudgetExhausted)
 }
 
-func (e *noMoney) Unwrap() error { return e.full }
+func (e *shortage) Unwrap() error { return e.full }
 
 // MissingUSD implements [step.Shortage].
-func (e *noMoney) MissingUSD() (usd float64, ofRun bool) {
+func (e *shortage) MissingUSD() (usd float64, ofRun bool) {
 	return float64(e.missing) / NanoUSD, strings.HasPrefix(e.full.Account, runPrefix)
 }
 
-// free is a reservation on no account.
-type free struct{}
+// noReservation is a reservation on no account.
+type noReservation struct{}
 
-func (free) Settle(context.Context, float64) error { return nil }
+func (noReservation) Settle(context.Context, float64) error { return nil }
 
-// money is a reservation of US dollars on several accounts.
-type money struct{ held *Hold }
+// reservation is a reservation of US dollars on several accounts.
+type reservation struct{ held *Hold }
 
-func (m *money) Settle(ctx context.Context, usd float64) error {
+func (m *reservation) Settle(ctx context.Context, usd float64) error {
 	amount, err := nano(usd)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (m *money) Settle(ctx context.Context, usd float64) error {
 
 // SettleUncertain implements [step.UncertainReservation]: the rest stays reserved as for the
 // calls of a killed process, and in the end is spent and unsettled.
-func (m *money) SettleUncertain(ctx context.Context, usd, most float64) error {
+func (m *reservation) SettleUncertain(ctx context.Context, usd, most float64) error {
 	amount, err := nano(usd)
 	if err != nil {
 		return err
@@ -130,6 +130,6 @@ func (m *money) SettleUncertain(ctx context.Context, usd, most float64) error {
 	return m.held.settleUncertain(ctx, all-amount, m.each(amount)...)
 }
 
-func (m *money) each(amount int64) []int64 {
+func (m *reservation) each(amount int64) []int64 {
 	return slices.Repeat([]int64{amount}, len(m.held.charges))
 }

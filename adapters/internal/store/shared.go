@@ -73,8 +73,7 @@ func (s *Shared) HasRun(ctx context.Context, tenant, run string) bool {
 	return err == nil && len(runs) > 0 && runs[0].Steps > 0
 }
 
-// spoolOf returns the folder for traces that wait for a store, in the user's cache
-// folder; without one they wait in memory.
+// spoolOf returns the spool folder of a store, in the user's cache folder; "" without one.
 func spoolOf(address string) string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Shared) Close() error {
 type peers struct {
 	board  Notes
 	logger hclog.Logger
-	// until is until when circuits are open that others found so.
+	// until has the times until which circuits are open, as other processes told.
 	until   atomic.Pointer[map[string]time.Time]
 	out     chan func(context.Context) error
 	closed  chan struct{}
@@ -121,10 +120,10 @@ const (
 	kindCircuit = "circuit"
 	kindSession = "session"
 	kindPace    = "pacing"
-	// listen is how often a process hears of the others.
-	listen = 500 * time.Millisecond
-	// quick bounds what a step waits for.
-	quick = 250 * time.Millisecond
+	// listenEvery is how often a process reads what the others posted.
+	listenEvery = 500 * time.Millisecond
+	// loadTimeout bounds what a step waits for.
+	loadTimeout = 250 * time.Millisecond
 )
 
 func newPeers(b Notes, logger hclog.Logger) *peers {
@@ -139,7 +138,7 @@ func (p *peers) close() {
 	p.running.Wait()
 }
 
-// send has something written in the background, and drops it when the queue is full.
+// send writes something in the background, or drops it when the queue is full.
 func (p *peers) send(what func(context.Context) error) {
 	select {
 	case p.out <- what:
@@ -161,11 +160,11 @@ func (p *peers) sendAll() {
 }
 
 func (p *peers) listen() {
-	ticker := time.NewTicker(listen)
+	ticker := time.NewTicker(listenEvery)
 	defer ticker.Stop()
 	for {
 		ctx := context.Background() // the store has a deadline of its own
-		if err := errors.Join(p.hearCircuits(ctx), p.exchange(ctx)); err != nil {
+		if err := errors.Join(p.readCircuits(ctx), p.sharePaces(ctx)); err != nil {
 			p.logger.Debug("hearing of other processes", "error", err)
 		}
 		select {
@@ -176,7 +175,7 @@ func (p *peers) listen() {
 	}
 }
 
-func (p *peers) hearCircuits(ctx context.Context) error {
+func (p *peers) readCircuits(ctx context.Context) error {
 	notes, err := p.board.Notes(ctx, kindCircuit)
 	if err != nil {
 		return err
@@ -205,7 +204,7 @@ func (p *peers) Until(name string) time.Time {
 }
 
 func (p *peers) Load(id string) []byte {
-	ctx, cancel := context.WithTimeout(context.Background(), quick)
+	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 	defer cancel()
 	note, err := p.board.Note(ctx, kindSession, id)
 	if err != nil {
@@ -232,7 +231,7 @@ func (p *peers) Pace(policy string, pacer *fit.Pacer) func() error {
 	}
 }
 
-func (p *peers) exchange(ctx context.Context) error {
+func (p *peers) sharePaces(ctx context.Context) error {
 	p.mu.Lock()
 	pacers := maps.Clone(p.pacers)
 	p.mu.Unlock()

@@ -23,8 +23,8 @@ type spool struct {
 	dir     string
 	files   []*spoolFile // the last one is written to
 	failing bool         // the last trace could not be kept
-	// aside has traces that are nowhere else: whoever looks for what was left behind writes
-	// them, this process too, once it is let go. room is how much the folder may hold.
+	// aside has traces that are nowhere else. Once it is unlocked, [spool.adopt] of any
+	// process writes them. room is how much the folder may hold.
 	aside *spoolFile
 	room  int64
 }
@@ -36,8 +36,8 @@ type spoolFile struct {
 	size int
 }
 
-// spoolStore is a line of the file.
-type spoolStore struct {
+// spooledTrace is a line of the file.
+type spooledTrace struct {
 	Key   string     `json:"key,omitempty"`
 	Trace *sdk.Trace `json:"trace"`
 }
@@ -49,8 +49,8 @@ const (
 	spoolSize = 16 << 20
 )
 
-// keep writes a trace and returns the file that it is in. It returns an error only for
-// the first of several that cannot be kept.
+// keep writes a trace and returns its file. Of several failures in a row only the first
+// returns an error; the others return nil, nil.
 func (s *spool) keep(e Entry) (*spoolFile, error) {
 	file, err := s.append(e)
 	if err == nil {
@@ -76,7 +76,7 @@ func (s *spool) append(e Entry) (*spoolFile, error) {
 }
 
 func (f *spoolFile) write(e Entry) error {
-	// As Marshal of spooled would write it.
+	// As json.Marshal of a spooledTrace, without encoding the trace again.
 	key, err := json.Marshal(e.Key)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (f *spoolFile) write(e Entry) error {
 	return nil
 }
 
-// setAside writes a trace that memory has no room for.
+// setAside writes a trace to the file of those that memory has no room for.
 func (s *spool) setAside(e Entry) error {
 	if s.aside != nil && s.aside.size >= spoolSize {
 		if err := s.release(); err != nil {
@@ -115,7 +115,7 @@ func (s *spool) setAside(e Entry) error {
 	return s.aside.write(e)
 }
 
-// release lets go of what was set aside, so that it is written.
+// release unlocks the file of what was set aside, so that adopt writes it.
 func (s *spool) release() error {
 	if s.aside == nil {
 		return nil
@@ -125,7 +125,7 @@ func (s *spool) release() error {
 	return file.Close()
 }
 
-// size is how much the folder holds, of all processes.
+// size returns how many bytes the folder holds, of all processes.
 func (s *spool) size() (sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -159,7 +159,7 @@ func (s *spool) current() (*spoolFile, error) {
 	return f, nil
 }
 
-// create makes a file that is locked before anybody else could take it for left behind.
+// create makes a locked file that no other process has taken for abandoned meanwhile.
 func (s *spool) create() (*os.File, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (s *spool) create() (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if filelock.Take(file) == nil && stillThere(file) {
+		if filelock.Take(file) == nil && isAtPath(file) {
 			return file, nil
 		}
 		file.Close()
@@ -177,7 +177,7 @@ func (s *spool) create() (*os.File, error) {
 	return nil, fmt.Errorf("%s: no file can be locked", s.dir)
 }
 
-func stillThere(file *os.File) bool {
+func isAtPath(file *os.File) bool {
 	here, err := file.Stat()
 	if err != nil {
 		return false
@@ -199,7 +199,7 @@ func (s *spool) markStored(f *spoolFile) error {
 	return remove(f.file)
 }
 
-// close leaves the files in which something waits to whoever comes next.
+// close unlocks the files in which traces wait, for a later process.
 func (s *spool) close() error {
 	err := s.release()
 	for _, f := range s.files {
@@ -213,16 +213,15 @@ func (s *spool) close() error {
 	return err
 }
 
-// remove empties the file first: where open files cannot be removed, whoever takes it
-// between the two steps finds nothing.
+// remove empties the file first: where open files cannot be removed, a process that takes it
+// after the close finds nothing.
 func remove(file *os.File) error {
 	return errors.Join(file.Truncate(0), file.Close(), os.Remove(file.Name()))
 }
 
-// adopt gives what processes that have ended left in the folder to write, in batches,
-// and removes each file whose traces were written. It returns how many lines were no
-// traces and are lost. It may be called beside the other methods: it touches no file
-// that is in use.
+// adopt passes the traces of ended processes to write, in batches, and removes each file that
+// is written. It returns how many lines were no traces and are lost. It is safe to call
+// concurrently with the other methods: it touches no file that is in use.
 func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error) (lost int, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -259,13 +258,13 @@ func (s *spool) adopt(ctx context.Context, batch int, write func([]Entry) error)
 	return lost, errors.Join(faults...)
 }
 
-// lineBytes is longer than any line that is written.
-const lineBytes = 128 << 20
+// maxLineBytes is longer than any line that is written.
+const maxLineBytes = 128 << 20
 
-// importFile writes the traces of a file and returns how many of its lines are none. The last
-// line may be cut: the process may have ended while it wrote it.
+// importFile writes the traces of a file and returns how many of its lines are none, the last
+// one excepted, which a killed process may have cut.
 func importFile(ctx context.Context, file *os.File, batch int, write func([]Entry) error) (lost int, err error) {
-	lines := bufio.NewReader(untilDone{ctx, file})
+	lines := bufio.NewReader(contextReader{ctx, file})
 	for ended := false; !ended; {
 		var entries []Entry
 		for size := 0; len(entries) < batch && size < batchBytes && !ended; {
@@ -273,7 +272,7 @@ func importFile(ctx context.Context, file *os.File, batch int, write func([]Entr
 			if ended = errors.Is(err, io.EOF); err != nil && !ended {
 				return lost, err
 			}
-			var one spoolStore
+			var one spooledTrace
 			switch {
 			case json.Unmarshal(line, &one) == nil && one.Trace != nil:
 				entries = append(entries, Entry{Trace: one.Trace, Key: one.Key})
@@ -292,31 +291,31 @@ func importFile(ctx context.Context, file *os.File, batch int, write func([]Entr
 	return lost, nil
 }
 
-// readLine reads a line; of one that is longer than any that was written it keeps nothing.
+// readLine reads a line, nil for one of more than maxLineBytes.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(line) <= lineBytes {
+		if len(line) <= maxLineBytes {
 			line = append(line, part...)
 		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
-		if len(line) > lineBytes {
+		if len(line) > maxLineBytes {
 			line = nil
 		}
 		return line, err
 	}
 }
 
-// untilDone reads until its context ends.
-type untilDone struct {
+// contextReader reads until its context ends.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (r untilDone) Read(p []byte) (int, error) {
+func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

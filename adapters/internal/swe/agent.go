@@ -32,8 +32,8 @@ const (
 	maxPromptBytes = 200_000
 )
 
-// Charge books one call of a model before and after: it is given the length of the
-// prompt and returns what to call with what came of it. An error ends the attempt.
+// Charge reserves the cost of one call of a model, given the length of the prompt. The
+// caller passes the result of the call to settle. An error ends the attempt.
 type Charge func(promptBytes int) (settle func(*llms.ContentResponse, error) error, err error)
 
 // Trajectory is what one attempt of the agent did.
@@ -102,10 +102,9 @@ func listing(dir string) string {
 	return b.String()
 }
 
-// run lets model work on the tree until it ends, the turns are used up, or an error
-// of the model, of charge or of the context ends it, or until accepted, which is
-// asked whenever the tests have just passed, says that the tree is right. What the
-// tree holds then is the attempt; the error says that the model could not be called.
+// run lets model work on the tree until it ends the attempt, the turns are used up, an error
+// occurs, or accepted, which is called after each passing run of the tests, returns true.
+// The attempt is what the tree holds then; an error says that the model could not be called.
 func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge, accepted func(context.Context) bool) (*Trajectory, error) {
 	turns := a.MaxTurns
 	if turns == 0 {
@@ -122,7 +121,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 	t := &Trajectory{}
 	repeats := repeats{}
 	for t.Turns < turns {
-		forget(messages)
+		omitOldResults(messages)
 		settle, err := charge(length(messages))
 		if err != nil {
 			t.Why = err.Error()
@@ -181,7 +180,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 			t.Finished, t.Accepted = true, true
 			return t, nil
 		}
-		if repeats.tooOften(calls, messages) {
+		if repeats.isLoop(calls, messages) {
 			t.Why = fmt.Sprintf("stopped: the same call with the same result %d times", maxRepeats)
 			return t, nil
 		}
@@ -209,8 +208,8 @@ func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 	return strings.Join(texts, "\n"), calls
 }
 
-// forget empties the oldest results of tools until the conversation is short enough.
-func forget(messages []llms.MessageContent) {
+// omitOldResults empties the oldest results of tools until the conversation is short enough.
+func omitOldResults(messages []llms.MessageContent) {
 	over := length(messages) - maxPromptBytes
 	for i := range messages {
 		if over <= 0 || messages[i].Role != llms.ChatMessageTypeTool {

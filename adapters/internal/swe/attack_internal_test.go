@@ -48,7 +48,7 @@ git add -A && git commit -qm first && git rev-parse HEAD && echo the-very-fix > 
 // asAgent runs a script as an agent's command in the tree.
 func asAgent(t *testing.T, j *Jail, tree *Checkout, script string) string {
 	t.Helper()
-	ran, err := j.Run(t.Context(), tree.Dir, tree.readable, tree.cache(), time.Minute, "sh", "-c", script)
+	ran, err := j.Run(t.Context(), tree.Dir, tree.readable, tree.cacheDir(), time.Minute, "sh", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
-	key := w.key(c)
+	key := w.attemptKey(c)
 	if w.s.Journal != nil {
 		if done, ok := w.s.Journal.Attempt(w.t.InstanceID, key); ok {
 			w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true, Worker: done.Worker})
@@ -38,7 +38,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if model == nil {
 		return nil, fmt.Errorf("there is no model %s", c.Model.Name)
 	}
-	hands := &tools{dir: tree.Dir, readable: tree.readable, cache: tree.cache(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
+	hands := &tools{dir: tree.Dir, readable: tree.readable, cache: tree.cacheDir(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
 	if hands.jail == nil {
 		hands.jail = &Jail{}
 	} else {
@@ -61,7 +61,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	}
 	t, runErr := agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(ctx, c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
-	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.name()})
+	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.workerName()})
 	if runErr != nil {
 		return nil, &step.CallError{Err: runErr, Fatal: errors.Is(runErr, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
 	}
@@ -73,7 +73,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	answer.Text = patch
 	answer.StopReason = "stop"
 	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
-		costs.saw(c.Model.Name, answer.CostUSD)
+		costs.record(c.Model.Name, answer.CostUSD)
 	}
 	w.sayf("%s made a patch of %d bytes in %d calls, %.6f USD", c.Model.Name, len(answer.Text), t.Turns, answer.CostUSD)
 	if w.s.Journal != nil {
@@ -84,9 +84,8 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// key names an attempt by all that it depends on: the task, the model, and what it was
-// shown.
-func (w *work) key(c *step.Call) string {
+// attemptKey covers all that an attempt depends on: the task, the model, and what it was shown.
+func (w *work) attemptKey(c *step.Call) string {
 	parts := []string{w.print, string(w.s.Mode), c.Model.Name, c.Model.Served}
 	if w.s.ShowFailures {
 		for _, a := range c.Earlier {

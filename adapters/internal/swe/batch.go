@@ -93,7 +93,7 @@ func (b *Batch) open(ctx context.Context, tasks []Task) (map[string]*Repository,
 			continue
 		}
 		repos[t.Repo] = nil
-		if b.Queue != nil && remote(t.Repo) {
+		if b.Queue != nil && isRemote(t.Repo) {
 			continue
 		}
 		dir, err := b.find(t.Repo)
@@ -128,7 +128,7 @@ func (b *Batch) find(repo string) (string, error) {
 			return dir, nil
 		}
 	}
-	if remote(repo) {
+	if isRemote(repo) {
 		return "", fmt.Errorf("%s is fetched by workers only: give a queue (--queue), or clone it and name the folder", repo)
 	}
 	return "", fmt.Errorf("no repository %s: looked for %s", repo, strings.Join(candidates, ", "))

@@ -109,15 +109,15 @@ type Checkout struct {
 	readable []string
 	// linked are the folders of dependencies that the tree has by links.
 	linked []string
-	// admin is git's own folder for the tree. It is not asked of the tree: what ran
-	// there may have changed the answer.
+	// admin is git's own folder for the tree. It is never read from the tree's .git,
+	// which a command there may have changed.
 	admin string
 }
 
 // Checkout gives out a work tree of commit. The caller closes it.
 func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, error) {
 	for {
-		c := r.take()
+		c := r.takeIdle()
 		if c == nil {
 			return r.add(ctx, commit)
 		}
@@ -139,7 +139,7 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 	}
 }
 
-func (r *Repository) take() *Checkout {
+func (r *Repository) takeIdle() *Checkout {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.idle) == 0 {
@@ -172,11 +172,10 @@ func (r *Repository) add(ctx context.Context, commit string) (*Checkout, error) 
 	if c.Commit = strings.TrimSpace(string(head)); err != nil || !fullName.MatchString(c.Commit) {
 		return nil, fmt.Errorf("making a work tree: git says that it is at %q (%w)", c.Commit, err)
 	}
-	return c, c.show(ctx)
+	return c, c.prepare(ctx)
 }
 
-// reset puts the tree back to a commit: nothing stays of what was written there,
-// ignored files and git's own link included.
+// reset checks out a commit and removes all other files, ignored ones and .git included.
 func (c *Checkout) reset(ctx context.Context, commit string) error {
 	link := filepath.Join(c.Dir, ".git")
 	if err := os.RemoveAll(link); err != nil {
@@ -189,11 +188,11 @@ func (c *Checkout) reset(ctx context.Context, commit string) error {
 		return err
 	}
 	c.Commit = commit
-	return c.show(ctx)
+	return c.prepare(ctx)
 }
 
-// git runs git on the tree. Where git's folder is, with the filters that its config
-// may name, is not asked of the tree.
+// git runs git on the tree with its own folder, never the one that the tree's .git names:
+// a config there could name filters to run.
 func (c *Checkout) git(ctx context.Context, args ...string) (string, error) {
 	return git(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
 }
@@ -237,9 +236,8 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 // noNumbers begins what git says of a file that is no text, instead of its lines.
 const noNumbers = "-\t-\t"
 
-// diff compares the tree with its commit. Whether a repository within the tree has
-// changes of its own is not asked: git would run the filters that its settings name,
-// and an attempt may have written them.
+// diff compares the tree with its commit. It ignores changes within nested repositories:
+// git would run the filters that their configs name, which an attempt may have written.
 func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) (string, error) {
 	args := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, options...)
 	return c.git(ctx, append(append(args, c.Commit, "--", "."), paths...)...)
@@ -247,11 +245,10 @@ func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) 
 
 // Apply applies a patch to the tree.
 func (c *Checkout) Apply(ctx context.Context, patch string) error {
-	return c.gitFrom(ctx, "applying a patch", patch, "apply", "--whitespace=nowarn", "-")
+	return c.gitWithInput(ctx, "applying a patch", patch, "apply", "--whitespace=nowarn", "-")
 }
 
-// gitFrom runs git on the tree, which reads the input.
-func (c *Checkout) gitFrom(ctx context.Context, what, input string, args ...string) error {
+func (c *Checkout) gitWithInput(ctx context.Context, what, input string, args ...string) error {
 	cmd := gitCommand(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
 	cmd.Stdin = strings.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -268,14 +265,14 @@ func (c *Checkout) Close() {
 }
 
 func (c *Checkout) remove() error {
-	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin), os.RemoveAll(c.shadow()), os.RemoveAll(c.cache())); err != nil {
+	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin), os.RemoveAll(c.gitDir()), os.RemoveAll(c.cacheDir())); err != nil {
 		return fmt.Errorf("removing a work tree: %w", err)
 	}
 	return nil
 }
 
-// removeAll removes dir, also where what ran there took write permission away, and
-// where the git of a process that was killed still writes for a moment.
+// removeAll removes dir, even where a command took write permission away or the git of a
+// killed process still writes for a moment.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -296,8 +293,8 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// gitCommand returns a git command that runs no hooks, asks nothing and is not led
-// astray by the variables of a git command round it.
+// gitCommand returns a git command that runs no hooks, never prompts, and ignores the GIT_*
+// variables of its environment.
 func gitCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"}, args...)...)
 	for _, v := range os.Environ() {

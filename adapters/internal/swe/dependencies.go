@@ -14,8 +14,7 @@ import (
 // dependencyFolders are what package managers install into a tree.
 var dependencyFolders = []string{"node_modules", ".venv", "venv", "vendor", "bower_components"}
 
-// ignoredDependencies returns the folders of dependencies in the repository that git
-// ignores: a work tree of a commit does not have them.
+// ignoredDependencies returns the dependency folders that git ignores, which work trees lack.
 func ignoredDependencies(ctx context.Context, dir string) ([]string, error) {
 	out, err := git(ctx, dir, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
@@ -31,8 +30,8 @@ func ignoredDependencies(ctx context.Context, dir string) ([]string, error) {
 	return found, nil
 }
 
-// linkDependencies gives the tree links to the dependencies that are installed in the
-// repository. What runs in the tree can read them and not write them.
+// linkDependencies links the dependencies that are installed in the repository into the
+// tree. Commands in the tree can read but not write them.
 func (c *Checkout) linkDependencies() error {
 	names, err := c.repo.dependencies()
 	if err != nil {

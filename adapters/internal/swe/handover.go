@@ -27,8 +27,8 @@ func withoutFiles(text string, files []string) string {
 	return b.String()
 }
 
-// handOver has the result hold what was judged: the patch without the edits that were left out,
-// and the confidence of each verdict, which the cascade does not go by.
+// handOver makes the result hold what was judged: the patch without the edits that were left
+// out, and the verdict with its confidence, which the cascade does not see.
 func (w *work) handOver(r *Result) {
 	r.Verdict = w.withConfidence(r.Verdict, r.Patch)
 	if r.Verdict == nil || len(r.Verdict.LeftOut) == 0 {
@@ -50,8 +50,8 @@ func (w *work) withConfidence(v *sdk.Verdict, patch string) *sdk.Verdict {
 	return &judged
 }
 
-// failure returns what the next model is told of a rejected patch. Of tests that it must not
-// see, these are their names.
+// failure returns what the next model is told of a rejected patch: of hidden tests only the
+// names.
 func (t *Task) failure(evidence string) string {
 	if t.TestPatch == "" {
 		return shorten(evidence, 3000)

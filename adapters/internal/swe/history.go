@@ -14,10 +14,9 @@ import (
 // historyDepth is how many commits before its own an attempt may look at.
 const historyDepth = 50
 
-// history returns a repository that holds a commit, some of those before it, and
-// nothing else: no later commit, which may hold the very fix, no branch, and none of
-// the repository's settings, which may hold a token. It is made once for a commit.
-// There is none ("") where git cannot make it.
+// history returns a repository that holds only a commit and some of its ancestors: no later
+// commit, which may hold the very fix, no branch, and none of the repository's settings,
+// which may hold a token. It is made once for a commit; "" where git cannot make it.
 func (r *Repository) history(ctx context.Context, commit string) (string, error) {
 	r.histories.Lock()
 	defer r.histories.Unlock()
@@ -25,7 +24,7 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	// What a killed run left: its git may still write there, so that it need not go.
+	// A killed run's git may still write there, so failing to remove it is no error.
 	if left, err := filepath.Glob(dir + ".new*"); err == nil {
 		for _, old := range left {
 			_ = os.RemoveAll(old)
@@ -59,17 +58,17 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 	return dir, nil
 }
 
-// show makes .git of the tree lead to what an attempt may know of the repository,
-// and leaves out files that look like secrets.
-func (c *Checkout) show(ctx context.Context) error {
-	if err := errors.Join(c.leaveOut(ctx), os.RemoveAll(c.cache())); err != nil {
+// prepare points .git of the tree to the history that an attempt may see, and removes files
+// that look like secrets.
+func (c *Checkout) prepare(ctx context.Context) error {
+	if err := errors.Join(c.removeSecrets(ctx), os.RemoveAll(c.cacheDir())); err != nil {
 		return err
 	}
 	if err := c.linkDependencies(); err != nil {
 		return err
 	}
 	link := filepath.Join(c.Dir, ".git")
-	if err := errors.Join(os.RemoveAll(link), os.RemoveAll(c.shadow())); err != nil {
+	if err := errors.Join(os.RemoveAll(link), os.RemoveAll(c.gitDir())); err != nil {
 		return err
 	}
 	history, err := c.repo.history(ctx, c.Commit)
@@ -80,31 +79,31 @@ func (c *Checkout) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(c.shadow(), 0o755); err != nil {
+	if err := os.Mkdir(c.gitDir(), 0o755); err != nil {
 		return err
 	}
 	for name, text := range map[string][]byte{
 		"HEAD": []byte(c.Commit + "\n"), "commondir": []byte(history + "\n"), "gitdir": []byte(link + "\n"), "index": index,
 	} {
-		if err := os.WriteFile(filepath.Join(c.shadow(), name), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(c.gitDir(), name), text, 0o644); err != nil {
 			return err
 		}
 	}
-	c.readable = append(c.readable, c.shadow(), history)
-	return os.WriteFile(link, []byte("gitdir: "+c.shadow()+"\n"), 0o644)
+	c.readable = append(c.readable, c.gitDir(), history)
+	return os.WriteFile(link, []byte("gitdir: "+c.gitDir()+"\n"), 0o644)
 }
 
-// shadow is the folder that git has for the tree in the eyes of an attempt.
-func (c *Checkout) shadow() string { return c.Dir + ".git" }
+// gitDir is the git folder that commands of an attempt use.
+func (c *Checkout) gitDir() string { return c.Dir + ".git" }
 
-// leaveOut removes the files that look like secrets from the tree. Git is told that
-// they are not checked out, so that no diff has them as removed.
-func (c *Checkout) leaveOut(ctx context.Context) error {
+// removeSecrets removes the files that look like secrets from the tree, and marks them as not
+// checked out, so that no diff shows them as removed.
+func (c *Checkout) removeSecrets(ctx context.Context) error {
 	var err error
 	if c.LeftOut, err = c.repo.secretsOf(ctx, c); err != nil || len(c.LeftOut) == 0 {
 		return err
 	}
-	if err := c.gitFrom(ctx, "leaving out secrets", strings.Join(c.LeftOut, "\x00")+"\x00", "update-index", "--skip-worktree", "-z", "--stdin"); err != nil {
+	if err := c.gitWithInput(ctx, "leaving out secrets", strings.Join(c.LeftOut, "\x00")+"\x00", "update-index", "--skip-worktree", "-z", "--stdin"); err != nil {
 		return err
 	}
 	root, err := os.OpenRoot(c.Dir)
@@ -120,8 +119,8 @@ func (c *Checkout) leaveOut(ctx context.Context) error {
 	return nil
 }
 
-// secretsOf returns the files that look like secrets of the commit that was just checked
-// out as c. It is looked up once for a commit.
+// secretsOf returns the files that look like secrets in c, which was just checked out. The
+// result is cached by commit.
 func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, error) {
 	r.histories.Lock()
 	defer r.histories.Unlock()
@@ -145,6 +144,5 @@ func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, erro
 	return found, nil
 }
 
-// cache is the folder of what the commands in the tree have compiled. It begins
-// empty for every attempt.
-func (c *Checkout) cache() string { return c.Dir + ".cache" }
+// cacheDir is the build cacheDir of the commands in the tree, empty when an attempt begins.
+func (c *Checkout) cacheDir() string { return c.Dir + ".cache" }

@@ -22,13 +22,13 @@ type Jail struct {
 	Layers  []string
 	Missing map[string]string
 
-	jail walls
+	jail sandbox
 	// image says that toolchains are those of a container.
 	image bool
 }
 
-// walls run a command to its end: a jail, or an engine of containers.
-type walls interface {
+// sandbox is a jail or a container engine.
+type sandbox interface {
 	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 }
 
@@ -92,7 +92,6 @@ func (j *Jail) Run(ctx context.Context, dir string, readable []string, cache str
 	return ran, nil
 }
 
-// spec is a run in dir, with the tools of the machine and Go's modules.
 func (j *Jail) spec(dir string, timeout time.Duration, args []string) *jail.Spec {
 	spec := &jail.Spec{
 		Dir: dir, InPlace: true, Argv: args, CombineOutput: true,
@@ -111,8 +110,8 @@ func (j *Jail) spec(dir string, timeout time.Duration, args []string) *jail.Spec
 // buildCache is where commands see their build cache.
 const buildCache = "/tmp/go-build"
 
-// addCache gives a run Go's build cache: what was compiled by a run that did nothing
-// else, and what earlier commands in the same tree left in own.
+// addCache adds Go's build cache to a run: what [Jail.compile] compiled, and what earlier
+// commands in the same tree left in own.
 func (j *Jail) addCache(spec *jail.Spec, own string) {
 	cache := jail.Cache{Path: buildCache, Keep: own, Files: map[string][]byte{
 		// A fresh date keeps go from sweeping through the cache in every run.
@@ -134,8 +133,8 @@ func (j *Jail) addCache(spec *jail.Spec, own string) {
 	}
 }
 
-// compile fills the build cache that all trees begin with, by a command that runs
-// nothing of the tree. That it does not get far makes later commands slower.
+// compile fills the build cache that all trees begin with, by a command that runs no code of
+// the tree. If it fails, later commands are only slower.
 func (j *Jail) compile(ctx context.Context, dir string) error {
 	compiled := compiledCache()
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil || j.jail == nil || j.image || compiled == "" || !slices.Contains(j.Layers, jail.LayerMount) {

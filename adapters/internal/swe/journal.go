@@ -114,12 +114,12 @@ func (j *Journal) load() error {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return fmt.Errorf("line %d is damaged: %w", number, err)
 		}
-		j.take(&r)
+		j.add(&r)
 		end += int64(len(line))
 	}
 }
 
-func (j *Journal) take(r *record) {
+func (j *Journal) add(r *record) {
 	if r.Queued != 0 {
 		j.queued[r.Queued] = true
 	}
@@ -148,7 +148,7 @@ func (j *Journal) write(r record) error {
 		if err := j.keep(line); err != nil {
 			return fmt.Errorf("writing the journal: %w", err)
 		}
-		j.take(&r)
+		j.add(&r)
 		return nil
 	}
 	// One write, then a sync: a record is there whole, or cut off at its end.
@@ -160,7 +160,7 @@ func (j *Journal) write(r record) error {
 			return fmt.Errorf("writing the journal: %w", err)
 		}
 	}
-	j.take(&r)
+	j.add(&r)
 	return nil
 }
 
@@ -203,8 +203,8 @@ func (j *Journal) Attempts() int {
 	return n
 }
 
-// name is the worker that writes; empty for a run of its own. j may be nil.
-func (j *Journal) name() string {
+// workerName returns the worker that writes, "" for a run of its own. j may be nil.
+func (j *Journal) workerName() string {
 	if j == nil {
 		return ""
 	}

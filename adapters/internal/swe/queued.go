@@ -66,13 +66,13 @@ type taskArgs struct {
 	Engine      []string     `json:"engine,omitempty"`
 }
 
-// remote says of a task's repository that it is not on this machine.
-func remote(repo string) bool {
+// isRemote reports whether a task's repository is fetched by URL.
+func isRemote(repo string) bool {
 	return strings.Contains(repo, "://") || strings.HasPrefix(repo, "git@")
 }
 
-// send makes the repositories of the tasks known to workers, and the tasks' commits
-// full names.
+// send makes the repositories available to workers, and returns the tasks with full commit
+// names.
 func (q *Job) send(ctx context.Context, repos map[string]*Repository, tasks []Task) ([]Task, error) {
 	tasks = slices.Clone(tasks)
 	q.sources, q.names = map[string]source{}, map[string]string{}
@@ -95,7 +95,7 @@ func (q *Job) send(ctx context.Context, repos map[string]*Repository, tasks []Ta
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(commits)) {
-		if remote(name) {
+		if isRemote(name) {
 			q.sources[name] = source{URL: name}
 			continue
 		}
@@ -127,8 +127,7 @@ func (*Job) commit(ctx context.Context, repo *Repository, t *Task) (string, erro
 	return commit, nil
 }
 
-// bundle sends the commits with all that led to them. The parcel is named by the
-// commits, which are hashes of what they hold.
+// bundle sends the commits with their ancestors, as a parcel named by the commits' hash.
 func (q *Job) bundle(ctx context.Context, repo *Repository, commits []string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(commits, " ")))
 	name := "git-" + hex.EncodeToString(sum[:])

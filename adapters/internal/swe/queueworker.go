@@ -94,7 +94,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 		if err := json.Unmarshal(list[i].Data, &line); err != nil {
 			return nil, fmt.Errorf("a record of %s is damaged: %w", list[i].Worker, err)
 		}
-		own.take(&line)
+		own.add(&line)
 	}
 	own.keep = func(line []byte) error {
 		// The result is what the job returns.
@@ -106,7 +106,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 	return own, nil
 }
 
-// costsOf returns what a run's attempts have cost here. The last runs are remembered.
+// costsOf returns the costs that this worker has seen in a run.
 func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,8 +162,8 @@ func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository,
 	return repo, nil
 }
 
-// fetchCommit has a commit in the repository at dir, and what led to it. Servers that
-// give out no single commits are asked for everything.
+// fetchCommit fetches a commit and its ancestors into the repository at dir, or all refs
+// where the server serves no single commits.
 func fetchCommit(ctx context.Context, dir, url, commit string) error {
 	if _, err := git(ctx, dir, "cat-file", "-e", commit+"^{commit}"); err == nil {
 		return nil

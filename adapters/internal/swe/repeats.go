@@ -13,9 +13,9 @@ const maxRepeats = 3
 // repeats counts turns that were alike in calls and results.
 type repeats map[[sha256.Size]byte]int
 
-// tooOften notes the last turn: its calls and the results, which are the last
-// messages of the conversation.
-func (r repeats) tooOften(calls []llms.ToolCall, messages []llms.MessageContent) bool {
+// isLoop counts the last turn, whose results are the last messages, and reports whether it has
+// occurred maxRepeats times.
+func (r repeats) isLoop(calls []llms.ToolCall, messages []llms.MessageContent) bool {
 	hash := sha256.New()
 	for i, c := range calls {
 		hash.Write([]byte(c.FunctionCall.Name + "\x00" + c.FunctionCall.Arguments + "\x00"))

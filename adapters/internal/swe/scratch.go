@@ -33,7 +33,7 @@ func NewScratch(base string) (*Scratch, error) {
 		return nil, err
 	}
 	for _, dir := range left {
-		abandon(dir)
+		removeAbandoned(dir)
 	}
 	dir, err := os.MkdirTemp(base, scratchPrefix+"*")
 	if err != nil {
@@ -46,9 +46,9 @@ func NewScratch(base string) (*Scratch, error) {
 	return &Scratch{Dir: dir, lock: lock}, nil
 }
 
-// abandon removes a folder whose run is over: nobody holds its lock. A folder
-// without a lock is being made, and one of another user cannot be opened.
-func abandon(dir string) {
+// removeAbandoned removes a folder whose lock nobody holds. A folder without a lock file is
+// being made; one of another user cannot be opened.
+func removeAbandoned(dir string) {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Lstat(path); err != nil {
 		return
@@ -58,7 +58,7 @@ func abandon(dir string) {
 		return
 	}
 	defer lock.Close()
-	// What cannot be removed is tried again by the run after this one.
+	// The next run tries again.
 	_ = removeAll(dir)
 }
 

@@ -18,7 +18,7 @@ import (
 // trajectories pinned to one model, and for single steps as the strategy decides.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
-	s := Setup{TestCommand: verifiedBy(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
+	s := Setup{TestCommand: verifierCommand(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
 	s.Step.Cost = newTrajectoryCosts()
 	for _, m := range c.Models {
 		s.Models[m.Model.Name] = meteredModel{inner: r, pin: m.Model.Name}
@@ -26,8 +26,8 @@ func FromRouter(r *router.Router) Setup {
 	return s
 }
 
-// verifiedBy returns the command with which the policy's verifier runs tests, or nil.
-func verifiedBy(p *policies.Policy) []string {
+// verifierCommand returns the test command of the policy's verifier-tests, or nil.
+func verifierCommand(p *policies.Policy) []string {
 	for i := range p.Verifiers {
 		if p.Verifiers[i].Plugin != "verifier-tests" {
 			continue
@@ -44,8 +44,8 @@ func verifiedBy(p *policies.Policy) []string {
 	return nil
 }
 
-// meteredModel is the router whose errors say what the failed calls cost. A model may be
-// pinned.
+// meteredModel is the router with errors that carry the cost of failed calls. pin, when not
+// empty, is the model to call.
 type meteredModel struct {
 	inner llms.Model
 	pin   string
@@ -91,8 +91,8 @@ const (
 	expectedOutput = 2_000
 )
 
-// trajectoryCosts predicts what an attempt costs: the mean of those seen of the
-// model, and at first of an expected length. It is safe for concurrent use.
+// trajectoryCosts predicts an attempt's cost by the mean of the model's earlier attempts, and
+// by an expected length before the first. It is safe for concurrent use.
 type trajectoryCosts struct {
 	mu  sync.Mutex
 	sum map[string]float64
@@ -103,7 +103,7 @@ func newTrajectoryCosts() *trajectoryCosts {
 	return &trajectoryCosts{sum: map[string]float64{}, n: map[string]int{}}
 }
 
-func (c *trajectoryCosts) saw(model string, usd float64) {
+func (c *trajectoryCosts) record(model string, usd float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sum[model] += usd

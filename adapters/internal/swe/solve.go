@@ -62,14 +62,14 @@ type Solver struct {
 	Progress func(instance, event string)
 }
 
-// Result is what came of a task.
+// Result is the outcome of a task.
 type Result struct {
 	InstanceID string `json:"instance_id"`
 	// Task is a fingerprint of the task's text, commit and tests, empty without a journal.
 	Task string `json:"task,omitempty"`
-	// Worker is the worker of a queue that came to this, if any did.
+	// Worker is the worker of a queue that did the task, if any did.
 	Worker string `json:"worker,omitempty"`
-	// Recorded says that an earlier run came to this.
+	// Recorded says that the result is from an earlier run.
 	Recorded bool `json:"-"`
 	// Solved says that the verifiers accepted the patch.
 	Solved bool   `json:"solved"`
@@ -150,7 +150,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	return r, nil
 }
 
-// work is one task on its way.
+// work is the state of one task.
 type work struct {
 	s    *Solver
 	t    *Task
@@ -177,9 +177,8 @@ type work struct {
 // compiledCommits has the commits of repositories whose packages this process has compiled.
 var compiledCommits sync.Map
 
-// compile has the packages of the task's commit compiled, once, when a command first
-// may need them. The tree is a clean one without the deciding tests: what is compiled,
-// attempts can read.
+// compile compiles the packages of the task's commit, once per process. It uses a clean tree
+// without the deciding tests: attempts can read the cache.
 func (w *work) compile(ctx context.Context) error {
 	if _, done := compiledCommits.LoadOrStore(w.repo.dir+"\x00"+w.judged.Commit, true); done {
 		return nil
@@ -288,14 +287,14 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	w.handOver(r)
 	r.Solved = result.Verdict != nil && result.Verdict.Outcome == sdk.Passed
 	if !r.Solved && r.Stop == sdk.StopNotWorth {
-		r.Notes = append(r.Notes, notAsked(result.Trace)...)
+		r.Notes = append(r.Notes, unaskedNotes(result.Trace)...)
 	}
 	return nil
 }
 
-// notAsked says of each model that an unsolved task was not given to what it would have
-// cost, and what it was worth.
-func notAsked(t *sdk.Trace) (notes []string) {
+// unaskedNotes returns a note for each model that an unsolved task was not given to, with its
+// expected cost and the worth of a solution.
+func unaskedNotes(t *sdk.Trace) (notes []string) {
 	if len(t.Decisions) == 0 {
 		return nil
 	}

@@ -39,9 +39,9 @@ func (s *Spend) SpentUSD() float64 {
 
 func (s *Spend) hasCap() bool { return s.CapUSD > 0 || s.Ledger != nil }
 
-// reserve sets aside what a call can cost at most. The caller settles it once.
+// reserve reserves the most that a call can cost. The caller calls settle once.
 func (s *Spend) reserve(ctx context.Context, worst float64) (settle func(usd float64), err error) {
-	own, err := s.set(worst)
+	own, err := s.reserveLocal(worst)
 	if err != nil || s.Ledger == nil {
 		return own, err
 	}
@@ -57,8 +57,8 @@ func (s *Spend) reserve(ctx context.Context, worst float64) (settle func(usd flo
 	}, nil
 }
 
-// set is reserve in this process alone.
-func (s *Spend) set(worst float64) (settle func(usd float64), err error) {
+// reserveLocal is reserve without the ledger.
+func (s *Spend) reserveLocal(worst float64) (settle func(usd float64), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.CapUSD > 0 && s.spent+s.pending+worst > s.CapUSD {

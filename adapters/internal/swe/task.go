@@ -32,8 +32,7 @@ type Task struct {
 	DockerImage string `json:"docker_image,omitempty"`
 }
 
-// fingerprint tells the task from others of the same name: by its text, the commit that
-// it begins at, and its tests.
+// fingerprint is a hash of the task without its name: text, base commit and tests.
 func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error) {
 	commit := t.BaseCommit
 	if !fullName.MatchString(commit) {

@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// testCommand returns the usual command for the tests of the tree at dir, by the
-// files that it has; nil when none is known.
+// testCommand guesses the test command of the tree at dir by its files; nil when none is known.
 func testCommand(dir string) []string {
 	for _, usual := range []struct {
 		file    string

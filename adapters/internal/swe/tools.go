@@ -26,7 +26,7 @@ const (
 	maxFile     = 1 << 20
 )
 
-// tools are the agent's hands in one work tree.
+// tools runs the agent's tool calls in one work tree.
 type tools struct {
 	dir string
 	// readable are the folders beside the tree that commands may read.
@@ -68,8 +68,7 @@ func definitions() []llms.Tool {
 // errTool is wrapped by errors that the model caused and should read.
 var errTool = errors.New("tool")
 
-// run runs one tool call. What goes wrong is told to the model; the error is for
-// what it cannot mend, such as the end of the context.
+// run runs one tool call. Faults go to the model as output; the error is that of the context.
 func (t *tools) run(ctx context.Context, name, arguments string) (string, error) {
 	var a struct {
 		Command, Path, Old, New string
@@ -135,7 +134,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	return result.Output, nil
 }
 
-func (t *tools) file(root *os.Root, path, name string) (string, fs.FileInfo, error) {
+func (t *tools) readFile(root *os.Root, path, name string) (string, fs.FileInfo, error) {
 	file, info, err := regular.Open(root.OpenFile, name)
 	switch {
 	case errors.Is(err, fs.ErrInvalid):
@@ -151,9 +150,9 @@ func (t *tools) file(root *os.Root, path, name string) (string, fs.FileInfo, err
 	return string(data), info, err
 }
 
-// at calls do with the tree, which links do not lead out of, and the path in it of a file. What
-// belongs to git is refused.
-func (t *tools) at(path string, do func(root *os.Root, name string) (string, error)) (string, error) {
+// inTree calls do with the tree, opened so that links cannot lead out of it, and the local form
+// of path. It refuses paths in .git.
+func (t *tools) inTree(path string, do func(root *os.Root, name string) (string, error)) (string, error) {
 	name := filepath.Clean(filepath.FromSlash(path))
 	if path == "" || !filepath.IsLocal(name) {
 		return "", fmt.Errorf("%w: %q is no path in the repository", errTool, path)
@@ -170,8 +169,8 @@ func (t *tools) at(path string, do func(root *os.Root, name string) (string, err
 }
 
 func (t *tools) read(path string, from, to int) (string, error) {
-	text, err := t.at(path, func(root *os.Root, name string) (string, error) {
-		text, _, err := t.file(root, path, name)
+	text, err := t.inTree(path, func(root *os.Root, name string) (string, error) {
+		text, _, err := t.readFile(root, path, name)
 		return text, err
 	})
 	if err != nil {
@@ -189,14 +188,14 @@ func (t *tools) read(path string, from, to int) (string, error) {
 }
 
 func (t *tools) edit(path, old, replacement string) (string, error) {
-	return t.at(path, func(root *os.Root, name string) (string, error) {
+	return t.inTree(path, func(root *os.Root, name string) (string, error) {
 		if _, err := root.Lstat(name); old == "" && errors.Is(err, fs.ErrNotExist) {
 			if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 				return "", err
 			}
 			return "made " + path, write(root, name, replacement, os.O_CREATE|os.O_EXCL, 0o644)
 		}
-		text, info, err := t.file(root, path, name)
+		text, info, err := t.readFile(root, path, name)
 		if err != nil {
 			return "", err
 		}
@@ -208,7 +207,7 @@ func (t *tools) edit(path, old, replacement string) (string, error) {
 	})
 }
 
-// write writes a file without waiting for anybody who would read a pipe.
+// write writes a file; on a pipe without a reader it fails instead of blocking.
 func write(root *os.Root, name, text string, flag int, mode fs.FileMode) error {
 	file, err := root.OpenFile(name, os.O_WRONLY|syscall.O_NONBLOCK|flag, mode)
 	if err != nil {
@@ -218,7 +217,6 @@ func write(root *os.Root, name, text string, flag int, mode fs.FileMode) error {
 	return errors.Join(err, file.Close())
 }
 
-// shorten keeps the beginning and the end of text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -13,9 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// checkUntouched asks the verifiers about an empty answer before a model is paid. It is
-// an error when none of them can judge here. The notes are for a person to read.
-// Verifiers that cost money are not asked.
+// checkUntouched asks the verifiers that cost nothing about an empty answer, before a model is
+// paid. It is an error when none of them can judge here. The notes are for a person to read.
 func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
 	asked, failing := 0, 0
 	var faults []error
@@ -51,9 +50,8 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 	return notes, nil
 }
 
-// isAccepted reports whether every verifier that judges the model's patches passes
-// the patch. Verifiers that cost money are not asked before the attempt is
-// over, and those that cannot be asked accept nothing.
+// isAccepted reports whether every verifier that judges the model's patches passes the patch;
+// false where one costs money, since that is asked only when the attempt is over.
 func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 	passed := false
 	for _, v := range w.verifiers {
@@ -72,8 +70,8 @@ func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 	return passed
 }
 
-// verifier is v as the step engine and the agent ask it: an empty patch is rejected
-// without it, each patch is judged once, and what it costs is booked.
+// verifier wraps v for the step engine and the agent: it rejects an empty patch itself, judges
+// each patch once, and records the cost.
 func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 	known := map[string]*sdk.Verdict{}
 	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
@@ -116,7 +114,6 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 	})
 }
 
-// applies reports whether a verifier judges patches of this task.
 func (w *work) applies(v step.Verifier) bool { return v.Applies == nil || v.Applies(w.query) }
 
 func (w *work) ask(ctx context.Context, v sdk.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {

@@ -73,7 +73,7 @@ func KeyOf(r *http.Request) string {
 // longestName bounds what a client names runs, sessions and the like by: they are kept.
 const longestName = 512
 
-// admit finds out who asks, and takes a place among the requests under way.
+// admit authenticates the client, and counts the request among those under way.
 func (g *Gateway) admit(x *exchange) *Refusal {
 	own := &x.info
 	for _, header := range [...]struct {
@@ -117,12 +117,12 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	return nil
 }
 
-type underway struct {
+type requestCounter struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-func (u *underway) enter(who string, limit int) (release func(), ok bool) {
+func (u *requestCounter) enter(who string, limit int) (release func(), ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.counts[who] >= limit {
@@ -138,13 +138,13 @@ func (u *underway) enter(who string, limit int) (release func(), ok bool) {
 	}, true
 }
 
-// mayAsk refuses what a page in a browser sends to a gateway that asks for no key:
-// under a name that was pointed at the loopback, or from another origin.
+// mayAsk protects a gateway without keys from pages in a browser: it refuses other origins, and
+// host names that are not the gateway's but resolve to the loopback (DNS rebinding).
 func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 	if g.o.Authenticate != nil {
 		return nil
 	}
-	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(addr.String()) && !g.knownHost(r.Host) {
 		return refuse(reasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
 	}
 	if origin := r.Header.Get("Origin"); isForeign(r, origin) && !g.origins.allow(origin) {
@@ -163,7 +163,7 @@ func isForeign(r *http.Request, origin string) bool {
 }
 
 func (g *Gateway) knownHost(host string) bool {
-	return loopback(host) || slices.ContainsFunc(g.o.Hosts, func(known string) bool {
+	return isLoopback(host) || slices.ContainsFunc(g.o.Hosts, func(known string) bool {
 		return known == "*" || strings.EqualFold(known, host) || strings.EqualFold(known, withoutPort(host))
 	})
 }
@@ -175,8 +175,8 @@ func withoutPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// loopback reports whether a host, with or without a port, is the machine itself.
-func loopback(host string) bool {
+// isLoopback reports whether a host, with or without a port, is the machine itself.
+func isLoopback(host string) bool {
 	name := strings.TrimSuffix(strings.ToLower(withoutPort(host)), ".")
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
@@ -215,8 +215,7 @@ func (o origins) allow(origin string) bool {
 // exposed are the headers of answers that a page may read.
 var exposed = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, HeaderModels, headerNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
 
-// serve tells a browser what a page may do, and answers its question before a
-// request: done says that there is nothing further to answer.
+// serve sets the CORS headers, and answers a preflight request, for which it returns true.
 func (o origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || len(o) == 0 {

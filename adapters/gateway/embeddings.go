@@ -17,8 +17,8 @@ type embeddingModel interface {
 	Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error)
 }
 
-// embeddings passes a request on to the model that it names. Nothing is decided: no two
-// models give the same vectors.
+// embeddings forwards a request to the model that it names. It never chooses one: no two models
+// give the same vectors.
 func (g *Gateway) embeddings(x *exchange) *Refusal {
 	var request json.RawMessage
 	var a *dialect.Request
@@ -48,7 +48,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	x.Steps = report.Steps()
 	x.describe()
 	if err != nil {
-		r := failure(ctx, err)
+		r := refusalOf(ctx, err)
 		if len(x.Steps) == 0 && r.Status == http.StatusBadRequest { // nobody was asked
 			r.Param = "model"
 		}

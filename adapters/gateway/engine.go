@@ -67,7 +67,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	}
 	x.describe()
 	if err != nil {
-		return failure(ctx, err)
+		return refusalOf(ctx, err)
 	}
 	x.json(http.StatusOK, x.api.Answer(a, x.outcome(a, resp)))
 	return nil
@@ -97,14 +97,13 @@ func notFound(model string, have []string) *Refusal {
 	return r
 }
 
-// context says where a step comes from. One that its client repeats by itself tries no call
-// again.
+// context returns the context of a step, with its origin. A repetition by the client disables
+// the step's own retries.
 func (x *exchange) context(a *dialect.Request, again bool) context.Context {
 	x.info.Tenant, x.info.Labels, x.info.NoRetry = x.Client.Tenant, a.Labels, again
 	return middleware.WithInfo(x.r.Context(), x.info)
 }
 
-// outcome collects what dialects write of an answer.
 func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dialect.Answer {
 	o := &dialect.Answer{ID: x.answerID, Created: x.Start.Unix(), Model: a.Model, Choices: resp.Choices}
 	if len(x.Steps) == 0 {

@@ -45,7 +45,7 @@ func newEvents(x *exchange) *events {
 	return e
 }
 
-// run writes until the stream ends, and a comment where nothing was said for a while.
+// run writes until the stream ends, and a comment when there was no event for a while.
 func (e *events) run() {
 	growStack(0)
 	defer close(e.done)
@@ -55,8 +55,7 @@ func (e *events) run() {
 		select {
 		case <-e.more:
 			quiet.Reset(e.x.g.o.KeepAlive)
-			// Where others wait for the processor, what comes next of this answer may be
-			// there before the write is: a machine that is busy writes less often.
+			// On a busy machine more events may arrive first: it writes less often.
 			runtime.Gosched()
 		case <-quiet.C:
 			e.mu.Lock()
@@ -72,8 +71,8 @@ func (e *events) run() {
 	}
 }
 
-// growStack makes the stack of a new goroutine as large as a write to a socket needs, while there is
-// little on it to be copied.
+// growStack grows the stack of a new goroutine to what a write to a socket needs, while there is
+// little on it to copy.
 //
 //go:noinline
 func growStack(i int) byte {
@@ -81,7 +80,7 @@ func growStack(i int) byte {
 	return room[i]
 }
 
-// write sends what there is, and reports whether that was the last of it.
+// write sends what is pending, and reports whether the stream has ended.
 func (e *events) write() (last bool) {
 	e.mu.Lock()
 	out, last := e.buf, e.ended
@@ -112,7 +111,7 @@ func (e *events) send(out []byte) error {
 		h["Trailer"] = trailers
 		x.head(200)
 	} else {
-		x.hurry()
+		x.setWriteDeadline()
 	}
 	if _, err := x.w.Write(out); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (e *events) failure() error {
 	return e.err
 }
 
-// close reports whether the stream has begun. It begins by events only from now on.
+// close stops keep-alive comments from beginning the stream, and reports whether it has begun.
 func (e *events) close() (begun bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,8 +199,7 @@ func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
 	return nil
 }
 
-// end writes how the step came out: as a response of its own where nothing was
-// streamed yet and there is no answer.
+// end writes the end of the step. It returns an error as a Refusal where nothing was streamed.
 func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err error) *Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +210,7 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 		s.a.Model = o.Model
 		s.to.Finish(o)
 	} else {
-		why = failure(ctx, err)
+		why = refusalOf(ctx, err)
 		if begun {
 			s.x.Refused = s.x.withoutSecrets(why)
 			s.to.Fail(s.x.Refused)

@@ -73,7 +73,7 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// requestID returns the client's own id, "" where it sent none that can be one.
+// requestID returns the client's own id, "" where it sent none that is valid.
 func requestID(r *http.Request) string {
 	id := r.Header.Get(headerRequestID) //nolint:canonicalheader // the form that Go keeps it in
 	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
@@ -82,7 +82,7 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// end closes the books of the request.
+// end releases the request's place, and logs and observes it.
 func (x *exchange) end() {
 	if x.release != nil {
 		x.release()
@@ -142,7 +142,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 1 << 20
 
-// body reads the request and gives it to take, which must keep nothing of it.
+// body reads the request's body and passes it to take, which must not keep it.
 func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -168,9 +168,9 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	return take(buf.Bytes())
 }
 
-// hurry bounds the next write, where the server can do that. Writes that follow each other
-// at once share a bound.
-func (x *exchange) hurry() {
+// setWriteDeadline bounds the next write, where the server can do that. Writes in quick
+// succession share a deadline.
+func (x *exchange) setWriteDeadline() {
 	if now := time.Now(); !x.noDeadline && now.Sub(x.hurried) > x.g.o.Patience/16 {
 		x.hurried, x.noDeadline = now, x.conn.SetWriteDeadline(now.Add(x.g.o.Patience)) != nil
 	}
@@ -180,13 +180,12 @@ func (x *exchange) head(status int) {
 	if x.unread {
 		x.w.Header().Set("Connection", "close") // or the server would wait for the rest
 	}
-	x.hurry()
+	x.setWriteDeadline()
 	x.Status, x.FirstByte = status, time.Since(x.Start)
 	x.w.WriteHeader(status)
 }
 
-// send writes a JSON value that is written already. A failure to write means that the
-// client has gone, and there is nobody to tell.
+// send writes encoded JSON. It ignores write errors: the client has gone.
 func (x *exchange) send(status int, data []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = []string{"application/json"}
@@ -223,7 +222,7 @@ func (x *exchange) withoutSecrets(why *Refusal) *Refusal {
 	return &own
 }
 
-// describe tells what was done in headers, or in trailers once the head is sent.
+// describe sets the headers that describe the step, or the trailers once the head is sent.
 func (x *exchange) describe() {
 	if len(x.Steps) == 0 {
 		return
@@ -247,8 +246,8 @@ func (x *exchange) describe() {
 	}
 }
 
-// notSentOf returns what the model whose answer was chosen was not sent of the request, in the
-// words of the client's API.
+// notSentOf names what the chosen model was not sent of the request, in terms of the client's
+// API.
 func (x *exchange) notSentOf(t *sdk.Trace) string {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {
@@ -260,8 +259,7 @@ func (x *exchange) notSentOf(t *sdk.Trace) string {
 
 var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, headerNotSent}, ", ")}
 
-// dollars writes an amount for people and programs: to the millionth of a millionth, and
-// never as a power of ten.
+// dollars formats an amount to 12 decimals, without an exponent.
 func dollars(usd float64) string {
 	return strconv.FormatFloat(math.Round(usd*1e12)/1e12, 'f', -1, 64)
 }

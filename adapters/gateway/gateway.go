@@ -94,7 +94,7 @@ const (
 type Gateway struct {
 	o        Options
 	origins  origins
-	underway underway
+	underway requestCounter
 	retries  retries
 	items    *memoryNotes // of answers of Responses
 	refusals refusalLog
@@ -133,7 +133,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, fmt.Errorf("making the gateway: %w", err)
 	}
 	return &Gateway{
-		o: o, origins: allowed, started: time.Now(), underway: underway{counts: map[string]int{}}, items: newMemoryNotes(),
+		o: o, origins: allowed, started: time.Now(), underway: requestCounter{counts: map[string]int{}}, items: newMemoryNotes(),
 		retries:  retries{seed: maphash.MakeSeed(), until: map[uint64]waitingRequest{}},
 		refusals: refusalLog{seed: maphash.MakeSeed(), lines: map[uint64]loggedRefusal{}},
 	}, nil
@@ -161,7 +161,7 @@ func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, 
 	x.refuse(why)
 }
 
-// findRoute returns what the request's path stands for, and sets the dialect of the answer.
+// findRoute returns the route of the request's path, and sets the dialect of the answer.
 func (g *Gateway) findRoute(x *exchange) (route, bool) {
 	path := x.r.URL.Path
 	found, ok := routes[path]
@@ -178,7 +178,6 @@ func (g *Gateway) findRoute(x *exchange) (route, bool) {
 	return found, ok
 }
 
-// serve finds out what is asked for and answers it, or says why not.
 func (g *Gateway) serve(x *exchange) *Refusal {
 	route, ok := g.findRoute(x)
 	if headerBytes(x.r) > maxHeader {

@@ -118,9 +118,8 @@ func (m *memoryNotes) drop(name string) {
 	delete(m.notes, name)
 }
 
-// once answers a request, and one that names itself by an Idempotency-Key only the first
-// time: its repetitions get the same answer, while it runs and after. What fails is not
-// kept, so that it may be tried again.
+// once answers a request. Requests with the same Idempotency-Key are served once, and share the
+// answer, during and after. Failures are not kept, so that they may be retried.
 func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	key := x.r.Header.Get(headerIdempotencyKey)
 	if key == "" || x.r.Method != http.MethodPost {
@@ -151,7 +150,7 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	return g.answerOnce(x, name, hash.Sum(nil), running, serve)
 }
 
-// answerOnce answers a request whose name is claimed, and keeps the answer.
+// answerOnce serves a request whose name is claimed, and keeps the answer.
 func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, serve func(*exchange) *Refusal) *Refusal {
 	// The step goes on when its client goes: a repetition would pay for it again.
 	outer := x.r
@@ -184,8 +183,8 @@ func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, 
 	return refused
 }
 
-// claim takes a name for this request. It waits while another one has it and returns that
-// one's answer.
+// claim claims a name for this request or, where another request has it, waits for that one's
+// answer and returns it.
 func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*answer, *Refusal) {
 	ctx := x.r.Context()
 	for {
@@ -238,7 +237,7 @@ func (g *Gateway) renew(ctx context.Context, name string, running []byte) {
 	}
 }
 
-// publish has other replicas find an answer, or take the claim where there is none.
+// publish posts an answer for other replicas, or releases the claim where there is none.
 func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 	note, ttl := []byte{}, -time.Second
 	if got != nil {

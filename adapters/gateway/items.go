@@ -14,7 +14,7 @@ import (
 
 const kindItem = "item"
 
-// noteName is under what an answer, or an item of one, is kept: its client's alone.
+// noteName is the name of a client's kept answer or item, which no other client has.
 func (x *exchange) noteName(id string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.Client.Key+"\x00"+x.Client.Tenant+"\x00"+id)))
 }
@@ -27,7 +27,7 @@ func (x *exchange) keepItem(id string, item json.RawMessage) {
 	}
 }
 
-// withItems puts items in the place of references to them.
+// withItems replaces references to kept items by the items.
 func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dialect.Refusal) {
 	if x.api != dialect.Responses || !strings.Contains(body.Raw, `"item_reference"`) {
 		return body, nil

@@ -72,7 +72,7 @@ func (g *Gateway) model(x *exchange, id string) *Refusal {
 	return nil
 }
 
-// countTokens estimates the length of a prompt in the way in which caps do.
+// countTokens estimates the length of a prompt as caps do.
 func (g *Gateway) countTokens(x *exchange) *Refusal {
 	return x.body(func(body []byte) *Refusal {
 		root, refused := dialect.Parse(body)

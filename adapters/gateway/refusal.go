@@ -48,8 +48,8 @@ var failures = map[llms.ErrorCode]Refusal{
 	llms.ErrCodeProviderUnavailable: {Status: http.StatusServiceUnavailable, Code: "provider_unavailable", RetryAfter: waitOutage},
 }
 
-// failure turns the error of a step into what the client is told.
-func failure(ctx context.Context, err error) *Refusal {
+// refusalOf converts the error of a step to a Refusal.
+func refusalOf(ctx context.Context, err error) *Refusal {
 	if refused, ok := errors.AsType[*Refusal](err); ok {
 		return refused
 	}
@@ -75,7 +75,7 @@ func failure(ctx context.Context, err error) *Refusal {
 		r.Code, r.Final = "request_refused", true
 	}
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok {
-		setProvider(r, p, code)
+		addProviderDetails(r, p, code)
 	}
 	if errors.Is(err, sdk.ErrBudgetExhausted) {
 		r.Reason = reasonBudget
@@ -87,8 +87,8 @@ func failure(ctx context.Context, err error) *Refusal {
 	return r
 }
 
-// setProvider adds what the client is told of a provider's own words.
-func setProvider(r *Refusal, p *middleware.ProviderError, code llms.ErrorCode) {
+// addProviderDetails adds details of a provider's error that concern the client.
+func addProviderDetails(r *Refusal, p *middleware.ProviderError, code llms.ErrorCode) {
 	switch {
 	case p.Status == http.StatusRequestEntityTooLarge && r.RetryAfter == 0:
 		r.Status, r.Code = p.Status, "request_too_large"
@@ -99,8 +99,8 @@ func setProvider(r *Refusal, p *middleware.ProviderError, code llms.ErrorCode) {
 	}
 }
 
-// retryAfter returns how long a provider asked to be left alone, or how long it is until
-// the first circuit lets a call through.
+// retryAfter returns how long a provider asked to wait, or the time until the first circuit lets
+// a call through.
 func retryAfter(err error) time.Duration {
 	if failed, ok := errors.AsType[*llms.Error](err); ok {
 		if wait, ok := failed.Details[middleware.DetailRetryAfter].(time.Duration); ok && wait > 0 {

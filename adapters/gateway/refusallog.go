@@ -38,8 +38,7 @@ const (
 	maxRefusedKeys = 1000
 )
 
-// admit reports whether a line may be written for the key now, and how many were left out
-// before it.
+// admit reports whether to log a line for the key now, and how many were omitted before it.
 func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 	hash := maphash.String(l.seed, key)
 	now := time.Now()
@@ -67,8 +66,6 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 	return omitted + last.omitted, true
 }
 
-// caller names a client for the refusal log: by its key's name, the key that it sent, or
-// its address.
 func (x *exchange) caller() string {
 	return cmp.Or(x.Client.Key, KeyOf(x.r), withoutPort(x.r.RemoteAddr))
 }

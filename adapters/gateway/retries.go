@@ -56,8 +56,8 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 	}
 }
 
-// find reports whether a request was told to come again, and what it is told anew
-// where it comes too early.
+// find reports whether a request repeats one that was told to retry, and returns the Refusal
+// of one that is too early.
 func (s *retries) find(digest uint64) (again bool, early *Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *retries) find(digest uint64) (again bool, early *Refusal) {
 	return rest > -repeatWithin, nil
 }
 
-// isRetry reports whether the official clients say of a request that it is a repetition.
+// isRetry reports whether a request is marked as a retry, as by the official clients.
 func isRetry(h http.Header) bool {
 	n := h.Get("X-Stainless-Retry-Count")
 	return n != "" && n != "0"

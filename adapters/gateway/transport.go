@@ -82,7 +82,7 @@ func (p *pipe) Write(data []byte) (int, error) {
 // Flush is here since a stream is flushed; nothing is held back.
 func (p *pipe) Flush() {}
 
-// finish ends the body, with what was set after the header was sent as its trailer.
+// finish ends the body. Headers that were set after the head was sent become trailers.
 func (p *pipe) finish() {
 	p.WriteHeader(http.StatusOK)
 	for name, values := range p.header {

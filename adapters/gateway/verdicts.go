@@ -31,7 +31,7 @@ type runVerdict struct {
 	Evidence   string      `json:"evidence,omitempty"`
 }
 
-// reportVerdict takes the verdict of a client on one of its tenant's runs.
+// reportVerdict records a client's verdict on one of its tenant's runs.
 func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	reporter, ok := g.o.Model.(runReporter)
 	if !ok {

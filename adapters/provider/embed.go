@@ -73,12 +73,12 @@ func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (js
 	return answer, used, nil
 }
 
-// refuse is the error of a request that is not sent for one of its fields.
+// refuse returns the error of a request that is not sent because of a field.
 func (m *embeddingModel) refuse(field, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: m.provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// ollamaRequest is a request in Ollama's form, and how many texts it has.
+// ollamaRequest converts a request to Ollama's form, and counts its texts.
 func (m *embeddingModel) ollamaRequest(in dialect.Object) (body dialect.Object, texts int, err error) {
 	list, isList := in["input"].([]any)
 	if !isList {
@@ -106,8 +106,8 @@ func (m *embeddingModel) ollamaRequest(in dialect.Object) (body dialect.Object, 
 	return body, len(list), nil
 }
 
-// openAIAnswer is an answer of Ollama's in OpenAI's form, its vectors in base64 as float32,
-// the lowest byte first, where they are wanted so.
+// openAIAnswer converts Ollama's vectors to OpenAI's form; packed ones are little-endian float32
+// in base64.
 func (m *embeddingModel) openAIAnswer(vectors [][]float32, tokens int, isPacked bool) ([]byte, error) {
 	data := []dialect.Object{}
 	for i, v := range vectors {

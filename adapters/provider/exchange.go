@@ -33,8 +33,8 @@ var errTooLarge = errors.New("the answer is too large")
 // errSilent says that a server has said nothing for ten minutes.
 var errSilent = errors.New("the server went silent")
 
-// newClient returns a client that does not follow a redirect to another server, which would
-// get the prompt and the key. Without a transport it has the pool that all providers share.
+// newClient returns a client that follows no redirect to another server, which would get the
+// prompt and the key. A nil transport is the pool that all providers share.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		transport = pool.Shared()
@@ -49,8 +49,8 @@ func newClient(transport http.RoundTripper) *http.Client {
 
 const userAgent = "stepfall"
 
-// post sends a request to an address of the server's, with a header that many requests may
-// share. Only a response of success is returned; its body is the caller's to close.
+// post sends a request. The header may be shared by requests. Any status but success is an
+// error. The caller closes the response's body.
 func (m *model) post(ctx context.Context, x *exchange, address string, header http.Header, request dialect.Object) (*http.Response, error) {
 	data, err := request.JSON()
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *model) post(ctx context.Context, x *exchange, address string, header ht
 	return resp, nil
 }
 
-// body ends with errTooLarge after so many bytes, and with errSilent when the server
-// sends none for long.
+// body ends with errTooLarge after left bytes, and with errSilent when the server sends none
+// for [pool.Silence].
 type body struct {
 	io.ReadCloser
 	left     int64
@@ -124,7 +124,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.watch == nil {
 		b.start = time.Now()
 		b.reading.Store(1)
-		b.watch = time.AfterFunc(pool.Silence, b.look)
+		b.watch = time.AfterFunc(pool.Silence, b.checkSilence)
 	} else {
 		b.reading.Store(int64(time.Since(b.start)))
 	}
@@ -140,8 +140,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// look ends the body when a read has waited for too long, and looks again otherwise.
-func (b *body) look() {
+// checkSilence closes the body when a read has waited for too long, and else resets the timer.
+func (b *body) checkSilence() {
 	rest := pool.Silence
 	if since := b.reading.Load(); since != 0 {
 		rest -= time.Since(b.start) - time.Duration(since)
@@ -162,8 +162,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// exchange is what was seen of one call's requests, of the last where there were
-// several.
+// exchange is the state of one call's last request.
 type exchange struct {
 	provider   string
 	status     int
@@ -180,9 +179,8 @@ func (x *exchange) requestID() string {
 	return cmp.Or(x.header.Get("X-Request-Id"), x.header.Get("Request-Id"), x.header.Get("X-Goog-Request-Id")) //nolint:canonicalheader // the form that Go keeps it in
 }
 
-// fail makes the error of a call: what the server said where it said something, or
-// else what became of the call. Keys are taken out of it here, so that no caller, log,
-// trace or client of a gateway can be told one.
+// fail makes the error of a call, from the server's words if there are any. It removes keys, so
+// that no caller, log, trace or client of a gateway sees one.
 func (x *exchange) fail(ctx context.Context, err error) error {
 	if x.tooLarge.Load() && !errors.Is(err, errTooLarge) {
 		err = errTooLarge
@@ -218,7 +216,8 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// clean takes the keys that were sent out of a text, before anything is cut.
+// clean removes the keys that were sent from a text. Call it before shortening the text, which
+// could leave half a key.
 func (x *exchange) clean(text []byte) []byte {
 	if x.secrets == nil {
 		return text
@@ -226,7 +225,7 @@ func (x *exchange) clean(text []byte) []byte {
 	return []byte(x.secrets.Known(string(text)))
 }
 
-// keys are the values of a request's headers that nobody else may see.
+// keys returns the secret values of a request's header.
 func keys(h http.Header) []string {
 	var list []string
 	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
@@ -240,8 +239,7 @@ func keys(h http.Header) []string {
 	return list
 }
 
-// cleanedError is an error with another text. What it stands for can be asked of it, and not
-// be had.
+// cleanedError is an error with another text. Is sees the original; Unwrap does not return it.
 type cleanedError struct {
 	text string
 	err  error

@@ -123,7 +123,7 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	return nil, err
 }
 
-// ask sends a request, again without what the server says that it does not support.
+// ask sends a request, and repeats it without the parameters that the server does not support.
 func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dialect.Object, ownLogProbs bool) (resp *http.Response, err error) {
 	address, header := m.url, m.header
 	if c.Stream && m.streamURL != "" {
@@ -133,7 +133,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 		header = header.Clone()
 		header.Set("Anthropic-Beta", strings.Join(c.Betas, ","))
 	}
-	c.NotSent = append(c.NotSent, dialect.NameNotSent(m.Dialect(), m.unsupported.take(body))...)
+	c.NotSent = append(c.NotSent, dialect.NameNotSent(m.Dialect(), m.unsupported.removeFrom(body))...)
 	for range 4 {
 		if resp, err = m.post(ctx, x, address, header, body); err == nil {
 			return resp, nil
@@ -148,10 +148,10 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 	return nil, err
 }
 
-// errMarked says that the mark at the end of a stream has come.
+// errMarked ends a stream at its [DONE].
 var errMarked = errors.New("the end is marked")
 
-// read reads an answer, until who receives the stream has stopped.
+// read reads an answer to its end, or until stopped returns an error.
 func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopped func() error) error {
 	hasLines := m.hasLines
 	if !streams || !hasLines && !isStream(resp) {
@@ -180,8 +180,8 @@ func (m *model) read(resp *http.Response, to dialect.Reader, streams bool, stopp
 	return cmp.Or(to.End(isMarked), stopped())
 }
 
-// isStream reports whether an answer comes in events. Servers that say something else than
-// that it does are believed by how it begins.
+// isStream reports whether an answer comes in events, by its Content-Type or else by its
+// first byte: some servers send events under other types.
 func isStream(resp *http.Response) bool {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
 		return true
@@ -202,8 +202,8 @@ type peekedBody struct {
 	io.Closer
 }
 
-// drain reads to the end of a stream whose last event has come, so that its connection
-// serves the next request too. A server that does not end it is not waited for.
+// drain reads the rest of a stream after its last event, so that the connection can be reused.
+// It gives up on a server that does not end the stream soon.
 func drain(body io.ReadCloser) {
 	const patience, most = 50 * time.Millisecond, 4 << 10
 	tooLong := time.AfterFunc(patience, func() { body.Close() })
@@ -211,7 +211,7 @@ func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, most) // whatever comes says nothing more
 }
 
-// readThinking reads langchaingo's own way to ask for reasoning, where p does not.
+// readThinking applies langchaingo's thinking_config to p, where p sets no reasoning.
 func readThinking(o *llms.CallOptions, p *middleware.Params) {
 	config, ok := o.Metadata["thinking_config"].(*llms.ThinkingConfig)
 	if !ok || config == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// redactedBody is an answer without the keys that were sent to its server, a line at a time:
-// an event of a stream, or all of it.
+// redactedBody removes the keys that were sent to a server from its answer, by whole lines.
 type redactedBody struct {
 	io.ReadCloser
 	secrets *redact.Redactor

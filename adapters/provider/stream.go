@@ -13,7 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// receiver returns who wants the pieces of the answer, and whether anybody does.
+// receiver returns the function that receives the pieces of the answer, and whether the caller
+// wants a stream at all.
 func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (emit func(d *middleware.Delta) error, streams bool) {
 	switch {
 	case p.OnDelta != nil:
@@ -39,9 +40,8 @@ func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (e
 
 var lineBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
 
-// events calls each with the data of the server-sent events of r, or of its lines where it is
-// lines of JSON. The last needs no end. Data may be as long as r is, and are each's only while
-// it runs.
+// events calls each with the data of each server-sent event of r or, with hasLines, with each
+// line. The last one needs no terminator. data is valid only during the call.
 func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	buf, _ := lineBuffers.Get().(*[4096]byte)
 	defer lineBuffers.Put(buf)
@@ -83,7 +83,7 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 	return each(data)
 }
 
-// scanLines returns what splits lines at LF, CR or both, each as soon as it ends.
+// scanLines returns a function that splits lines at LF, CR or CRLF, each as soon as it ends.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 func scanLines() bufio.SplitFunc {
 	hasCR := false // at the end of the last line
@@ -115,7 +115,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 1 << 20
 
-// readAll is io.ReadAll with memory for no more than the answer.
+// readAll is io.ReadAll with a pooled buffer.
 func readAll(r io.Reader) ([]byte, error) {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {

@@ -46,9 +46,9 @@ const (
 	parallelCalls   = "calls in parallel"
 )
 
-// learn reads a refusal, takes the parameter that it names out of the body, or spells it
-// otherwise, and reports whether to ask again. A refusal that names a parameter which the
-// caller did not ask for needs no code, but is learned from only with it.
+// learn reads a refusal, removes or renames the parameter that it names in the body, and reports
+// whether to ask again. Without a code it acts only on a parameter that the caller did not
+// set, and remembers nothing.
 func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
 	if ok && strings.Contains(e.Message, onlySingleCalls) && body.SplitCalls() {
@@ -74,8 +74,8 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 	return removeParameter(body, name), true
 }
 
-// unsupportedCode returns the code of a refusal that says what is not supported, or "". Responses
-// says so in the message alone: https://github.com/OpenHands/software-agent-sdk/issues/1837.
+// unsupportedCode returns the code of a refusal of a parameter or value, or "". Responses has it
+// in the message alone: https://github.com/OpenHands/software-agent-sdk/issues/1837.
 func unsupportedCode(e *middleware.ProviderError) string {
 	for _, code := range []string{"unsupported_parameter", "unsupported_value"} {
 		head := strings.ReplaceAll(code, "_", " ") + ": '" + e.Param + "'"
@@ -86,7 +86,8 @@ func unsupportedCode(e *middleware.ProviderError) string {
 	return ""
 }
 
-// ownParameter returns the parameter of the body that we added and that a refusal names, or "".
+// ownParameter returns the parameter that a refusal names, if we added it and not the caller,
+// or "".
 func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs bool) string {
 	names := []string{"stream_options"}
 	if ownLogProbs {
@@ -126,8 +127,8 @@ func (u *unsupportedSet) current() []middleware.Unsupported {
 	return slices.Clone(u.facts)
 }
 
-// take takes out of a body what is known not to be supported, and returns the names.
-func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
+// removeFrom removes unsupported parameters from a body, and returns their names.
+func (u *unsupportedSet) removeFrom(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
 		if f.Parameter == parallelCalls && body.SplitCalls() {
 			dropped = append(dropped, parallelCalls)
@@ -139,8 +140,8 @@ func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
 	return dropped
 }
 
-// removeParameter takes a parameter out of a body, or gives it its other name, and returns the names of
-// what is not sent.
+// removeParameter removes a parameter from a body, or renames it, and returns the names of what
+// is not sent.
 func removeParameter(body dialect.Object, name string) (dropped []string) {
 	value, _ := body.At(name)
 	body.Remove(name)

@@ -63,7 +63,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 	if err := a.plug(p, plugins); err != nil {
 		return nil, err
 	}
-	if err := a.decide(p, seed); err != nil {
+	if err := a.setStrategies(p, seed); err != nil {
 		return nil, err
 	}
 	SetRates(a.Step.Verifiers, p, a.Learned)
@@ -85,9 +85,9 @@ func SetRates(verifiers []step.Verifier, p *policies.Policy, learned map[string]
 	}
 }
 
-// decide sets the strategies: the policy's own or its profile's, those of match blocks,
-// and those of a paced budget.
-func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
+// setStrategies sets the strategies of the policy or its profile, of match blocks, and of a
+// paced budget.
+func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 	models := p.SDKModels()
 	names := make([]string, len(models))
 	for i := range models {
@@ -205,11 +205,11 @@ func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins
 	for i := range p.Models {
 		stated[i] = p.Models[i].Quality.StatedMean()
 	}
-	return doubting{estimate.OfPriors(p.SDKModels(), stated).QualityEstimator()}, nil
+	return doubtingEstimator{estimate.OfPriors(p.SDKModels(), stated).QualityEstimator()}, nil
 }
 
-// pace returns what gives each query that no match block claims its strategy, so that
-// the mean cost holds at the budget; nil where there is none to hold.
+// pace returns a function that routes each query without a match block, so that the mean cost
+// holds at the budget; nil where there is none to hold.
 func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, pacer *fit.Pacer, err error) {
 	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
 	enforced := p.Mode == "" || p.Mode == "enforce"

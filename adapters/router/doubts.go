@@ -8,11 +8,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// doubting believes answers that agree less where answers that call the same tool often differ:
-// at most 1 - d^(n-1) where n agree, and others differ on a share d of the steps.
-type doubting struct{ sdk.QualityEstimator }
+// doubtingEstimator trusts agreement less where answers that call the same tool often differ: at most
+// 1 - d^(n-1) where n answers agree and others differ on a share d of the steps.
+type doubtingEstimator struct{ sdk.QualityEstimator }
 
-func (e doubting) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+func (e doubtingEstimator) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	resp, err := e.QualityEstimator.EstimateQuality(ctx, req)
 	if err != nil || len(req.Attempts) < 2 {
 		return resp, err

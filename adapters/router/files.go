@@ -19,8 +19,8 @@ type openFile struct {
 	users int
 }
 
-// use returns the file at path for a setup, which lets go of it at its close. A file
-// that nobody uses is opened; who lets go of it last closes it.
+// use returns the file at path, opened on first use. The setup releases it at its close; the
+// last user closes it.
 func use[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
 	all := &r.open
 	all.mu.Lock()

@@ -41,8 +41,7 @@ type PluginHosts interface {
 	Schemas(ctx context.Context, policy string) policies.SchemaSource
 }
 
-// plugins returns what gives out the policy's plugins: the caller's, or a host of its
-// own.
+// plugins returns the plugins of the policy, from the caller or a host of its own.
 func (s *setup) plugins(o *Options) (Plugins, error) {
 	inner, err := s.openPlugins(o)
 	if err != nil || o.Verifiers == nil {
@@ -51,7 +50,7 @@ func (s *setup) plugins(o *Options) (Plugins, error) {
 	return replacedVerifiers{inner, o.Verifiers}, nil
 }
 
-// replacedVerifiers are plugins of which others judge.
+// replacedVerifiers are plugins with other verifiers.
 type replacedVerifiers struct {
 	Plugins
 	verifiers func(block string) sdk.Verifier
@@ -78,8 +77,7 @@ func (s *setup) openPlugins(o *Options) (Plugins, error) {
 	return h, nil
 }
 
-// ask calls a model for a plugin, a judge for instance: one of the plugin's policy,
-// whichever policy is at work by then.
+// ask calls a model of this policy for a plugin, even after a newer policy is at work.
 func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	return s.model.Ask(ctx, model, q)
 }

@@ -47,10 +47,9 @@ func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) 
 	})
 }
 
-// topLogProbs is how many alternatives to ask for at each token: what the features of
-// package feature use, where the model gives them and somebody in the policy estimates,
-// or steps are recorded for an estimator that is yet to be fitted. They make answers
-// several times as long on the wire.
+// topLogProbs returns how many alternatives to request at each token. They make answers several
+// times as long on the wire, so it requests those of package feature only for an estimator,
+// or for records that one may be fitted to.
 func (s *setup) topLogProbs(m *policies.Model) int {
 	p := s.policy
 	records := p.Mode == string(middleware.Observe) || p.Mode == string(middleware.Shadow) || p.Trace.Explore > 0

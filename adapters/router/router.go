@@ -118,7 +118,7 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 		o.Load.Schemas = o.PluginHosts.Schemas(context.WithoutCancel(ctx), path)
 	}
 	if o.Watch {
-		return follow(ctx, path, o)
+		return newFollowing(ctx, path, o)
 	}
 	p, err := policies.Load(path, o.load())
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *Router) GenerateContent(ctx context.Context, messages []llms.MessageCon
 		return nil, err
 	}
 	defer done()
-	return s.model.GenerateContent(s.choosing(ctx, options), messages, options...)
+	return s.model.GenerateContent(s.markChoosing(ctx, options), messages, options...)
 }
 
 // Call runs one step on a single prompt.

@@ -30,8 +30,8 @@ type setup struct {
 	steps   sync.WaitGroup // those that use the setup
 }
 
-// newSetup puts a policy to work in place of the setup before, which may be nil and
-// works on. What both use, the accounts, conversations and files, they share.
+// newSetup opens a policy that follows the setup before, which may be nil and stays open. The
+// two share accounts, conversations and files.
 func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
 	s := &setup{policy: p}
 	c, err := s.configure(ctx, r)
@@ -143,8 +143,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	return c, err
 }
 
-// ledger opens the accounts; nil where there are no caps. Keys of the gateway have
-// caps of their own, in the store that the process shares.
+// ledger opens the accounts of the caps; nil where there are none. With a store of the
+// process it is never nil: keys of the gateway have caps there.
 func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger, error) {
 	if shared := r.o.Store; shared != nil {
 		return shared.Ledger(a.Caps), nil
@@ -209,7 +209,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	return refused, nil
 }
 
-// store opens the store at a path or URL, which setups that name the same one share.
+// store opens the store at a path or URL, shared by setups that name the same one.
 func (s *setup) store(ctx context.Context, r *Router, address string) (Store, error) {
 	if r.o.OpenStore == nil {
 		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
@@ -231,8 +231,8 @@ func (s *setup) retain(opened Store) {
 	}
 }
 
-// secrets are what the policy read from the environment, which must never reach a
-// trace. Shorter ones would blot out ordinary words.
+// secrets returns what the policy read from the environment, to be redacted, without values so
+// short that they occur in ordinary words.
 func (s *setup) secrets() []string {
 	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })
 }

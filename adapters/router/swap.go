@@ -53,7 +53,7 @@ func (r *Router) retire(s *setup) {
 	r.faults = append(r.faults, err)
 }
 
-func follow(ctx context.Context, path string, o Options) (*Router, error) {
+func newFollowing(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
 	options := policies.WatchOptions{Load: o.load(), Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}

@@ -17,9 +17,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// watch follows what a policy saves while it is at work: it draws the holdout, and warns
-// once when the policy is seen to do harm, once when it costs more than its baseline, and once
-// when costs are no longer those of its profile.
+// watch measures a policy at work: it assigns the holdout, and warns once when the policy does
+// harm, once when it costs more than its baseline, and once when costs have drifted from its
+// profile.
 type watch struct {
 	policy *policies.Policy
 	log    *onceLogger
@@ -35,8 +35,8 @@ type watch struct {
 // stepsBetweenChecks is after how many steps, or verdicts, the account is looked at.
 const stepsBetweenChecks = 20
 
-// assign says which way the run of a query goes. Where nobody names it, a run is a conversation that
-// begins alike; a query that belongs to none is drawn by itself.
+// assign draws whether a query goes to the baseline: all of a run or, without one, of a session
+// or conversation alike, and a query of none by itself.
 func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
 	h := &sdk.Holdout{Share: w.policy.Holdout.Share}
 	if w.harmful.Load() && w.policy.Holdout.Fallback {

@@ -105,8 +105,8 @@ func comparePair(p *policies.Policy, pair *policies.Pair) {
 	}
 }
 
-// comparedUnlessCertain returns a verifier that says nothing of a step that offers tools where its pass is
-// not certain: what two models agree on is known better.
+// comparedUnlessCertain makes an uncertain pass in a step that offers tools inconclusive: the
+// agreement of two models is better evidence.
 func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
 	return func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		verdict, err := verify(ctx, req)
@@ -119,7 +119,7 @@ func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
 	}
 }
 
-// load returns how a policy is loaded for a router: keys that it names must be there.
+// load returns the options to load a policy for a router, which needs its keys.
 func (o *Options) load() policies.LoadOptions {
 	l := o.Load
 	l.RequireSecrets = true
@@ -127,8 +127,7 @@ func (o *Options) load() policies.LoadOptions {
 	return l
 }
 
-// warn tells the logger, or where there is none the process's own log, what is doubtful
-// about a policy.
+// warn logs the warnings of a policy, to the process's own log if logger is nil.
 func warn(logger hclog.Logger, p *policies.Policy) {
 	for _, d := range p.Warnings {
 		if logger != nil {
@@ -168,8 +167,7 @@ func (o *onceLogger) warn(key, message string, args ...any) {
 	}
 }
 
-// warnUnjudged tells of the first step whose answers nothing looked at, where the policy's
-// verifiers are only for other queries than it gets.
+// warnUnjudged returns a sink that logs once, on the first step whose answers nothing judged.
 func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		if ctx.Value(choosingKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
@@ -179,8 +177,8 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	}
 }
 
-// warnSilentVerify returns a sink that logs once that Options.Verify said nothing of a call of a
-// tool, which nothing else judges.
+// warnSilentVerify returns a sink that logs once, on the first tool call that Options.Verify,
+// the only judge, does not judge.
 func warnSilentVerify(log *onceLogger) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
@@ -214,8 +212,8 @@ func warnCapped(log *onceLogger) step.Sink {
 // silentVerdicts is after how many verdicts that say nothing a verifier is named.
 const silentVerdicts = 10
 
-// warnInconclusive returns a sink that logs once of a verifier whose first verdicts all say nothing,
-// as those of a program that breaks.
+// warnInconclusive returns a sink that logs once for each verifier whose first verdicts are all
+// inconclusive, as of a broken program.
 func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	var mu sync.Mutex
 	silent, speaks := map[string]int{}, map[string]bool{}
@@ -235,11 +233,10 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	}
 }
 
-// warnLeftOut returns a sink that logs once, for each model and reason, that a server
-// refused the request of a step, that a model gave no answer in a step, or that it was not
-// asked since its circuit is open or it lacks a tool; once for each estimator and verifier
-// that it could not be had; and once for each verifier that it cost more than its max_usd, or
-// that max_usd keeps it from a verdict.
+// warnLeftOut returns a sink that logs, once for each model and reason, that a server refused a
+// request, that a model gave no answer, or that it was not asked since its circuit is open or it
+// lacks a tool; once for each estimator and verifier that was unavailable; and once for each
+// verifier that cost more than its max_usd, or is paused by it.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
@@ -290,9 +287,9 @@ const maxReasons = 1000
 // choosingKey is the key that a context has in a step whose model the policy chooses.
 type choosingKey struct{}
 
-// choosingKey marks the context of a step that is not pinned to a model: one that is, as
-// those of swe's attempts are, would come to no other answer by a look.
-func (s *setup) choosing(ctx context.Context, options []llms.CallOption) context.Context {
+// markChoosing marks the context of a step that is not pinned to a model, for warnUnjudged: a
+// verdict changes nothing in a pinned step.
+func (s *setup) markChoosing(ctx context.Context, options []llms.CallOption) context.Context {
 	if s.policy.Unjudged == "" {
 		return ctx
 	}

@@ -65,7 +65,7 @@ type sequence struct {
 	blocks  []*block
 	items   map[string]*block // in the provider's own form, by id
 	open    *block
-	late    *middleware.RawPart // state that came after a text, of which nobody knows yet whether it is the last, or for a call
+	late    *middleware.RawPart // state that came after a text: for a later call, or to be left out
 	held    strings.Builder
 	pending []*block           // tool calls that came while another one was open
 	waiting []middleware.Delta // what else came within a call, whose arguments must not be cut in two
@@ -104,7 +104,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		s.write(blockThought, d.Reasoning, d)
 	}
 	if d.Raw != nil && d.Raw.Dialect != s.dialect {
-		s.foreign(*d.Raw)
+		s.writeForeign(*d.Raw)
 	}
 	if d.Text != "" {
 		s.write(blockText, d.Text, d)
@@ -117,7 +117,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	}
 }
 
-// isWithinCall reports whether d brings something else while the arguments of a call are not whole.
+// isWithinCall reports whether d has text while the arguments of the open call are incomplete.
 func (s *sequence) isWithinCall(d *middleware.Delta) bool {
 	if s.open == nil || s.open.kind != blockTool || d.Text == "" && d.Reasoning == "" && d.Refusal == "" {
 		return false
@@ -125,8 +125,8 @@ func (s *sequence) isWithinCall(d *middleware.Delta) bool {
 	return !gjson.Valid(s.open.text.String())
 }
 
-// resume writes what came within the call that is open, and ends that.
-func (s *sequence) resume() {
+// writeWaiting ends the open call and writes what came within it.
+func (s *sequence) writeWaiting() {
 	waiting := s.waiting
 	s.waiting = nil
 	if len(waiting) > 0 {
@@ -141,21 +141,20 @@ func (s *sequence) isTextOpen() bool {
 	return s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal)
 }
 
-// endText ends the text that has been written by the provider's own form of it.
+// endText ends the open text with p, the provider's own form of it.
 func (s *sequence) endText(p *middleware.RawPart) {
 	s.open.raw = *p
 	s.open.raw.Raw = Seal(p.Model, p.Raw)
 	s.close()
 }
 
-// begin stops the open block and starts another. Calls that came before a block of another
-// kind stand before it.
+// begin stops the open block and starts another, after calls that are pending.
 func (s *sequence) begin(b *block) *block {
 	if late := s.late; late != nil && (b.kind == blockTool || !s.hidesThoughts) {
 		s.late = nil
 		s.writeOwnBlock(*late)
 	}
-	s.release()
+	s.writeHeld()
 	s.close()
 	if b.kind != blockTool {
 		s.writePending()
@@ -184,8 +183,8 @@ func (s *sequence) close() {
 	}
 }
 
-// release writes reasoning that no form of the provider's own has replaced.
-func (s *sequence) release() {
+// writeHeld writes the reasoning that is held back.
+func (s *sequence) writeHeld() {
 	if s.held.Len() == 0 {
 		return
 	}
@@ -203,7 +202,8 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 	s.to.piece(s.open, text, d)
 }
 
-// writeOwnBlock writes a block that the provider wrote, in place of the reasoning it stands for.
+// writeOwnBlock writes a block in the provider's own form, in place of reasoning that is held
+// back.
 func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
@@ -236,9 +236,9 @@ func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 	s.close()
 }
 
-// foreign writes the state of a model of another dialect, where it has any.
-func (s *sequence) foreign(p middleware.RawPart) {
-	if p.Model == "" || p.Text != "" || isWork(&p) {
+// writeForeign writes the state of a model of another dialect.
+func (s *sequence) writeForeign(p middleware.RawPart) {
+	if p.Model == "" || p.Text != "" || isHostedTool(&p) {
 		return
 	}
 	text := s.held.String()
@@ -255,7 +255,8 @@ func (s *sequence) foreign(p middleware.RawPart) {
 	}
 }
 
-// call writes a piece of a tool call. Calls that come in turns wait for each other.
+// call writes a piece of a tool call. Pieces of a call that comes while another is open wait for
+// its end.
 func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
 	s.wrote[blockTool] = true
 	if s.open != nil && s.open.kind == blockTool && s.open.tool.Index == t.Index {
@@ -284,13 +285,13 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 		s.to.piece(b, t.Arguments, d)
 	}
 	if len(s.waiting) > 0 && gjson.Valid(b.text.String()) {
-		s.resume()
+		s.writeWaiting()
 	}
 }
 
-// finishChoice writes what was not streamed of a choice, and stops the last block.
+// finishChoice writes what of a choice was not streamed, and stops the last block.
 func (s *sequence) finishChoice(choice *llms.ContentChoice) {
-	s.resume()
+	s.writeWaiting()
 	x := middleware.ExtraOf(choice)
 	if x != nil && len(x.Parts) > 0 && !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
@@ -305,10 +306,10 @@ func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	if !s.wrote[blockThought] && !s.wrote[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
 		s.write(blockThought, choice.ReasoningContent, nil)
 	}
-	if s.release(); !s.wrote[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
+	if s.writeHeld(); !s.wrote[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
 		s.write(blockText, choice.Content, nil)
 	}
-	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" && !s.explains(x) {
+	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" && !s.explainsRefusal(x) {
 		s.write(blockRefusal, x.Refusal, nil)
 	}
 	if !s.wrote[blockTool] {
@@ -330,9 +331,9 @@ func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
 	}
 }
 
-// explains reports whether a refusal is explained in a member of the dialect's answers, and is
-// nothing that the model said.
-func (s *sequence) explains(x *middleware.Extra) bool {
+// explainsRefusal reports whether the answer explainsRefusal its refusal in stop_details, so that the text is
+// not the model's.
+func (s *sequence) explainsRefusal(x *middleware.Extra) bool {
 	own := gjson.ParseBytes(x.Unknown.Raw)
 	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())
 }
@@ -349,8 +350,8 @@ func (s *sequence) writePending() {
 	}
 }
 
-// parts writes an answer in the order in which the provider gave it, without the
-// refusal, which is a block of its own unless a part of this dialect has it.
+// parts writes an answer in the provider's order. The refusal is left out: it becomes a block of
+// its own unless a part of this dialect has it.
 func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 	tools := 0
 	for _, p := range parts {
@@ -366,7 +367,7 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 					s.write(blockText, text, nil)
 				}
 			default:
-				s.foreign(p)
+				s.writeForeign(p)
 			}
 		case llms.ToolCall:
 			s.wholeCall(tools, &p)
@@ -382,7 +383,7 @@ func (noEvents) start(*block)                            {}
 func (noEvents) piece(*block, string, *middleware.Delta) {}
 func (noEvents) stop(*block)                             {}
 
-// stop words of providers, by what they mean.
+// stopKind is the meaning of a provider's stop reason.
 type stopKind int
 
 const (

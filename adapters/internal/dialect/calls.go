@@ -9,9 +9,9 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// pairCalls returns the messages with the results of each turn's calls right after it, and,
-// where isUnique is set, with each id of a call in one turn only. The caller's messages are
-// not modified, and are returned where nothing is to be done.
+// pairCalls returns the messages with the results of each turn's calls right after it and, with
+// isUnique, no id of a call in two turns. The caller's messages are not modified, and are
+// returned if they need no change.
 func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageContent {
 	if isPaired(messages, isUnique) {
 		return messages
@@ -78,8 +78,8 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 	return true
 }
 
-// takeResult takes the first result of a call, with what stands before it of its members, out
-// of the messages that follow the call, and names it anew.
+// takeResult removes the first result of a call, with the part of its members before it, from
+// the messages after the call, and returns it under the id name.
 func takeResult(messages []llms.MessageContent, id, name string) (parts []llms.ContentPart) {
 	for i := range messages {
 		m := &messages[i]

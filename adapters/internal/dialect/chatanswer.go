@@ -113,7 +113,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	begins := true
 	for i, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
-		isState := ok && own.Model != "" && own.Text == "" && !isWork(&own)
+		isState := ok && own.Model != "" && own.Text == "" && !isHostedTool(&own)
 		if begins = begins && isState; isState && !begins && own.Dialect != middleware.DialectChat && own.Dialect != middleware.DialectGemini {
 			s.details = nil
 			break
@@ -153,7 +153,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	return s
 }
 
-// isReasoning reports whether a part is of a model whose reasoning is the member of that name.
+// isReasoning reports whether a part is of a model whose reasoning is in the member reasoning.
 func isReasoning(p *middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists()
 }
@@ -217,7 +217,7 @@ func chatFinish(choice *llms.ContentChoice, customs int) string {
 	return "stop"
 }
 
-// openAITier is the service tier of an answer in OpenAI's words, where Anthropic has others:
+// openAITier translates Anthropic's service tiers to OpenAI's:
 // https://platform.claude.com/docs/en/api/service-tiers.
 func openAITier(tier string) string {
 	switch tier {

@@ -60,7 +60,7 @@ func (chat) Write(c *Call) (Object, error) {
 	if c.Stream {
 		b["stream_options"] = Object{"include_usage": true}
 	}
-	b.extra(p, middleware.DialectChat)
+	b.addExtra(p, middleware.DialectChat)
 	delete(b, "stream")
 	if c.Stream {
 		b["stream"] = true
@@ -103,7 +103,7 @@ func (c *Call) fitChat(list []Object) []Object {
 	return fitting
 }
 
-// thinkInContent makes what a model has thought a part of the content, before the rest.
+// thinkInContent moves reasoning_content to the front of the content.
 func (o Object) thinkInContent() {
 	thought, _ := o["reasoning_content"].(json.RawMessage)
 	text := gjson.ParseBytes(thought).Str
@@ -231,7 +231,7 @@ func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Objec
 	return append(list, unknown.addToMessage(message)), nil
 }
 
-// chatContent is the content of a message: a text where it is nothing else.
+// chatContent returns the content of a message: a string if it is a single text.
 func chatContent(parts []any) any {
 	if one, ok := parts[0].(Object); ok && len(parts) == 1 && len(one) == 2 && one["type"] == "text" {
 		return one["text"]
@@ -306,8 +306,8 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 	return append(list, unknown.addToMessage(message)), nil
 }
 
-// appendResults adds results of tools. They hold text only: what else a tool returned
-// follows as a message of the user.
+// appendResults adds results of tools. They can hold text only: files follow in a message of the
+// user.
 func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	var more []llms.ContentPart
 	var unknown memberWriter
@@ -333,12 +333,12 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	return appendSpeech(list, "user", more)
 }
 
-// resultHead says whose the files are that a result has no room for, before them.
+// resultHead introduces the files of a result in the message of the user.
 func resultHead(p middleware.ResultPart) llms.TextContent {
 	return llms.TextContent{Text: "Result of the call " + p.ToolCallID + ":"}
 }
 
-// toolMessage is the message of a result, and the parts that it has no room for.
+// toolMessage returns the message of a result, and the parts that it cannot hold.
 func toolMessage(p middleware.ResultPart, unknown *memberWriter) (message Object, others []llms.ContentPart) {
 	var own []string
 	var texts []any

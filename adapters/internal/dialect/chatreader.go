@@ -17,8 +17,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// textIn returns a text, or the texts of a list of parts, and what parts among them think, as
-// Mistral has it.
+// textIn returns a text, or the texts of a list of parts, and separately the reasoning that
+// Mistral has among them.
 func (s *chatReader) textIn(name string, v gjson.Result) (text, thought string) {
 	if !v.IsArray() {
 		return s.wantText(name, v), ""
@@ -80,7 +80,7 @@ func (s *chatReader) End(isMarked bool) error {
 	return nil
 }
 
-// completeParts puts state and unknown members before what was said, and the calls after it.
+// completeParts puts state and unknown members before the other parts, and the calls after them.
 func (s *chatReader) completeParts(c *chatReply) {
 	calls := s.endCalls(c)
 	var first []llms.ContentPart
@@ -97,8 +97,8 @@ func (s *chatReader) completeParts(c *chatReply) {
 	}
 }
 
-// endCalls returns the calls as parts. It gives those that came without arguments none, which
-// clients read as JSON, and those of custom tools whole.
+// endCalls returns the calls as parts. It sets missing arguments to {}, since clients read them
+// as JSON, and sends calls of custom tools, which are not streamed.
 func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 	calls := c.calls
 	c.calls = nil
@@ -176,7 +176,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 		return err == nil
 	})
 	if usage.IsObject() { // also of the choices that stand beside it
-		s.report(chatUsage.read(usage))
+		s.setUsage(chatUsage.read(usage))
 	}
 	if err == nil {
 		err = s.mistyped
@@ -187,8 +187,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 	return err
 }
 
-// choicesIn takes in a list of choices: each at its index, and where two have the same one, each at
-// its place.
+// choicesIn reads a list of choices by their index members or, if two are the same, by their order.
 func (s *chatReader) choicesIn(list gjson.Result) {
 	if list.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
 		s.noteType("choices", "a list")
@@ -273,7 +272,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 			thought, _ := s.textIn(name.Str, v)
 			think(name.Str, thought)
 		case "reasoning_details": // OpenRouter
-			s.wantObjects(name.Str, v, func(one gjson.Result) { s.detail(c, one) })
+			s.wantObjects(name.Str, v, func(one gjson.Result) { s.addDetail(c, one) })
 		case "tool_calls":
 			calls = v
 		case "role", "function_call":
@@ -319,7 +318,7 @@ func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	s.add(&d)
 }
 
-// sendState gives on the state of a message, before that which came after it.
+// sendState sends the state of a message if it has changed.
 func (s *chatReader) sendState(c *chatReply) {
 	if c.isStateNew {
 		c.isStateNew = false

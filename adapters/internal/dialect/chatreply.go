@@ -39,9 +39,9 @@ type callPlace struct {
 	arguments *strings.Builder
 }
 
-// position returns the index among calls of the one that a piece belongs to. The servers
-// that call themselves compatible leave the index out, or give the same to several calls,
-// or another id to each piece of one, or no id to any: a list has no call's name twice.
+// position returns the index in calls of the one that a piece belongs to. Compatible servers may
+// omit the index, give several calls the same one, give each piece another id, or omit ids: but
+// no list has the name of a call twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
 	at := c.callOfPiece(known, index, id, name)
@@ -58,12 +58,12 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 	return at
 }
 
-// callOfPiece returns the call that a piece goes on with, -1 for none. known is the one with its id.
+// callOfPiece returns the call that a piece continues, or -1. known is the call with its id.
 func (c *chatReply) callOfPiece(known int, index gjson.Result, id, name string) int {
 	isPiece := id == "" || name == ""
 	switch {
 	case index.Type == gjson.Number:
-		if last := c.lastAt(index.Num); last < 0 || isPiece || c.calls[last].ID == id {
+		if last := c.lastWithIndex(index.Num); last < 0 || isPiece || c.calls[last].ID == id {
 			return last
 		}
 	case known < 0 && isPiece:
@@ -72,8 +72,8 @@ func (c *chatReply) callOfPiece(known int, index gjson.Result, id, name string) 
 	return known
 }
 
-// lastAt returns the last call to which its server gave that index; -1 is none.
-func (c *chatReply) lastAt(index float64) int {
+// lastWithIndex returns the last call with the server's index, or -1.
+func (c *chatReply) lastWithIndex(index float64) int {
 	for i, place := range slices.Backward(c.places) {
 		if place.index == index {
 			return i
@@ -82,9 +82,9 @@ func (c *chatReply) lastAt(index float64) int {
 	return -1
 }
 
-// detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
-// one index and type are one.
-func (s *chatReader) detail(c *chatReply, now gjson.Result) {
+// addDetail reads an entry of reasoning_details, or a piece of one: pieces of one entry have the same
+// index and type.
+func (s *chatReader) addDetail(c *chatReply, now gjson.Result) {
 	c.hasState, c.isStateNew = true, true
 	kind, n := now.Get("type").Str, len(c.details)-1
 	isPiece := n >= 0 && now.Get("index").Exists() && string(c.details[n].members["index"]) == now.Get("index").Raw && c.details[n].kind == kind
@@ -109,7 +109,7 @@ func (s *chatReader) detail(c *chatReply, now gjson.Result) {
 	})
 }
 
-// state is what the message has for its own model, of which nothing more comes.
+// state returns what the message carries for its own model.
 func (c *chatReply) state(origin string) *middleware.RawPart {
 	if !c.hasState {
 		return nil

@@ -21,7 +21,7 @@ func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// What has another form, of parameters, tools, messages, their calls and parts.
+// The members that are read here of parameters, tools, messages and calls.
 var (
 	knownOfChat = newKnown("stream_options.include_usage response_format.type response_format.json_schema.name response_format.json_schema.description " +
 		"response_format.json_schema.schema response_format.json_schema.strict tool_choice.type tool_choice.function.name")
@@ -63,7 +63,7 @@ func (a *Request) chatParam(name string, f field) {
 		}
 	default:
 		if isAll := name == "top_k" && f.value.Num < 1; isAll || !samplerFields.read(p, name, f) { // as vLLM has it
-			extra(p, middleware.DialectChat, name, f)
+			keepExtra(p, middleware.DialectChat, name, f)
 		}
 		if a.Labels = p.Metadata; name == "n" && p.N != nil && *p.N > maxChoices {
 			f.refusef("is %d: want at most %d", *p.N, maxChoices)
@@ -81,7 +81,7 @@ func (a *Request) stop(f field) {
 	}
 }
 
-// format reads what the answer must look like. schema is where a schema would be.
+// format reads a response format, whose JSON schema is at schema.
 func (a *Request) format(f, schema field) {
 	switch kind := f.get("type").text(); kind {
 	case "", "text":
@@ -119,7 +119,7 @@ func (a *Request) chatTool(f field) {
 	}
 }
 
-// tool reads a function that models may call, whose schema has that name.
+// tool reads a function tool, whose member for the parameters is named schema.
 func (a *Request) tool(f field, schema string) {
 	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").truth(),
@@ -136,7 +136,7 @@ func (a *Request) tool(f field, schema string) {
 	a.Tools = append(a.Tools, t)
 }
 
-// choice reads a choice of tools in one of OpenAI's APIs: a word, or a function by its name.
+// choice reads a tool_choice of OpenAI's APIs, which has the name of a function at the path name.
 func (a *Request) choice(d middleware.Dialect, f field, name string) {
 	switch {
 	case f.value.Type == gjson.String:
@@ -144,7 +144,7 @@ func (a *Request) choice(d middleware.Dialect, f field, name string) {
 	case f.get("type").text() == "function":
 		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get(name).text()}}))
 	default:
-		extra(&a.Params, d, "tool_choice", f)
+		keepExtra(&a.Params, d, "tool_choice", f)
 	}
 }
 
@@ -201,7 +201,8 @@ func (a *Request) chatMessage(f field) {
 // signaturePath is where Google's chat completions have the signature of a call.
 const signaturePath = "extra_content.google.thought_signature"
 
-// getUnknown returns a member that OpenAI's messages do not have. LiteLLM keeps such in one of its own.
+// getUnknown returns a member that OpenAI's messages lack, which LiteLLM puts into
+// provider_specific_fields.
 func (f field) getUnknown(name string) field {
 	if v := f.get(name); v.exists() {
 		return v
@@ -209,8 +210,8 @@ func (f field) getUnknown(name string) field {
 	return f.get("provider_specific_fields." + name)
 }
 
-// chatState reads what a message of an assistant has for the model that gave it: parts
-// that come before it, and those that come before a call.
+// chatState reads the state that an assistant's message carries for its model: parts for the
+// beginning of the message, and parts to be put before calls.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	origin, members := Unknown, map[string]any{}
 	for _, name := range []string{"reasoning", "reasoning_content"} { // clients may return both
@@ -282,15 +283,14 @@ func (f field) chatCall() llms.ToolCall {
 	}}
 }
 
-// chatCustomCall reads a call of a custom tool, which models of other APIs are given as one of a
-// function.
+// chatCustomCall reads a call of a custom tool, with a function call for models of other APIs.
 func (f field) chatCustomCall() llms.ContentPart {
 	_, id, _ := Untag(f.get("id").text())
 	custom := f.get("custom")
 	return middleware.RawPart{Dialect: middleware.DialectChat, Raw: withText(f.raw(), "id", id), Instead: customCall(id, custom.get("name").text(), custom.get("input").optional())}
 }
 
-// customCall is a call of a tool that takes a text, as one of a function.
+// customCall returns a call of a custom tool as a function call.
 func customCall(id, name, input string) llms.ToolCall {
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: string(append(appendString([]byte(`{"input":`), input), '}'))}}
 }
@@ -299,7 +299,7 @@ func isCustomCall(p middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "type").Str == "custom"
 }
 
-// chatResult reads the content of a tool's result, which is text only.
+// chatResult reads the content of a tool's result, which must be text.
 func (f field) chatResult(r llms.ToolCallResponse) llms.ContentPart {
 	parts := chatParts.read(f)
 	for _, p := range parts {

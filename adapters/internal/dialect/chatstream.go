@@ -21,9 +21,9 @@ type chatStream struct {
 
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
-	isReasoning                           bool   // the model's reasoning is the member of that name
+	isReasoning                           bool   // the model's reasoning is the member reasoning
 	origin                                string // whose state came before the calls
-	calls                                 []int  // by index: which of those that are written, from 1 on; 0 has not begun
+	calls                                 []int  // by index: the number of the call in the stream, from 1 on; 0 has not begun
 	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
 }
 
@@ -121,7 +121,7 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	}
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
 		s.raw(progress, d.Choice, d.Raw)
-	} else if d.Raw != nil && d.Raw.Model != "" && d.Raw.Text == "" && !isWork(d.Raw) {
+	} else if d.Raw != nil && d.Raw.Model != "" && d.Raw.Text == "" && !isHostedTool(d.Raw) {
 		progress.origin = d.Raw.Model
 	}
 	if d.Tool != nil {
@@ -129,7 +129,8 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	}
 }
 
-// raw streams what only this dialect has: members, a custom call, or whose state follows.
+// raw streams a part of this dialect: unknown members or a custom call, or notes the origin of
+// state that follows.
 func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
 	if members := membersIn(*p, messageMembers); members != nil {
 		progress.members = true
@@ -165,7 +166,7 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	}, nil)
 }
 
-// customCall writes a call of a custom tool, which comes whole.
+// customCall writes a whole call of a custom tool.
 func (s *chatStream) customCall(choice int, call json.RawMessage) {
 	progress := s.progressOf(choice)
 	s.chunk(choice, func(buf []byte) []byte {
@@ -204,8 +205,7 @@ func (s *chatStream) Finish(o *Answer) {
 	})
 }
 
-// finishChoice writes what has not been written of a choice, and returns how many calls of custom
-// tools it has.
+// finishChoice writes what of a choice was not streamed, and counts its calls of custom tools.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
 	x := middleware.ExtraOf(choice)
 	state := chatStateOf(x)
@@ -252,8 +252,8 @@ func chatServer(x *middleware.Extra) (buf []byte) {
 	return buf
 }
 
-// unknown writes what the model's answer had besides, in one event, and returns what its usage
-// had.
+// unknown writes the unknown members of the model's answer in one event, and returns those of its
+// usage.
 func (s *chatStream) unknown(o *Answer) (usage any) {
 	x := middleware.ExtraOf(o.Choices[0])
 	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
@@ -280,8 +280,8 @@ func (s *chatStream) unknown(o *Answer) (usage any) {
 	return usage
 }
 
-// indexCalls makes what a choice has besides a chunk's: each piece of a call has the index of
-// that, and what clients want of all pieces.
+// indexCalls turns the unknown members of a choice into those of a chunk: calls get their index
+// and the function that clients require.
 func (s *chatStream) indexCalls(i int, choice any) {
 	members, _ := choice.(*orderedObject)
 	if members.has("message") {
@@ -301,7 +301,7 @@ func (s *chatStream) indexCalls(i int, choice any) {
 	}
 }
 
-// state writes what the client sends back for the model, after all the rest.
+// state writes the state that the client sends back to the model, after the rest of the choice.
 func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 	members := Object{}
 	if len(state.details) > 0 {

@@ -28,8 +28,8 @@ func (f field) refusef(format string, args ...any) {
 	}
 }
 
-// members calls do for each member of an object that is not null. Of two with one name
-// the later counts, as in most readers of JSON.
+// members calls do for each member of an object that is not null, in order: of two with the same
+// name the later counts, as in most readers of JSON.
 func members(v gjson.Result, path string, fault **Refusal, do func(name string, f field)) {
 	if !v.IsObject() {
 		field{path, v, fault}.refusef("want an object")
@@ -62,7 +62,7 @@ func (f field) each(do func(f field)) {
 	})
 }
 
-// of returns a member of what has to be an object.
+// of is get that refuses a value that is no object.
 func (f field) of(name string) field {
 	if !f.value.IsObject() {
 		f.refusef("want an object")
@@ -146,8 +146,8 @@ func (f field) words() (list []string) {
 	return list
 }
 
-// extra keeps a field that this gateway has no name for, for models of the dialect.
-func extra(p *middleware.Params, d middleware.Dialect, name string, f field) {
+// keepExtra keeps an unknown field for models of the dialect.
+func keepExtra(p *middleware.Params, d middleware.Dialect, name string, f field) {
 	if p.Extra == nil {
 		p.Extra, p.Dialect = map[string]json.RawMessage{}, d
 	}
@@ -166,7 +166,7 @@ func (f field) image(url, detail string) llms.ContentPart {
 	return llms.ImageURLWithDetailPart(url, detail)
 }
 
-// decodeData returns the bytes of a data: URL, or of base64 without one.
+// decodeData decodes a data: URL, or base64, whose type is then fallback.
 func (f field) decodeData(fallback string) (mime string, data []byte) {
 	text := f.text()
 	if strings.HasPrefix(text, "data:") {
@@ -185,8 +185,8 @@ func (f field) decodeData(fallback string) (mime string, data []byte) {
 
 func appendString(buf []byte, s string) []byte { return gjson.AppendJSONString(buf, s) }
 
-// content reads a message's content: a string, which is a text, or a list, each part of
-// which goes to part.
+// content reads a message's content: a string, which it appends to parts, or a list, for each
+// element of which it calls part.
 func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 	switch {
 	case !f.exists():
@@ -199,8 +199,8 @@ func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 	}
 }
 
-// newResult returns what a tool returned: a text, or parts beside their text. Several texts stay
-// several.
+// newResult returns the result of a tool: its text alone or, unless that is the only part, with
+// its parts.
 func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) llms.ContentPart {
 	text, isText := textOf(parts, "\n")
 	if r.Content += text; isText && len(parts) <= 1 {
@@ -212,8 +212,8 @@ func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) l
 	return r
 }
 
-// separatorAfter returns what stands between the texts of a message that become one: what a model said
-// may go on in the next, cited by another source.
+// separatorAfter returns the separator for joining the texts of a message: none for those of a
+// model, whose sentences may go on in the next text with another citation.
 func separatorAfter(role llms.ChatMessageType) string {
 	if own, err := roleOf(role); err == nil && own == llms.ChatMessageTypeAI {
 		return ""
@@ -221,7 +221,7 @@ func separatorAfter(role llms.ChatMessageType) string {
 	return "\n"
 }
 
-// textOf is the text of parts with that between them, and whether they are nothing else.
+// textOf joins the texts of parts, and reports whether all parts are plain texts.
 func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
 	only = true
 	for _, p := range parts {

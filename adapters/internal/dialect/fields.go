@@ -24,7 +24,7 @@ type paramField struct {
 
 func (f *paramField) name() string { return reflect.TypeFor[middleware.Params]().Field(f.index).Name }
 
-// newParamFields returns the fields of pairs of a member and the name of its field.
+// newParamFields returns the fields for pairs of a member and a field's name.
 func newParamFields(pairs ...string) (list paramFields) {
 	for pair := range slices.Chunk(pairs, 2) {
 		f, ok := reflect.TypeFor[middleware.Params]().FieldByName(pair[1])
@@ -42,8 +42,8 @@ var commonFields = newParamFields(
 	"safety_identifier", "SafetyIdentifier", "prompt_cache_key", "PromptCacheKey", "store", "Store", "metadata", "Metadata", "top_logprobs", "TopLogProbs",
 )
 
-// read sets the fields that a member, or one within it, stands for, and reports whether there are
-// such.
+// read sets the fields that a member or its inner members stand for, and reports whether there
+// are any.
 func (list paramFields) read(p *middleware.Params, member string, f field) (isKnown bool) {
 	for i := range list {
 		name, path, isNested := strings.Cut(list[i].member, ".")
@@ -171,9 +171,9 @@ func NameNotSent(d middleware.Dialect, members []string) (names []string) {
 	return names
 }
 
-// foreign names what a field holds for another API: the request's members, or the types of
-// tools. What the gateway includes itself, whatever model answers, is not among them.
-func foreign(p *middleware.Params, field string) (names []string) {
+// foreignNames names what a field holds for another API: members of the request, or types of tools,
+// without what the gateway provides for every model.
+func foreignNames(p *middleware.Params, field string) (names []string) {
 	if field == "Extra" {
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 			switch v := gjson.ParseBytes(p.Extra[name]); {
@@ -199,8 +199,8 @@ func foreign(p *middleware.Params, field string) (names []string) {
 	return names
 }
 
-// missing names the fields that are set and that the API has neither a member for nor
-// another word, which words are names of.
+// missing names the fields that are set and not sent: the API has no member for them, and they are
+// not among words, which the caller sends in another way.
 func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, words ...string) (names []string) {
 	v := reflect.ValueOf(p).Elem()
 	for i := range v.NumField() {
@@ -211,7 +211,7 @@ func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, word
 		case "OnDelta", "Dialect":
 		case "Extra", "RawTools":
 			if p.Dialect != d {
-				names = append(names, foreign(p, name)...)
+				names = append(names, foreignNames(p, name)...)
 			}
 		default:
 			if !slices.Contains(words, name) {

@@ -30,7 +30,7 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if l.ToolProperties || p.Dialect != "" {
 		notSent = append(notSent, l.fitTools(o, p)...)
 	}
-	if text := l.inWords(messages, o, p); text != "" {
+	if text := l.systemText(messages, o, p); text != "" {
 		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, text))
 	}
 	if p.Schema != nil && !l.fitSchema(p) {
@@ -46,9 +46,9 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	return messages, notSent
 }
 
-// inWords returns what the system is to say of tools and of the form of the answer, for
-// which the vendor has no parameter.
-func (l *Limits) inWords(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+// systemText returns text for the system message in place of parameters that the vendor lacks, on
+// tools and the form of the answer.
+func (l *Limits) systemText(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	text := l.cutDescriptions(o)
 	if l.SchemaInWords && p.Schema != nil {
 		text = strings.TrimSpace(text + "\n\n" + askForJSON + " It must satisfy this JSON schema:\n" + string(p.Schema.Schema))
@@ -60,8 +60,8 @@ func (l *Limits) inWords(messages []llms.MessageContent, o *llms.CallOptions, p 
 	return text
 }
 
-// fitSchema makes the schema of the answer what the vendor takes, and reports whether it
-// is as strict as before.
+// fitSchema adapts the schema of the answer to the vendor, and reports whether it is as strict as
+// before.
 func (l *Limits) fitSchema(p *middleware.Params) (isAsStrict bool) {
 	own := *p.Schema
 	if l.ClosedSchema {
@@ -85,7 +85,7 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		}
 	}
 	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
-		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && isContact.MatchString(*id) {
+		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && contactPattern.MatchString(*id) {
 			sum := sha256.Sum256([]byte(*id))
 			*id = hex.EncodeToString(sum[:])
 		}
@@ -120,13 +120,13 @@ func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
 	return notSent
 }
 
-// isContact reports whether an id of a user is an address of mail or a telephone number.
-var isContact = regexp.MustCompile(`@|^\+?[0-9][-0-9 ().]{5,}[0-9]$`)
+// contactPattern reports whether an id of a user is an address of mail or a telephone number.
+var contactPattern = regexp.MustCompile(`@|^\+?[0-9][-0-9 ().]{5,}[0-9]$`)
 
 // askForJSON is what the system says where JSON is asked for and nobody says so.
 const askForJSON = "Answer with a JSON object."
 
-// saysJSON reports whether the system or the user has said the word.
+// saysJSON reports whether a message of the system or the user has the word JSON.
 func saysJSON(messages []llms.MessageContent) bool {
 	return slices.ContainsFunc(messages, func(m llms.MessageContent) bool {
 		text, _ := textOf(m.Parts, "\n")
@@ -165,8 +165,8 @@ func (l *Limits) stopWords(words []string) []string {
 	return words
 }
 
-// fitTools mends the schemas of tools, and offers only those that are allowed where the
-// choice of tools has the form of another API.
+// fitTools adapts the schemas of tools and, where the choice among some tools has the form of
+// another API, offers only those.
 func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	mode, names := allowedTools(p)
 	if p.Dialect != "" && p.Dialect == l.AllowedTools {
@@ -203,8 +203,8 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 	return notSent
 }
 
-// fitFunction gives a function the schema of its arguments as the vendor takes it. It is
-// no longer strict where the schema cannot be.
+// fitFunction adapts the schema of a function's arguments to the vendor, and unsets strict where
+// the schema does not allow it.
 func (l *Limits) fitFunction(f llms.FunctionDefinition, schema json.RawMessage) llms.FunctionDefinition {
 	if l.Draft2020 {
 		schema = draft2020(schema)
@@ -226,7 +226,7 @@ func (l *Limits) fitFunction(f llms.FunctionDefinition, schema json.RawMessage) 
 	return f
 }
 
-// cutDescriptions cuts what is too long of the descriptions of tools, and returns them whole.
+// cutDescriptions shortens the descriptions of tools that are too long, and returns the full ones.
 func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
 	const rest = " [whole in the system message]"
 	var whole strings.Builder
@@ -251,8 +251,7 @@ func leadingSystem(messages []llms.MessageContent) int {
 	return first
 }
 
-// allowedTools returns the names of the tools that may be called of those that are offered,
-// and whether one has to be, where the choice of tools says so.
+// allowedTools returns the mode and the names of a tool_choice of the type allowed_tools.
 func allowedTools(p *middleware.Params) (mode string, names []string) {
 	choice := gjson.ParseBytes(p.Extra["tool_choice"])
 	if choice.Get("type").Str != "allowed_tools" {
@@ -267,8 +266,8 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 	return choice.Get("mode").Str, names
 }
 
-// fitMessages maps ids and media types, and makes a message of the user where one is needed.
-// isDemoted is set where that is of what the system says within a conversation.
+// fitMessages maps ids, media types and roles, and adds a message of the user where one is needed.
+// isDemoted says that a system message within the conversation became the user's.
 func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
 	if l.NoBlank {
 		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool {
@@ -288,13 +287,13 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.Mes
 			messages[first-1].Role = llms.ChatMessageTypeHuman
 		}
 	case l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
-		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
+		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, emptyQuestion))
 	}
 	return messages, isDemoted
 }
 
-// fitRoles makes what the system says one message, or the user's, and of texts that follow each
-// other one.
+// fitRoles joins the leading system messages, makes later ones the user's, and joins consecutive
+// texts of a role, as the limits say.
 func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
 	if !l.SystemFirst && !l.OneSystem {
 		return messages, false
@@ -317,8 +316,8 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 	return fitting, isDemoted
 }
 
-// isAfterUser reports whether what the system says, with what it says before and after that, stands
-// between what is no answer and an answer or the end.
+// isAfterUser reports whether the run of system messages around i follows no answer, and precedes
+// an answer or the end.
 func isAfterUser(messages []llms.MessageContent, i int) bool {
 	from, to := i, i
 	for isRole(messages[from], llms.ChatMessageTypeSystem) {
@@ -330,8 +329,8 @@ func isAfterUser(messages []llms.MessageContent, i int) bool {
 	return !isRole(messages[from], llms.ChatMessageTypeAI) && (to == len(messages) || isRole(messages[to], llms.ChatMessageTypeAI))
 }
 
-// joinTexts joins the parts of two messages, to one text where they are texts: not every server
-// takes a list of them of the system.
+// joinTexts joins the parts of two messages, texts to one text: some servers take no list of parts
+// from the system.
 func joinTexts(a, b []llms.ContentPart, role llms.ChatMessageType) []llms.ContentPart {
 	if !isText(a) || !isText(b) {
 		return slices.Concat(a, b)
@@ -346,9 +345,9 @@ func isText(parts []llms.ContentPart) bool {
 	return isText
 }
 
-// noQuestion is what the user says before an answer that begins a conversation: the shortest
+// emptyQuestion is what the user says before an answer that begins a conversation: the shortest
 // text that is not blank.
-const noQuestion = "."
+const emptyQuestion = "."
 
 func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
 	switch p := p.(type) {
@@ -394,13 +393,12 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 	return p, false
 }
 
-// lacksTexts reports whether files of this type of text are taken neither as such nor as plain text.
+// lacksTexts reports whether text files of this type are not taken, not even as plain text.
 func (l *Limits) lacksTexts(kind string) bool {
 	return l.Files != nil && strings.HasPrefix(kind, "text/") && !slices.Contains(l.Files, kind) && !slices.Contains(l.Files, "text/plain")
 }
 
-// toolName is the name of a tool that was called, as the vendor takes it: of a conversation that
-// another model began, it is only read.
+// toolName maps the name of a tool that another model called to one that the vendor takes.
 func (l *Limits) toolName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if isWord(string(c), l.ToolName, l.ToolSigns) {
@@ -411,7 +409,7 @@ func (l *Limits) toolName(name string) string {
 	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
 }
 
-// callID is the id of a call as the vendor takes it: the same for the same one.
+// callID maps the id of a call to one that the vendor takes, always the same.
 func (l *Limits) callID(id string) (fitting string, changed bool) {
 	signs := "-_"
 	if l.ExactID {

@@ -51,7 +51,7 @@ func (gemini) Write(c *Call) (Object, error) {
 	if err := b.geminiContents(c); err != nil {
 		return nil, err
 	}
-	b.extra(p, middleware.DialectGemini)
+	b.addExtra(p, middleware.DialectGemini)
 	c.NotSent = append(c.NotSent, geminiFields.missing(p, middleware.DialectGemini, "Schema", "ReasoningEffort", "ReasoningTokens", "ReasoningSummary")...)
 	return b, nil
 }
@@ -117,7 +117,7 @@ func (o Object) geminiTools(c *Call) {
 
 func (o Object) geminiContents(c *Call) error {
 	names := map[string]string{} // tool by call
-	system, list, err := turns(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
+	system, list, err := writeConversation(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
 		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) (err error) {
 			parts, err = c.addGeminiPart(parts, p, names, next)
 			return err
@@ -134,8 +134,8 @@ func (o Object) geminiContents(c *Call) error {
 	return err
 }
 
-// addGeminiPart adds what a part is here. A signature belongs to the part after it, or to
-// the text before it; files of a result stand beside it where it may only hold text.
+// addGeminiPart adds a part. A signature is kept for the part after it or the text before it; files
+// of a result follow it where it may only hold text.
 func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]string, next *memberWriter) ([]any, error) {
 	if raw, ok := p.(middleware.RawPart); ok {
 		if !isSignature(raw.Raw) {
@@ -163,14 +163,14 @@ func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]s
 	return parts, nil
 }
 
-// isSignature reports whether a part is a signature and nothing else: of the call that follows it,
-// or of the text before it.
+// isSignature reports whether a part is only a signature, of the call after it or the text before
+// it.
 func isSignature(raw json.RawMessage) bool {
 	part := gjson.ParseBytes(raw)
 	return part.Get("thoughtSignature").Exists() && len(part.Map()) == 1
 }
 
-// signText puts a signature that waits for its part into the text that is the last of parts.
+// signText adds a pending signature to the last part if that is a text.
 func (w *memberWriter) signText(parts []any) {
 	if n := len(parts); n > 0 && w.part.Exists() {
 		if text, _ := parts[n-1].(Object); text["text"] != nil && text["thoughtSignature"] == nil {
@@ -179,8 +179,8 @@ func (w *memberWriter) signText(parts []any) {
 	}
 }
 
-// signCalls marks the first call of tools that another model made, of which this one has
-// no signature and would refuse the turn: the API has a word for that.
+// signCalls marks the first call that has no signature, since another model made it. Without the
+// mark the API would refuse the turn.
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 func signCalls(parts []any) {
 	i := slices.IndexFunc(parts, func(p any) bool {
@@ -195,7 +195,7 @@ func signCalls(parts []any) {
 	}
 }
 
-// geminiPart writes a part, or nil for what the API has no word for and loses nothing.
+// geminiPart writes a part, nil for one that can be left out.
 func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:

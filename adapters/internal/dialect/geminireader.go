@@ -98,7 +98,7 @@ func (s *geminiReader) Event(data []byte) error {
 		}
 	}
 	if len(in.UsageMetadata) > 0 { // also of the candidates that stand beside it
-		s.report(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
+		s.setUsage(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
 	}
 	return s.mistyped
 }
@@ -131,7 +131,7 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	return nil
 }
 
-// endWithText puts the signature of a text before it, so that an answer ends with what it says.
+// endWithText moves the signature of a text before it, so that an answer ends with its text.
 func (c *replyChoice) endWithText() {
 	if n := len(c.parts) - 1; n > 0 {
 		if text, isText := c.parts[n-1].(llms.TextContent); isText {
@@ -160,7 +160,7 @@ func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choic
 	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
 }
 
-// endThought takes in what was thought without a signature: it goes back as it is.
+// endThought makes unsigned reasoning a part, to be sent back as it is.
 func (s *geminiReader) endThought(c *replyChoice, choice int) {
 	if thought := c.reasoning.String()[c.thought:]; thought != "" {
 		c.thought = c.reasoning.Len()
@@ -172,8 +172,8 @@ func (s *geminiReader) state(part Object) *middleware.RawPart {
 	return &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: rawJSON(part)}
 }
 
-// part takes in a part: its text is put into d, and is before the signature that is returned. That
-// of a call is before the call.
+// part reads a part: its text goes into d, followed by the signature that is returned. It writes a
+// call and its signature itself.
 func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) (signature *middleware.RawPart, err error) {
 	var p struct {
 		Text         string `json:"text"`
@@ -222,7 +222,7 @@ func (s *geminiReader) End(bool) error {
 			return errUnfinished
 		}
 		s.endThought(c, i)
-		c.word = cmp.Or(geminiStops[c.stop], brokenOff(c.stop))
+		c.word = cmp.Or(geminiStops[c.stop], stopError(c.stop))
 		if len(c.calls) > 0 && c.word == "stop" {
 			c.word = "tool_calls"
 		}

@@ -86,7 +86,7 @@ func appendList[T any](buf []byte, list []T) (_ []byte, err error) {
 	return append(buf, ']'), nil
 }
 
-// appendComma appends what stands before a member or an element that is not the first.
+// appendComma appends a comma unless buf ends with an opening bracket.
 func appendComma(buf []byte) []byte {
 	if last := buf[len(buf)-1]; last == '{' || last == '[' {
 		return buf
@@ -139,7 +139,7 @@ func (h *Halves) Join(event []byte) []byte {
 	return append(joined, event[done:]...)
 }
 
-// rawJSON is what is made of texts, numbers and JSON, as JSON.
+// rawJSON encodes a value that cannot fail: made of texts, numbers and JSON.
 func rawJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -148,7 +148,7 @@ func rawJSON(v any) json.RawMessage {
 	return raw
 }
 
-// inner returns the members as JSON has them between braces.
+// inner returns the members as JSON, without the braces.
 func (o Object) inner() []byte {
 	raw, err := o.JSON()
 	if err != nil {

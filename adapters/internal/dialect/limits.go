@@ -177,7 +177,7 @@ func (l *Limits) excludeMessages(messages []llms.MessageContent, endsWithUser bo
 	if n := len(messages); n > 0 {
 		text, isPlain := textOf(messages[n-1].Parts, "")
 		switch role := messages[n-1].Role; {
-		case endsWithUser && role == llms.ChatMessageTypeAI && openWork(messages) == nil:
+		case endsWithUser && role == llms.ChatMessageTypeAI && pausedCall(messages) == nil:
 			return "takes no conversation that ends with an answer"
 		case l.NoBlank && role == llms.ChatMessageTypeHuman && isPlain && strings.TrimSpace(text) == "":
 			return "takes no empty message"
@@ -285,7 +285,7 @@ func (l *Limits) excludeImageURL(url string) string {
 	return ""
 }
 
-// takes reports whether files of a media type may be sent; a text of any type may.
+// takes reports whether files of a media type may be sent; any text may.
 func (l *Limits) takes(kind string) bool {
 	known := l.Files
 	if strings.HasPrefix(kind, "image/") {
@@ -295,14 +295,15 @@ func (l *Limits) takes(kind string) bool {
 	return isOpen || known == nil || slices.Contains(known, kind)
 }
 
-// isWord reports whether a text is as short as that and has letters, digits and the signs.
+// isWord reports whether a text has 1 to most characters, all of them ASCII letters, digits or
+// signs.
 func isWord(s string, most int, signs string) bool {
 	return s != "" && len(s) <= most && strings.IndexFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(signs, c)
 	}) < 0
 }
 
-// fileType is the media type of a file that is sent in full, "" for anything else.
+// fileType returns the media type of a file with its content, "" for anything else.
 func fileType(p llms.ContentPart) string {
 	switch p := p.(type) {
 	case llms.BinaryContent:
@@ -341,8 +342,8 @@ func cutDataURL(url string) (kind, rest string, isData bool) {
 	return kind, rest, true
 }
 
-// mediaType returns the media type of an image by how its data begin, where that is known:
-// clients go by the names of files, and vendors look. Others have the type that is given.
+// mediaType returns the media type of an image by its first bytes, if they are known: vendors check
+// it, and clients guess it by file names. Otherwise it returns kind.
 // "specified using the image/jpeg media type, but the image appears to be a image/png image";
 // https://github.com/vybestack/llxprt-code/issues/2130
 func mediaType(kind string, data []byte) string {

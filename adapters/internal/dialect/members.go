@@ -12,9 +12,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// What a message or a part of one has beyond what is known here goes to models of the
-// same API as it is: in a [middleware.RawPart] before the part, whose only member is one of
-// these.
+// Unknown members of a message or a part go unchanged to models of the same API: in a
+// [middleware.RawPart] before the part, whose only member is one of these.
 const (
 	partMembers    = "members_of_part"
 	messageMembers = "members_of_message"
@@ -26,8 +25,8 @@ type memberSet struct{ middleware.MemberSet }
 
 func newKnown(list string) memberSet { return memberSet{middleware.NewMemberSet(list)} }
 
-// unknown returns what a value has beyond the members that are known, at their places: nil
-// for nothing. An element of a list that has an index stands there.
+// unknown returns the unknown members of a value, in their objects and lists, or nil. An element
+// of a list that has an index is put there.
 func (k memberSet) unknown(v gjson.Result) any {
 	if v.IsObject() || v.IsArray() {
 		if _, ok := k.knowsAll(v.Raw, 0); ok {
@@ -81,9 +80,8 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 	return object
 }
 
-// knowsAll reports whether no value within a valid one in JSON, which begins at i, is unknown, and
-// where it ends. It may say false of those that [memberSet.unknown] finds nothing in, and looks at an
-// answer in a fraction of the time: most have nothing.
+// knowsAll reports whether the valid JSON value at i has no unknown members, and where it ends. It
+// is a fast path for most answers: a false may be wrong, and [memberSet.findUnknown] then decides.
 func (k memberSet) knowsAll(json string, i int) (end int, ok bool) {
 	i = skipSpace(json, i)
 	isList := json[i] == '['
@@ -157,8 +155,7 @@ func skipValue(json string, i int) int {
 	return i
 }
 
-// members returns what an object has beyond the members that are known, as JSON has it
-// between braces; nil for nothing.
+// members returns the unknown members of an object as JSON without braces, or nil.
 func (k memberSet) members(object gjson.Result) []byte {
 	rest, ok := k.unknown(object).(Object)
 	if !ok {
@@ -167,7 +164,7 @@ func (k memberSet) members(object gjson.Result) []byte {
 	return rest.inner()
 }
 
-// addUnknown notes what an answer, or an event of it, has beyond the members that are known.
+// addUnknown adds the unknown members of an answer, or of an event of it, to the reply.
 func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	if rest == nil {
 		return
@@ -179,8 +176,8 @@ func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	r.Extra.Unknown = middleware.RawPart{Dialect: d, Raw: rawJSON(all)}
 }
 
-// withUnknown returns an answer with what the model's own had besides, for a client of the
-// model's API.
+// withUnknown returns an answer with the unknown members of the model's answer, for a client of
+// the same API.
 func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	if x == nil || x.Unknown.Dialect != d || x.Unknown.Raw == nil {
 		return answer
@@ -197,8 +194,8 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	return merge(own, rest)
 }
 
-// unknown returns the part for what an object has beyond the members that are known, without copies
-// of a model's state, which have a tag. ok is false where there is nothing.
+// unknown returns a part with the unknown members of an object, without copies of a model's state,
+// which have a tag. ok is false where there are none.
 func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middleware.RawPart, ok bool) {
 	rest, _ := k.unknown(f.value).(Object)
 	for name, v := range rest {
@@ -213,8 +210,8 @@ func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middle
 	return p, true
 }
 
-// keepUnknown keeps what a parameter has beyond the members that are known, for models of
-// the same API: with its type, where nothing else of it may be sent.
+// keepUnknown keeps the unknown members of a parameter for models of the same API, and its type,
+// in case nothing else of it is sent.
 func (a *Request) keepUnknown(name string, f field, k memberSet) {
 	inner := k.MemberSet[name]
 	if inner == nil || !f.value.IsObject() || a.Params.Extra[name] != nil {
@@ -224,12 +221,12 @@ func (a *Request) keepUnknown(name string, f field, k memberSet) {
 		if kind := f.get("type"); kind.exists() {
 			rest = append(append(rest, `,"type":`...), kind.value.Raw...)
 		}
-		extra(&a.Params, a.Params.Dialect, name, field{value: gjson.Parse("{" + string(rest) + "}")})
+		keepExtra(&a.Params, a.Params.Dialect, name, field{value: gjson.Parse("{" + string(rest) + "}")})
 	}
 }
 
-// readTools reads a list of tools. What functions have beyond the members that are known is
-// kept by their names, for models of the same API.
+// readTools reads a list of tools. Unknown members of functions are kept by the functions' names,
+// for models of the same API.
 func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read func(f field)) {
 	unknown := map[string]json.RawMessage{}
 	f.each(func(f field) {
@@ -243,16 +240,16 @@ func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read fun
 		}
 	})
 	if len(unknown) > 0 {
-		extra(&a.Params, d, "tools", field{value: gjson.ParseBytes(rawJSON(unknown))})
+		keepExtra(&a.Params, d, "tools", field{value: gjson.ParseBytes(rawJSON(unknown))})
 	}
 }
 
-// newMembers returns the part for members as JSON has them between braces.
+// newMembers returns a part for members in JSON without braces.
 func newMembers(d middleware.Dialect, kind string, members []byte) middleware.RawPart {
 	return middleware.RawPart{Dialect: d, Raw: json.RawMessage(`{"` + kind + `":{` + string(members) + `}}`)}
 }
 
-// membersIn returns the members that a part holds, as JSON has them between braces.
+// membersIn returns the members that a part holds, as JSON without braces.
 func membersIn(p middleware.RawPart, kind string) []byte {
 	if p.Model != "" || len(p.Raw) < len(kind) || !strings.HasPrefix(string(p.Raw[2:]), kind) {
 		return nil
@@ -264,8 +261,7 @@ func membersIn(p middleware.RawPart, kind string) []byte {
 	return []byte(members[1 : len(members)-1])
 }
 
-// memberNames returns the names of the members that a part holds, of a message or a part; nil for
-// a part that holds none.
+// memberNames returns the names of the members of a message or part that p holds, or nil.
 func memberNames(p middleware.RawPart) (names []string) {
 	for _, kind := range []string{partMembers, messageMembers} {
 		names = append(names, slices.Sorted(maps.Keys(gjson.GetBytes(p.Raw, kind).Map()))...)
@@ -280,10 +276,10 @@ func withMembers(object json.RawMessage, members []byte) json.RawMessage {
 	return slices.Concat(object[:len(object)-1], []byte(","), members, []byte("}"))
 }
 
-// memberWriter puts members where they belong while a message is written.
+// memberWriter keeps members until the part or message that they belong to is written.
 type memberWriter struct{ part, message gjson.Result }
 
-// take reports whether a part is members, which it keeps then.
+// take keeps the members of a part, and reports whether it holds any.
 func (w *memberWriter) take(p middleware.RawPart) bool {
 	for kind, to := range map[string]*gjson.Result{partMembers: &w.part, messageMembers: &w.message} {
 		if members := gjson.GetBytes(p.Raw, kind); members.IsObject() {

@@ -98,8 +98,8 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 	return &word, sequence
 }
 
-// messagesBlock writes a block: whole, or as it is before its first piece. Nil is a
-// block that the client did not ask for.
+// messagesBlock writes a block: whole, or without its text. It returns nil for a block that the
+// client did not ask for.
 func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	text := ""
 	if whole {
@@ -136,10 +136,10 @@ type messagesStream struct {
 	a     *Request
 	out   *Events
 	begun bool
-	extra *middleware.Extra // what is known of the answer as it begins
+	extra *middleware.Extra // of the answer, as far as it is known
 	next  int               // index of the next block that is shown
 	shown map[int]int       // by block
-	// around is what the model's next event of a type has that is not known here.
+	// around has the unknown members of the model's next event of a type.
 	around map[string]json.RawMessage
 }
 
@@ -197,7 +197,7 @@ func (s *messagesStream) event(kind string, v Object) {
 	s.out.event(kind, v)
 }
 
-// blockDelta appends the event for one piece of a block, which is a hot path.
+// blockDelta writes the event for a piece of a block. It is a hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
 	if s.around["content_block_delta"] != nil {
 		s.event("content_block_delta", Object{"index": index, "delta": Object{"type": kind, member: text}})

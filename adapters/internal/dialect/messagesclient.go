@@ -67,8 +67,8 @@ func (messages) Write(c *Call) (Object, error) {
 	if o.JSONMode && p.Schema == nil {
 		c.NotSent = append(c.NotSent, "JSONMode")
 	}
-	b.extra(p, middleware.DialectAnthropic)
-	c.NotSent = append(c.NotSent, settle(b, c)...)
+	b.addExtra(p, middleware.DialectAnthropic)
+	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
 	delete(b, "stream")
 	if c.Stream {
@@ -77,9 +77,9 @@ func (messages) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// takeBetas returns the API's features that langchaingo's options ask for, and those of the
-// field that stands for the header anthropic-beta where there are no headers, as on
-// Bedrock. The API itself does not know that field.
+// takeBetas returns the betas that langchaingo's options ask for, and those of the field
+// anthropic_beta, which it removes: it replaces the header on Bedrock, and the API itself does not
+// know it.
 func takeBetas(b Object, o *llms.CallOptions) []string {
 	const field = "anthropic_beta"
 	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
@@ -93,8 +93,8 @@ func takeBetas(b Object, o *llms.CallOptions) []string {
 	return list
 }
 
-// settle takes out of a request what the API refuses together, and names it.
-func settle(b Object, c *Call) (notSent []string) {
+// removeConflicts removes parameters that the API refuses in combination, and names them.
+func removeConflicts(b Object, c *Call) (notSent []string) {
 	if b["temperature"] != nil && b["top_p"] != nil && c.Limits.OneSampler {
 		delete(b, "top_p")
 		notSent = append(notSent, "TopP")
@@ -150,8 +150,8 @@ func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking
 const leastBudget = 1024
 
-// budgetOf is the budget that stands for thinking of the type adaptive, where a model does not
-// know that type: a share of the longest answer, which has room for more than that.
+// budgetOf returns the thinking budget that replaces the type adaptive for a model that does not
+// know it: a share of the longest answer, below 1.
 // https://openrouter.ai/docs/use-cases/reasoning-tokens
 func budgetOf(effort string, longest int) int {
 	const mostCounted = 12_500
@@ -164,16 +164,15 @@ func budgetOf(effort string, longest int) int {
 
 func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
-// isForced reports whether a choice of tools leaves none: thinking is refused then.
+// isForced reports whether a tool_choice forces a call: thinking is refused then.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
 func isForced(choice any) bool {
 	kind := gjson.GetBytes(rawJSON(choice), "type").Str
 	return kind == "any" || kind == "tool"
 }
 
-// mayThink reports whether the API takes the conversation with thinking: a turn that is
-// within a loop of tool calls has to begin with thinking, which a turn of another model
-// does not have.
+// mayThink reports whether the API takes the conversation with thinking: a turn with tool calls
+// has to begin with a thinking block, which turns of other models lack.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
 func mayThink(b Object) bool {
 	list, _ := b["messages"].([]Object)
@@ -196,9 +195,9 @@ func isThinking(block any) bool {
 	return ok && strings.HasSuffix(gjson.GetBytes(raw, "type").Str, "thinking")
 }
 
-// writeTurns writes the messages, of which the last may be an answer that is gone on with.
+// writeTurns writes the messages. The last may be an answer for the model to continue.
 func writeTurns(b Object, messages []llms.MessageContent) error {
-	system, list, err := turns(messages, "assistant", "content", func(parts []llms.ContentPart, unknown *memberWriter, _ bool) ([]any, error) {
+	system, list, err := writeConversation(messages, "assistant", "content", func(parts []llms.ContentPart, unknown *memberWriter, _ bool) ([]any, error) {
 		return blocksOf(parts, unknown)
 	})
 	if err != nil {
@@ -219,7 +218,7 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 	return nil
 }
 
-// blocksOf are the parts of a message, whose own members are left to unknown.
+// blocksOf returns the blocks of a message, and keeps members of the message itself in unknown.
 func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err error) {
 	err = eachPart(parts, func(p llms.ContentPart, cache *llms.CacheControl) error {
 		if raw, ok := p.(middleware.RawPart); ok {
@@ -246,8 +245,7 @@ func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err 
 	return list, err
 }
 
-// blockOf is a part of a message, or nil when the API has no word for it and loses
-// nothing.
+// blockOf writes a part of a message, nil for one that can be left out.
 func blockOf(p llms.ContentPart) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:

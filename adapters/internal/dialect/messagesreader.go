@@ -41,7 +41,7 @@ type blockReply struct {
 	citations []json.RawMessage
 	call      int             // its index among the calls of tools
 	raw       json.RawMessage // of a block that came whole
-	unknown   []byte          // members, as JSON has them between braces; nil for none
+	unknown   []byte          // members, as JSON without braces; nil for none
 	hasEnded  bool
 }
 
@@ -92,27 +92,26 @@ func (s *messagesReader) Whole(data []byte) error {
 	return s.message(data)
 }
 
-// knownOfMessage are the members of answers that have another form: clients of the API get the
-// others as they are.
+// knownOfMessage are the members of answers that are read here: clients of the API get the others
+// unchanged.
 var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence error" + messagesUsage.known("usage"))
 
 // knownOfMessageDelta are those of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
-// knownOfReplyBlock are those of blocks that stand in an answer's own form.
+// knownOfReplyBlock are those of blocks.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
-// knownOfEvent are those of the other events. What stands around a piece of an answer is the
-// event's, and no part of the answer.
+// knownOfEvent are those of the other events. Their unknown members belong to the event, not to
+// the answer.
 var knownOfEvent = newKnown("type index message content_block delta.type delta.text delta.thinking delta.signature delta.partial_json delta.citation")
 
-// pieces are the types of pieces whose events clients get one by one: those of blocks in the
-// API's own form come whole.
+// pieces are the types of deltas that clients get one by one. Others are parts of blocks that are
+// sent whole.
 var pieces = []string{"", "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"}
 
-// around gives who receives the stream what an event has beyond the members that are known, and
-// reports whether there is anything.
-func (s *messagesReader) around(event gjson.Result) (hasAny bool) {
+// emitUnknown emits the unknown members of an event, and reports whether there are any.
+func (s *messagesReader) emitUnknown(event gjson.Result) (hasAny bool) {
 	if !slices.Contains(pieces, event.Get("delta.type").Str) {
 		return false
 	}
@@ -125,7 +124,7 @@ func (s *messagesReader) around(event gjson.Result) (hasAny bool) {
 	return true
 }
 
-// message reads an answer, whole or as it begins.
+// message reads an answer, or its beginning in a stream.
 func (s *messagesReader) message(data []byte) error {
 	var in messagesReply
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -147,12 +146,12 @@ func (s *messagesReader) message(data []byte) error {
 		b.raw = raw
 		s.finish(b)
 	}
-	s.close(&in.messagesEnd)
+	s.readEnd(&in.messagesEnd)
 	return s.mistyped
 }
 
-// close takes in how an answer ends and what it used.
-func (s *messagesReader) close(in *messagesEnd) {
+// readEnd reads the stop reason and the usage of an answer.
+func (s *messagesReader) readEnd(in *messagesEnd) {
 	if in.StopReason != "" {
 		s.choice(0).stop, s.Extra.StopSequence = in.StopReason, in.StopSequence
 		if in.StopReason == "refusal" {
@@ -163,7 +162,7 @@ func (s *messagesReader) close(in *messagesEnd) {
 	v := gjson.ParseBytes(in.Usage)
 	u, before, isOld := messagesUsage.read(v), s.Extra.Usage, s.isUsageOld
 	u.HostedCalls += s.ran
-	s.report(u)
+	s.setUsage(u)
 	// Of the numbers of a stream those are left out that do not change.
 	to := &s.Extra.Usage
 	to.InputTokens, to.CacheWriteTokens, to.CachedInputTokens = cmp.Or(u.InputTokens, before.InputTokens), cmp.Or(u.CacheWriteTokens, before.CacheWriteTokens), cmp.Or(u.CachedInputTokens, before.CachedInputTokens)
@@ -205,7 +204,7 @@ func (s *messagesReader) Event(data []byte) error {
 	default:
 		return s.mistyped // "we may add new event types"; https://platform.claude.com/docs/en/build-with-claude/streaming
 	}
-	hasUnknown := s.around(e)
+	hasUnknown := s.emitUnknown(e)
 	if kind == "message_stop" {
 		s.hasEnded = true
 		return nil
@@ -220,7 +219,7 @@ func (s *messagesReader) messageDelta(e gjson.Result) error {
 		return err
 	}
 	end.Usage = rawOf(e.Get("usage"))
-	s.close(&end)
+	s.readEnd(&end)
 	return nil
 }
 
@@ -242,7 +241,7 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 		return nil
 	}
 	piece := e.Get("delta")
-	d := s.grow(s.blocks[index], piece)
+	d := s.addPiece(s.blocks[index], piece)
 	if s.mistyped != nil {
 		return s.mistyped
 	}
@@ -253,7 +252,7 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 	return nil
 }
 
-// rawOf is a value as JSON has it, null for what is missing. It shares nothing with the event.
+// rawOf returns a copy of a value's JSON, null for a missing one.
 func rawOf(v gjson.Result) json.RawMessage { return json.RawMessage(cmp.Or(v.Raw, "null")) }
 
 func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) {
@@ -262,7 +261,7 @@ func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) {
 	s.add(d)
 }
 
-// begin takes in a block, whole or as it begins.
+// begin reads a block, or its beginning in a stream.
 func (s *messagesReader) begin(raw json.RawMessage) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -301,7 +300,7 @@ func (s *messagesReader) textOf(b *blockReply, name string) string {
 	return s.wantText(name, gjson.ParseBytes(b.members[name]))
 }
 
-// beginCall begins the call of a tool; its unknown members are a part before it.
+// beginCall begins a tool call, after a part with its unknown members.
 func (s *messagesReader) beginCall(b *blockReply) {
 	b.call = s.calls
 	s.calls++
@@ -318,8 +317,8 @@ func (s *messagesReader) beginCall(b *blockReply) {
 	s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: id, Name: name}})
 }
 
-// grow takes in a piece of a block, and returns its text.
-func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.Delta) {
+// addPiece adds a piece to a block, except its text, which it returns.
+func (s *messagesReader) addPiece(b *blockReply, piece gjson.Result) (d middleware.Delta) {
 	if !piece.IsObject() {
 		s.noteType("delta", "an object")
 		return d
@@ -348,9 +347,9 @@ func (s *messagesReader) grow(b *blockReply, piece gjson.Result) (d middleware.D
 	return d
 }
 
-// finish makes a part of a block that has come. What only its own form holds is given to
-// who receives the stream: thinking with its signature, which a later turn needs, what the
-// provider's own tools did, citations. Text and calls have been given as they came.
+// finish makes a block that has ended a part of the answer, and emits it unless it is plain text or
+// a call, which were emitted in pieces: signed thinking, which a later turn needs, results of the
+// provider's own tools, cited text.
 func (s *messagesReader) finish(b *blockReply) {
 	if b.hasEnded {
 		return

@@ -37,7 +37,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// What has another form, of parameters, tools, messages and their blocks.
+// The members that are read here of parameters, tools, messages and blocks.
 var (
 	knownOfMessages     = newKnown("output_config.format.type output_config.format.schema tool_choice.type tool_choice.name tool_choice.disable_parallel_tool_use" + messagesFields.known())
 	knownOfMessagesTool = newKnown("type name description input_schema strict")
@@ -69,7 +69,7 @@ func (a *Request) messagesParam(name string, f field) {
 		a.messagesChoice(f)
 	case "output_format": // the beta's name for output_config.format
 		a.outputFormat(f)
-		extra(p, middleware.DialectAnthropic, name, f)
+		keepExtra(p, middleware.DialectAnthropic, name, f)
 	case "thread":
 		r := Invalid(name, "thread: this gateway keeps no state: send the conversation without it")
 		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // the official clients then do
@@ -81,13 +81,12 @@ func (a *Request) messagesParam(name string, f field) {
 		}
 	default:
 		if !messagesFields.read(p, name, f) {
-			extra(p, middleware.DialectAnthropic, name, f)
+			keepExtra(p, middleware.DialectAnthropic, name, f)
 		}
 	}
 }
 
-// betas passes on which features of Anthropic's API the client wants beside those of its
-// version, as the field that stands for the header elsewhere.
+// betas keeps the header anthropic-beta as the field that replaces it elsewhere.
 func (a *Request) betas(h http.Header) {
 	var names []string
 	for _, line := range h.Values("Anthropic-Beta") {
@@ -100,7 +99,7 @@ func (a *Request) betas(h http.Header) {
 	if len(names) == 0 {
 		return
 	}
-	extra(&a.Params, middleware.DialectAnthropic, "anthropic_beta", field{value: gjson.ParseBytes(rawJSON(names))})
+	keepExtra(&a.Params, middleware.DialectAnthropic, "anthropic_beta", field{value: gjson.ParseBytes(rawJSON(names))})
 }
 
 func (a *Request) outputFormat(f field) {
@@ -112,13 +111,13 @@ func (a *Request) outputFormat(f field) {
 	a.Params.Schema = &middleware.Schema{Name: "answer", Schema: schema.raw()}
 }
 
-// thinking reads how much a model may think. Anthropic's own models get it as it is.
+// thinking reads the parameter thinking, and keeps it unchanged for Anthropic's own models.
 func (a *Request) thinking(f field) {
 	kind := f.get("type").text()
 	if a.showsThoughts = kind != "disabled"; kind == "enabled" {
 		a.Params.ReasoningTokens = f.get("budget_tokens").positive()
 	}
-	extra(&a.Params, middleware.DialectAnthropic, "thinking", f)
+	keepExtra(&a.Params, middleware.DialectAnthropic, "thinking", f)
 }
 
 func (a *Request) messagesChoice(f field) {
@@ -137,8 +136,7 @@ func (a *Request) messagesChoice(f field) {
 	}
 }
 
-// message reads one message. The results of tools are messages of their own in
-// langchaingo's form.
+// message reads a message. Results of tools become separate messages.
 func (a *Request) message(f field) {
 	content := f.get("content")
 	var first []llms.ContentPart
@@ -170,8 +168,8 @@ func (a *Request) message(f field) {
 // deepestBlocks bounds blocks within others, each of which is read once for each that it is within.
 const deepestBlocks = 8
 
-// blocks reads content: a string or a list of blocks. It gives each part to take, or
-// returns them.
+// blocks reads content, a string or a list of blocks. It passes the parts to take or, if that is
+// nil, returns them.
 func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.ContentPart) {
 	if take == nil {
 		take = func(p llms.ContentPart, _ bool) { parts = append(parts, p) }
@@ -205,7 +203,7 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 	return parts
 }
 
-// block reads one block of content: nil is nothing that another turn needs.
+// block reads one block of content, nil for one that no later turn needs.
 func (f field) block() (p llms.ContentPart, result bool) {
 	switch kind := f.get("type").text(); kind {
 	case "text":
@@ -246,14 +244,14 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		f.refusef("a block has no type")
 		return nil, false
 	default:
-		// What is not known here is known to the models that have it.
+		// A type that is unknown here comes from a model that knows it.
 		p, _ := Open(middleware.DialectAnthropic, f.raw())
 		return p, false
 	}
 }
 
-// document reads a file: one that is cited, or made of blocks, in its own form, with what stands for
-// it in other APIs.
+// document reads a file. One that is cited or made of blocks keeps its own form, with a replacement
+// for other APIs.
 func (f field) document() (p llms.ContentPart) {
 	source, isCited := f.get("source"), f.get("citations").exists() || f.get("context").exists()
 	switch kind := source.get("type").value.Str; kind {
@@ -275,8 +273,8 @@ func (f field) document() (p llms.ContentPart) {
 	return p
 }
 
-// inlineText is the content of a document or a search result for models of other APIs: with its
-// title, what is said about it and where it is from, but without citations. Nil is one that is no text.
+// inlineText returns a document or a search result as text for models of other APIs, with its title,
+// context and source but without citations; nil for one that is not only text.
 func (f field) inlineText(content field, source string) llms.ContentPart {
 	text, isText := content.texts()
 	if !isText {
@@ -291,7 +289,7 @@ func (f field) inlineText(content field, source string) llms.ContentPart {
 	return llms.TextContent{Text: strings.Join(append(parts, text), "\n\n")}
 }
 
-// texts returns a string, or the texts of blocks that are nothing else.
+// texts returns a string, or the joined texts of blocks if all are texts.
 func (f field) texts() (text string, isText bool) {
 	if !f.value.IsArray() {
 		return f.text(), true

@@ -29,7 +29,7 @@ func (o Object) text(name, text string) {
 	}
 }
 
-// setPath sets the member at the end of a path of names with points between them.
+// setPath sets the member at a dotted path.
 func (o Object) setPath(path string, v any) {
 	name, rest, isNested := strings.Cut(path, ".")
 	if !isNested {
@@ -66,7 +66,7 @@ func (o Object) Remove(path string) {
 	delete(o, name)
 }
 
-// keepOnly takes out all members but those, nil being any, and returns the names of what it took.
+// keepOnly removes all members but those, unless known is nil, and returns their names.
 func (o Object) keepOnly(known []string) (taken []string) {
 	for name := range o {
 		if known != nil && !slices.Contains(known, name) {
@@ -78,7 +78,8 @@ func (o Object) keepOnly(known []string) (taken []string) {
 	return taken
 }
 
-// removeAll takes members out of a value and of those within it, and returns their names.
+// removeAll removes members of these names from a value and all within it, and returns the names
+// that it found.
 func removeAll(v any, names []string) (taken []string) {
 	switch v := v.(type) {
 	case Object:
@@ -103,9 +104,9 @@ func removeAll(v any, names []string) (taken []string) {
 	return taken
 }
 
-// extra puts the caller's own fields of the dialect into the request. Of an object that
-// the request has already, those members that it lacks.
-func (o Object) extra(p *middleware.Params, d middleware.Dialect) {
+// addExtra adds the caller's own fields of the dialect. An object that is there gets the members that
+// it lacks.
+func (o Object) addExtra(p *middleware.Params, d middleware.Dialect) {
 	if p.Dialect != d {
 		return
 	}
@@ -127,8 +128,8 @@ func refuseCall(format string, args ...any) error {
 
 func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be sent in a message", p) }
 
-// functionObject is a function as an API has it whose name for the schema of arguments is
-// given. Without a schema it is empty, or left out.
+// functionObject returns a function with its parameters in the member schema: empty, or none if
+// that is nil, where it has none.
 func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
 	o := Object{"name": f.Name}
 	o.text("description", f.Description)
@@ -143,7 +144,7 @@ func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object
 	return o
 }
 
-// functions are the tools of the options, the deprecated functions among them.
+// functions returns the functions of the options' tools, or else the deprecated functions.
 func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
 	var list []*llms.FunctionDefinition
 	for i := range o.Tools {
@@ -159,7 +160,7 @@ func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
 	return list
 }
 
-// tools sets the tools: the functions, as write writes each, and those of the dialect.
+// tools sets the tools: the functions, written by write, and those of the dialect.
 func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.FunctionDefinition) Object) {
 	var list []any
 	var members map[string]json.RawMessage // that functions have beside those known here
@@ -181,8 +182,8 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 	}
 }
 
-// toolChoice is what the caller says about tools: "auto", "none", "required", the name of
-// a function, or something of the caller's own.
+// toolChoice returns the caller's choice of tools: the mode "auto", "none" or "required", the name
+// of a function, or another value as it is.
 func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
 	switch c := o.ToolChoice.(type) {
 	case nil:
@@ -209,7 +210,7 @@ func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
 	return "", "", nil
 }
 
-// toolChoice sets a choice of tools of one of OpenAI's APIs, that of a function as write writes it.
+// toolChoice sets the tool_choice of OpenAI's APIs; write writes that of a function.
 func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
 	switch mode, function, other := toolChoice(options); {
 	case function != "":
@@ -234,7 +235,7 @@ func parseDataURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, isData && isBase64 && err == nil
 }
 
-// imageFile is an image as a file: with its content, where the address holds it.
+// imageFile returns an image as a file, with its content if the address is a data: URL.
 func imageFile(p llms.ImageURLContent) middleware.FilePart {
 	if mime, data, ok := parseDataURL(p.URL); ok {
 		return middleware.FilePart{MIMEType: mime, Data: data}
@@ -242,9 +243,9 @@ func imageFile(p llms.ImageURLContent) middleware.FilePart {
 	return middleware.FilePart{MIMEType: "image/*", URL: p.URL}
 }
 
-// eachPart calls do for the parts of a message without their cache controls, which it
-// hands to each. Of two forms for one thing it gives the one that says more: files that are
-// no addresses are a [middleware.FilePart], results of tools a [middleware.ResultPart].
+// eachPart calls do for each part of a message and its cache control. It converts
+// llms.BinaryContent to [middleware.FilePart] and llms.ToolCallResponse to
+// [middleware.ResultPart].
 func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.CacheControl) error) error {
 	for _, p := range parts {
 		p, cache := unwrap(p)
@@ -265,9 +266,9 @@ func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.
 	return nil
 }
 
-// turns writes a conversation for an API that has what the system says apart and turns of a
-// user and a model: those of one role together, in a member of that name.
-func turns(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
+// writeConversation writes a conversation for an API with a separate system text and alternating writeConversation:
+// consecutive messages of one role are joined. member holds the parts of a turn.
+func writeConversation(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
 	for i := range messages {
 		role, err := roleOf(messages[i].Role)
 		if err != nil {
@@ -295,7 +296,7 @@ func turns(messages []llms.MessageContent, model, member string, write func(part
 	return system, list, nil
 }
 
-// walk calls do for each part, those that results of tools hold among them.
+// walk calls do for each part, and for those within results of tools.
 func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
 	for _, p := range parts {
 		p, _ = unwrap(p)
@@ -306,7 +307,7 @@ func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
 	}
 }
 
-// unwrap takes a part out of its cache controls, of which the innermost counts.
+// unwrap returns a part without its cache controls, and the innermost of them.
 func unwrap(p llms.ContentPart) (llms.ContentPart, *llms.CacheControl) {
 	var cache *llms.CacheControl
 	for {
@@ -333,13 +334,14 @@ func roleOf(r llms.ChatMessageType) (llms.ChatMessageType, error) {
 	return r, refuseCall("unknown role %q", r)
 }
 
-// roleName is the name of one of those roles in most APIs: results of tools are said by the user.
+// roleName returns the name of one of those roles in most APIs, where the user returns results of
+// tools.
 func roleName(role llms.ChatMessageType) string { return cmp.Or(roleNames[role], "user") }
 
 var roleNames = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant"}
 
-// argumentsObject are the arguments of a tool call as a JSON object: some agents keep the
-// bare argument in their history.
+// argumentsObject returns the arguments of a tool call as a JSON object. Some agents keep a bare
+// argument in their history.
 func argumentsObject(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	switch {

@@ -65,7 +65,7 @@ func (ollama) Write(c *Call) (Object, error) {
 		}
 	}
 	b["messages"] = t.list
-	b.extra(p, middleware.DialectOllama)
+	b.addExtra(p, middleware.DialectOllama)
 	if own, ok := p.Extra["options"]; ok && p.Dialect == middleware.DialectOllama {
 		var more map[string]any
 		if err := json.Unmarshal(own, &more); err != nil {
@@ -236,7 +236,7 @@ func (s *ollamaReader) End(bool) error {
 	return nil
 }
 
-// state is what the model has thought, which goes back to it.
+// state returns the model's reasoning, to be sent back to it.
 func (s *ollamaReader) state() *middleware.RawPart {
 	thinking := s.choice(0).reasoning.String()
 	if thinking == "" {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// orderedObject is a JSON object whose members keep their order: models fill in an object in the
-// order of its schema's properties, and what they think about comes before what they answer.
+// orderedObject is a JSON object whose members keep their order: models fill in the properties of a
+// schema in order, such as a reason before a conclusion.
 type orderedObject struct {
 	names  []string
 	values map[string]any
 }
 
-// get returns a member; nil where there is none, as in an object that is nil.
+// get returns a member, or nil. o may be nil.
 func (o *orderedObject) get(name string) any {
 	if o == nil {
 		return nil
@@ -49,7 +49,7 @@ func (o *orderedObject) remove(name string) {
 	}
 }
 
-// rename gives a member another name in its place.
+// rename renames a member in its place.
 func (o *orderedObject) rename(from, to string) {
 	v := o.get(from)
 	o.remove(to)
@@ -83,14 +83,14 @@ func (o *orderedObject) appendJSON(buf []byte) (_ []byte, err error) {
 	return append(buf, '}'), nil
 }
 
-// decode returns a value as JSON has it: objects are *orderedObject, and numbers json.Number.
+// decode returns a value as decoded from its JSON: objects are *orderedObject, numbers json.Number.
 func decode(v any) any {
 	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
 	d.UseNumber()
 	return decodeNext(d)
 }
 
-// decodeNext reads a value of JSON that is valid.
+// decodeNext reads a value of valid JSON.
 func decodeNext(d *json.Decoder) any {
 	t, _ := d.Token()
 	switch t {
@@ -114,7 +114,7 @@ func decodeNext(d *json.Decoder) any {
 	return t
 }
 
-// merge adds to a value what another one has at the same places and it does not.
+// merge adds to a value the members and elements of another one that it lacks, at every depth.
 func merge(to, from any) any {
 	switch from := from.(type) {
 	case *orderedObject:

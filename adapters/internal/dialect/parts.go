@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// partForm is how an API of OpenAI's writes what a message is made of: the types of parts, and
-// the paths of their members.
+// partForm describes the parts of messages in one of OpenAI's APIs: their types, and the paths of
+// their members.
 type partForm struct {
 	dialect                 middleware.Dialect
 	texts                   []string // the types of texts; the first is written
@@ -116,8 +116,7 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 	return nil, refusePart(p)
 }
 
-// newPart returns a part of a type with pairs of a path and a text, those with an empty text
-// left out.
+// newPart returns a part of a type, with members from pairs of a path and a text that is not empty.
 func newPart(kind string, pairs ...string) Object {
 	o := Object{"type": kind}
 	for pair := range slices.Chunk(pairs, 2) {

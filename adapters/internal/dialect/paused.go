@@ -7,10 +7,10 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// openWork returns the call of a vendor's own tool that a conversation ends with, or nil: its model
-// paused there and goes on with it.
+// pausedCall returns the call of a vendor's own tool at the end of a conversation, where its model
+// paused, or nil.
 // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
-func openWork(messages []llms.MessageContent) *middleware.RawPart {
+func pausedCall(messages []llms.MessageContent) *middleware.RawPart {
 	n := len(messages) - 1
 	if n < 0 || !isRole(messages[n], llms.ChatMessageTypeAI) || len(messages[n].Parts) == 0 {
 		return nil
@@ -26,10 +26,10 @@ func isWorkCall(p *middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectAnthropic && gjson.GetBytes(p.Raw, "type").Str == "server_tool_use"
 }
 
-// dropOpenWork returns the messages without calls of a vendor's own tools that have no result,
-// unless the conversation ends with one or it waits for what it has called itself: "tool use was found
-// without a corresponding block" is said of others.
-func dropOpenWork(messages []llms.MessageContent) []llms.MessageContent {
+// dropUnansweredCalls returns the messages without calls of a vendor's own tools that lack a result ("tool
+// use was found without a corresponding block"), except one at the end, and code that waits for a
+// call it made.
+func dropUnansweredCalls(messages []llms.MessageContent) []llms.MessageContent {
 	isOpen := map[string]bool{}
 	for _, m := range messages {
 		walk(m.Parts, func(p llms.ContentPart) {
@@ -44,7 +44,7 @@ func dropOpenWork(messages []llms.MessageContent) []llms.MessageContent {
 			}
 		})
 	}
-	if last := openWork(messages); last != nil {
+	if last := pausedCall(messages); last != nil {
 		delete(isOpen, gjson.GetBytes(last.Raw, "id").Str)
 	}
 	if len(isOpen) == 0 {

@@ -96,8 +96,8 @@ type Reply struct {
 	isUsageOld bool
 }
 
-// want reports whether a member of an answer is of a type, and notes the first that is not. Null,
-// which servers send for nothing, is of none.
+// want returns is, whether a member of an answer is of the type kind, and records the first that is
+// not. Null is no mistake: servers send it for nothing.
 func (r *Reply) want(is bool, name, kind string, v gjson.Result) bool {
 	if !is && v.Type != gjson.Null {
 		r.noteType(name, kind)
@@ -116,8 +116,7 @@ func (r *Reply) wantText(name string, v gjson.Result) string {
 	return v.Str
 }
 
-// wantObjects calls do for the objects of a member that is a list of such, up to the first member that is
-// of another type.
+// wantObjects calls do for each element of a list of objects, until something is mistyped.
 func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)) {
 	if !r.want(v.IsArray(), name, "a list", v) {
 		return
@@ -132,8 +131,7 @@ func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)
 	})
 }
 
-// wantArguments returns the arguments of a call as the text of an object. Some servers write them as
-// such a text.
+// wantArguments returns the arguments of a call as JSON. Some servers send them as a string.
 func (r *Reply) wantArguments(raw json.RawMessage) string {
 	v := gjson.ParseBytes(raw)
 	if r.want(v.IsObject() || v.Type == gjson.String, "arguments", "an object", v) && v.IsObject() {
@@ -142,11 +140,11 @@ func (r *Reply) wantArguments(raw json.RawMessage) string {
 	return string(argumentsObject(v.Str))
 }
 
-// brokenOff returns langchaingo's word for an end that is none of an answer's.
-func brokenOff(stop string) string { return middleware.StopError + strings.ToLower(stop) }
+// stopError returns langchaingo's stop reason for an answer that was broken off.
+func stopError(stop string) string { return middleware.StopError + strings.ToLower(stop) }
 
-// stopWords are the words for the end of an answer in chat completions and Messages, "" where servers
-// name none, in small letters; eos is Together's, eos_token TGI's, model_length Mistral's.
+// stopWords are the stop reasons of chat completions and Messages in lower case, "" for servers that
+// send none; eos is Together's, eos_token TGI's, model_length Mistral's.
 // https://docs.together.ai/reference/chat-completions-1, https://docs.mistral.ai/api/endpoint/chat,
 // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
 var stopWords = []string{
@@ -154,16 +152,15 @@ var stopWords = []string{
 	"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded",
 }
 
-// nameEnd sets langchaingo's word for the end of an answer. A word that nobody knows is none of a whole
-// answer: those that servers have beside the usual ones (error, abort, cancelled, repetition,
-// insufficient_system_resource) say that they broke it off.
+// nameEnd marks an answer with an unknown stop reason as broken off, as those of servers are that are
+// not among the usual ones: error, abort, cancelled, repetition, insufficient_system_resource.
 func (c *replyChoice) nameEnd() {
 	if !slices.Contains(stopWords, strings.ToLower(c.stop)) {
-		c.word = brokenOff(c.stop)
+		c.word = stopError(c.stop)
 	}
 }
 
-// endChoice takes in why a choice has ended, "" where it has not.
+// endChoice sets the stop reason of a choice unless it is "".
 func (r *Reply) endChoice(c *replyChoice, stop string) {
 	if stop != "" && c.stop == "" {
 		r.isUsageOld = true
@@ -171,9 +168,9 @@ func (r *Reply) endChoice(c *replyChoice, stop string) {
 	c.stop = cmp.Or(stop, c.stop)
 }
 
-// report takes in what was said of the usage. The counts of a stream are totals: a later
-// one of the output that is smaller leaves something out.
-func (r *Reply) report(u sdk.Usage) {
+// setUsage sets the usage. The counts of a stream are totals: a smaller output than before is
+// incomplete and ignored.
+func (r *Reply) setUsage(u sdk.Usage) {
 	before := r.Extra.Usage
 	u.HostedCalls = max(u.HostedCalls, before.HostedCalls)
 	u.ReasoningTokens = max(u.ReasoningTokens, before.ReasoningTokens)
@@ -181,7 +178,7 @@ func (r *Reply) report(u sdk.Usage) {
 	r.Extra.Usage, r.isUsageOld = u, false
 }
 
-// dropOldUsage forgets what was said of the output of an answer that went on.
+// dropOldUsage resets the output counts if more of the answer came after them.
 func (r *Reply) dropOldUsage() {
 	if r.isUsageOld {
 		r.Extra.Usage.OutputTokens, r.Extra.Usage.ReasoningTokens = 0, 0
@@ -204,7 +201,7 @@ type replyChoice struct {
 // maxChoices bounds the indexes that a server may name.
 const maxChoices = 128
 
-// choice returns the choice of an index, nil for one that cannot be.
+// choice returns the choice of an index, nil for an invalid one.
 func (r *Reply) choice(i int) *replyChoice {
 	if i < 0 || i >= maxChoices {
 		return nil
@@ -230,7 +227,7 @@ func (r *Reply) add(d *middleware.Delta) {
 	r.Emit(d)
 }
 
-// coverText makes a part of the content that is in none.
+// coverText makes the content that is in no part yet a part.
 func (c *replyChoice) coverText() {
 	if text := c.content.String()[c.covered:]; text != "" {
 		c.parts = append(c.parts, llms.TextContent{Text: text})
@@ -247,8 +244,8 @@ func (r *Reply) addCall(i int, id, name, arguments string) {
 	r.Emit(&middleware.Delta{Choice: i, Tool: &middleware.ToolDelta{Index: len(c.calls) - 1, ID: id, Name: name, Arguments: arguments}})
 }
 
-// addPart takes in a part in the API's own form. Its text, if it has any, is the end of
-// the content.
+// addPart adds a part in the API's own form. If it has a text, that is the content since the last
+// part.
 func (c *replyChoice) addPart(p middleware.RawPart) {
 	if p.Text == "" {
 		c.coverText()
@@ -258,7 +255,7 @@ func (c *replyChoice) addPart(p middleware.RawPart) {
 
 var callStops = []string{"tool_calls", "function_call", "tool_use"}
 
-// hasCall reports whether a choice calls a tool, be it a custom one.
+// hasCall reports whether a choice calls a tool, custom ones included.
 func (c *replyChoice) hasCall() bool {
 	return len(c.calls) > 0 || slices.ContainsFunc(c.parts, func(p llms.ContentPart) bool {
 		raw, ok := p.(middleware.RawPart)
@@ -277,7 +274,7 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 			return nil, errNoName
 		}
 		if slices.Contains(callStops, c.stop) && !c.hasCall() {
-			c.word = brokenOff(c.stop + " without a call")
+			c.word = stopError(c.stop + " without a call")
 		}
 		x := r.Extra
 		x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
@@ -298,7 +295,7 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 	return out, nil
 }
 
-// generationInfo has the keys of langchaingo's clients, and the Extra.
+// generationInfo returns the keys that langchaingo's clients set, and the Extra.
 func generationInfo(x *middleware.Extra, reasoning string) map[string]any {
 	u := x.Usage
 	in, out := u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens, u.OutputTokens+u.ReasoningTokens

@@ -56,7 +56,7 @@ type Events struct {
 	buf []byte
 }
 
-// append sends what add appends, which does not escape to the heap for it.
+// append sends what add appends.
 func (e *Events) append(add func(buf []byte) []byte) {
 	e.buf = add(e.buf[:0])
 	e.Write(e.buf)
@@ -110,7 +110,8 @@ type Answer struct {
 	Step any
 }
 
-// read reads a body: what all APIs have, and by param the rest, of which it keeps what is not known.
+// read reads a body: the parameters that all APIs have, and the others by param. It keeps their
+// unknown members.
 func (a *Request) read(body gjson.Result, known memberSet, param func(name string, f field)) (fault *Refusal) {
 	members(body, "", &fault, func(name string, f field) {
 		switch name {
@@ -126,9 +127,8 @@ func (a *Request) read(body gjson.Result, known memberSet, param func(name strin
 	return fault
 }
 
-// Settle says whose the state is that came without a tag, from a conversation that began
-// elsewhere: of the model that the request is pinned to, or else of one that has the name
-// which was asked for.
+// Settle sets the origin of untagged state, from a conversation that began elsewhere: the model that
+// the request is pinned to, or else any of the requested name.
 func (a *Request) Settle(pinned bool) {
 	a.Messages = rewrite(a.Messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
 		raw, ok := p.(middleware.RawPart)
@@ -145,14 +145,14 @@ func (a *Request) Settle(pinned bool) {
 // InputTokens estimates the tokens of a prompt, as caps count them.
 func (a *Request) InputTokens() int { return middleware.EstimateTokens(a.Messages, a.Tools) }
 
-const deepest = 256
+const maxDepth = 256
 
 // Parse reads a body. Those that are deeper than any of a client's are not looked into,
 // since whatever reads them would have to go as deep.
 func Parse(body []byte) (gjson.Result, *Refusal) {
 	switch {
-	case depth(body) > deepest:
-		return gjson.Result{}, Invalid("", "the body is nested more than %d deep", deepest)
+	case depth(body) > maxDepth:
+		return gjson.Result{}, Invalid("", "the body is nested more than %d deep", maxDepth)
 	case !gjson.ValidBytes(body):
 		return gjson.Result{}, Invalid("", "the body is not JSON")
 	case !utf8.Valid(body):
@@ -165,7 +165,7 @@ func Parse(body []byte) (gjson.Result, *Refusal) {
 	return root, nil
 }
 
-// depth returns how deep arrays and objects are nested in a text that may be JSON.
+// depth returns the nesting depth of arrays and objects in a text that may be JSON.
 func depth(text []byte) int {
 	deep, most, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-type responsesShort struct {
+type incompleteDetails struct {
 	Reason string `json:"reason"`
 }
 
@@ -55,7 +55,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	choice := o.Choices[0]
 	x := middleware.ExtraOf(choice)
 	if reason := cutReason(choice); reason != "" {
-		r["status"], r["incomplete_details"] = "incomplete", responsesShort{reason}
+		r["status"], r["incomplete_details"] = "incomplete", incompleteDetails{reason}
 	}
 	if x != nil {
 		r.text("service_tier", openAITier(x.ServiceTier))
@@ -85,7 +85,7 @@ func cutReason(choice *llms.ContentChoice) string {
 	return ""
 }
 
-// responsesItem writes an item: whole, or as it is before its first piece.
+// responsesItem writes an item: whole, or without its content.
 func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	if b.raw.Raw != nil {
 		return b.raw.Raw
@@ -116,7 +116,7 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	return withMembers(rawJSON(v), b.members)
 }
 
-// itemID is the id of an item: the provider's own, or one that is made here.
+// itemID returns the id of an item: the provider's own, or a new one.
 func itemID(id string, b *block) string {
 	prefix := "msg"
 	switch {
@@ -177,7 +177,7 @@ func (s *responsesStream) Delta(d *middleware.Delta) {
 	case s.open != nil && s.open.kind == blockRaw:
 		e := Object{}
 		e.addMembers(event)
-		s.about(s.open, event.Get("type").Str, e)
+		s.sendFor(s.open, event.Get("type").Str, e)
 	}
 }
 
@@ -187,7 +187,7 @@ func (s *responsesStream) send(kind string, e Object) {
 	s.out.event(kind, e)
 }
 
-func (s *responsesStream) about(b *block, kind string, e Object) {
+func (s *responsesStream) sendFor(b *block, kind string, e Object) {
 	e["output_index"], e["item_id"] = b.index, itemID(s.out.ID, b)
 	s.send(kind, e)
 }
@@ -213,20 +213,20 @@ func (s *responsesStream) start(b *block) {
 	for i, part := range summary {
 		text := part.Get("text").Str
 		whole := json.RawMessage(part.Raw)
-		s.about(b, "response.reasoning_summary_part.added", Object{"summary_index": i, "part": withMember(whole, "text", `""`)})
-		s.about(b, "response.reasoning_summary_text.delta", Object{"summary_index": i, "delta": text})
-		s.about(b, "response.reasoning_summary_text.done", Object{"summary_index": i, "text": text})
-		s.about(b, "response.reasoning_summary_part.done", Object{"summary_index": i, "part": whole})
+		s.sendFor(b, "response.reasoning_summary_part.added", Object{"summary_index": i, "part": withMember(whole, "text", `""`)})
+		s.sendFor(b, "response.reasoning_summary_text.delta", Object{"summary_index": i, "delta": text})
+		s.sendFor(b, "response.reasoning_summary_text.done", Object{"summary_index": i, "text": text})
+		s.sendFor(b, "response.reasoning_summary_part.done", Object{"summary_index": i, "part": whole})
 	}
 	switch b.kind {
 	case blockThought:
-		s.about(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: new("")}})
+		s.sendFor(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: new("")}})
 	case blockText, blockRefusal:
-		s.about(b, "response.content_part.added", Object{"content_index": 0, "part": contentPart(b, "")})
+		s.sendFor(b, "response.content_part.added", Object{"content_index": 0, "part": contentPart(b, "")})
 	}
 }
 
-// piece appends the event for one piece of an item, which is a hot path.
+// piece writes the event for a piece of an item. It is a hot path.
 func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 	kind, where := "response.output_text.delta", `,"content_index":0`
 	switch b.kind {
@@ -265,19 +265,19 @@ func (s *responsesStream) stop(b *block) {
 	}
 	switch b.kind {
 	case blockThought:
-		s.about(b, "response.reasoning_summary_text.done", Object{"summary_index": 0, "text": text})
-		s.about(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: &text}})
+		s.sendFor(b, "response.reasoning_summary_text.done", Object{"summary_index": 0, "text": text})
+		s.sendFor(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: &text}})
 	case blockText:
 		for i, annotation := range gjson.GetBytes(b.raw.Raw, "content.0.annotations").Array() {
-			s.about(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": json.RawMessage(annotation.Raw)})
+			s.sendFor(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": json.RawMessage(annotation.Raw)})
 		}
-		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": b.logprobs})
-		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
+		s.sendFor(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": b.logprobs})
+		s.sendFor(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
 	case blockRefusal:
-		s.about(b, "response.refusal.done", Object{"content_index": 0, "refusal": text})
-		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
+		s.sendFor(b, "response.refusal.done", Object{"content_index": 0, "refusal": text})
+		s.sendFor(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
 	case blockTool:
-		s.about(b, "response.function_call_arguments.done", Object{"name": b.tool.Name, "arguments": text})
+		s.sendFor(b, "response.function_call_arguments.done", Object{"name": b.tool.Name, "arguments": text})
 	}
 	s.send("response.output_item.done", Object{"output_index": b.index, "item": responsesItem(s.out.ID, b, true)})
 }
@@ -300,8 +300,8 @@ func (s *responsesStream) Fail(r *Refusal) {
 	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})
 }
 
-// failCode is the code of a response that failed, of which the API has few. Codex tries again after
-// those that it does not know.
+// failCode returns the code of a failed response. It uses those of the API only: Codex retries after
+// any other.
 func failCode(r *Refusal) string {
 	switch {
 	case r.Code == "context_length_exceeded", r.Code == "insufficient_quota", r.Code == "rate_limit_exceeded":

@@ -21,7 +21,7 @@ func (responses) Dialect() middleware.Dialect { return middleware.DialectRespons
 func (responses) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{"model": c.Model}
-	input, err := items(c.Messages)
+	input, err := inputItems(c.Messages)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (responses) Write(c *Call) (Object, error) {
 		return tool
 	})
 	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
-	b.extra(p, middleware.DialectResponses)
+	b.addExtra(p, middleware.DialectResponses)
 	delete(b, "stream")
 	if delete(b, "include"); len(include) > 0 {
 		b["include"] = include
@@ -77,7 +77,7 @@ func (responses) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-func items(messages []llms.MessageContent) (list []any, err error) {
+func inputItems(messages []llms.MessageContent) (list []any, err error) {
 	for i := range messages {
 		role, err := roleOf(messages[i].Role)
 		if err != nil {
@@ -159,15 +159,15 @@ func inputParts(parts []llms.ContentPart) (list []any, err error) {
 }
 
 type responsesReply struct {
-	ID          string            `json:"id"`
-	Model       string            `json:"model"`
-	CreatedAt   json.Number       `json:"created_at"`
-	Status      string            `json:"status"`
-	ServiceTier string            `json:"service_tier"`
-	Output      []json.RawMessage `json:"output"`
-	Incomplete  *responsesShort   `json:"incomplete_details"`
-	Error       *json.RawMessage  `json:"error"`
-	Usage       json.RawMessage   `json:"usage"`
+	ID          string             `json:"id"`
+	Model       string             `json:"model"`
+	CreatedAt   json.Number        `json:"created_at"`
+	Status      string             `json:"status"`
+	ServiceTier string             `json:"service_tier"`
+	Output      []json.RawMessage  `json:"output"`
+	Incomplete  *incompleteDetails `json:"incomplete_details"`
+	Error       *json.RawMessage   `json:"error"`
+	Usage       json.RawMessage    `json:"usage"`
 }
 
 type outputItem struct {
@@ -251,8 +251,7 @@ func (s *responsesReader) Event(data []byte) error {
 	return s.mistyped
 }
 
-// begin takes in an item as it begins, and gives its event on where the item has a form of its
-// own.
+// begin reads the beginning of an item, and passes on the event of one that only this API has.
 func (s *responsesReader) begin(index int, item json.RawMessage, event []byte) error {
 	it, err := readItem(item)
 	switch {
@@ -278,8 +277,7 @@ func (s *responsesReader) pass(event []byte) {
 	s.Emit(&middleware.Delta{Raw: &p})
 }
 
-// part is an item for a later turn. Ids of messages and what a model thought are the state
-// of who gave them.
+// part returns an item for a later turn. Ids of messages and reasoning are state of the model.
 func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.RawPart {
 	p := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
 	switch it.Type {
@@ -300,7 +298,7 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 // knownOfMessageItem are the members of a message that come in other events too.
 var knownOfMessageItem = newKnown("type id status role content.type content.text content.refusal content.logprobs")
 
-// members returns the part for what a call has beyond the members that are known, or nil.
+// members returns a part with the unknown members of a call, or nil.
 func (it *outputItem) members(raw json.RawMessage) *middleware.RawPart {
 	rest := knownOfItem.members(gjson.ParseBytes(raw))
 	if rest == nil {
@@ -318,8 +316,8 @@ func readItem(raw json.RawMessage) (it outputItem, err error) {
 	return it, err
 }
 
-// isBilled reports whether an item is a use of a hosted tool with a fee: of what a web search
-// does, opening a page and looking for something in it cost nothing.
+// isBilled reports whether an item is a use of a hosted tool with a fee. Of a web search, opening a
+// page and searching in it are free.
 func (it *outputItem) isBilled(raw json.RawMessage) bool {
 	switch it.Type {
 	case "file_search_call", "code_interpreter_call":
@@ -403,9 +401,9 @@ func (s *responsesReader) Whole(data []byte) error {
 	switch {
 	case in.Incomplete != nil:
 		x.StopReason = in.Incomplete.Reason
-		c.word = cmp.Or(responsesCuts[x.StopReason], brokenOff("incomplete "+x.StopReason))
+		c.word = cmp.Or(responsesCuts[x.StopReason], stopError("incomplete "+x.StopReason))
 	case in.Status != "" && in.Status != "completed":
-		c.word = brokenOff(in.Status)
+		c.word = stopError(in.Status)
 	case len(c.calls) > 0:
 		c.word = "tool_calls"
 	}

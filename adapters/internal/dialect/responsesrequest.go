@@ -43,7 +43,7 @@ func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// What has another form, of parameters, tools, items and their parts.
+// The members that are read here of parameters, tools, items and parts.
 var (
 	knownOfResponses     = newKnown("text.format.type text.format.name text.format.description text.format.schema text.format.strict tool_choice.type tool_choice.name" + responsesFields.known())
 	knownOfResponsesTool = newKnown("type name description parameters strict")
@@ -83,7 +83,7 @@ func (a *Request) responsesParam(name string, f field) {
 				p.LogProbs = new(true)
 			}
 		}
-		extra(p, middleware.DialectResponses, name, f)
+		keepExtra(p, middleware.DialectResponses, name, f)
 	case "previous_response_id", "conversation", "prompt":
 		f.refusef("this gateway keeps no state: send the conversation as input")
 	case "background":
@@ -92,7 +92,7 @@ func (a *Request) responsesParam(name string, f field) {
 		}
 	default:
 		if !responsesFields.read(p, name, f) {
-			extra(p, middleware.DialectResponses, name, f)
+			keepExtra(p, middleware.DialectResponses, name, f)
 		}
 		a.Labels = p.Metadata
 	}
@@ -112,8 +112,8 @@ func includesOnlyOwn(list json.RawMessage) bool {
 		!slices.ContainsFunc(words, func(word string) bool { return word != includeLogProbs && word != includeSealed })
 }
 
-// extend adds parts to what was said last, where the role is the same: text, reasoning and calls
-// are items of their own here, and one message to a model.
+// extend adds parts to the last message if it has the role: text, reasoning and calls are separate
+// items here, and one message to a model.
 func (a *Request) extend(role llms.ChatMessageType, parts ...llms.ContentPart) {
 	if last := len(a.Messages) - 1; last < 0 || a.Messages[last].Role != role {
 		a.Messages = append(a.Messages, llms.MessageContent{Role: role})
@@ -151,8 +151,8 @@ func (a *Request) item(f field) {
 	}
 }
 
-// nativeItem reads an item that this API alone has. The call of a tool that the client runs is one of a
-// function to models of other APIs, and its output the result.
+// nativeItem reads an item that only this API has. A call that the client runs, and its output, get
+// a function call and its result as replacements for other APIs.
 func (a *Request) nativeItem(kind string, f field) {
 	p, isState := Open(middleware.DialectResponses, f.raw())
 	if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!isState || p.Model == Unknown) {
@@ -173,15 +173,15 @@ func (a *Request) nativeItem(kind string, f field) {
 // knownOfCall are the members of an item that are no arguments of its call.
 var knownOfCall = newKnown("type id status call_id name")
 
-// itemCall returns the call of an item as that of a function, with what the item says as arguments.
+// itemCall returns an item as a function call, with its other members as arguments.
 func itemCall(item gjson.Result) llms.ToolCall {
 	return llms.ToolCall{ID: item.Get("call_id").Str, Type: "function", FunctionCall: &llms.FunctionCall{
 		Name: cmp.Or(item.Get("name").Str, strings.TrimSuffix(item.Get("type").Str, "_call")), Arguments: "{" + string(knownOfCall.members(item)) + "}",
 	}}
 }
 
-// ownOutput returns the output of a call as the result of a function: an image where it is one,
-// and JSON where it is neither text nor parts of a message.
+// ownOutput returns the output of a call as the result of a function: an image, text or parts of a
+// message, or else JSON.
 func (f field) ownOutput() llms.ContentPart {
 	r := llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}
 	output := f.get("output")

@@ -11,16 +11,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// What the schemas of tools and answers are made for vendors that take less of JSON Schema.
+// Adaptations of schemas to vendors that take less of JSON Schema.
 
-// objectSchema is a schema of a tool's arguments that says that it is one of an object. The
-// arguments of alternatives at its top are all of them allowed, and the description has
-// what they were.
+// objectSchema makes a schema of a tool's arguments one of an object with properties. Alternatives
+// at its top become properties that are all allowed, and move to the description.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	root := gjson.ParseBytes(schema)
 	kind := root.Get("type")
 	isObject := !kind.Exists() || kind.Str == "object" || strings.Contains(kind.Raw, `"object"`)
-	alternatives := slices.ContainsFunc(notAtTop, func(word string) bool { return root.Get(word).Exists() })
+	alternatives := slices.ContainsFunc(topKeywords, func(word string) bool { return root.Get(word).Exists() })
 	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
@@ -30,7 +29,7 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	}
 	properties := cmp.Or(members.object("properties"), &orderedObject{values: map[string]any{}}) // what are none are left out
 	description := root.Get("description").Str
-	for _, word := range notAtTop {
+	for _, word := range topKeywords {
 		alternatives, _ := members.get(word).([]any)
 		for _, alternative := range alternatives {
 			of, _ := alternative.(*orderedObject)
@@ -47,11 +46,11 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return rawJSON(members)
 }
 
-// notAtTop are the words that a schema of arguments does not have at its top: "schema must have type 'object' and not
+// topKeywords are the keywords that are refused at the top of a schema of arguments: "schema must have type 'object' and not
 // have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; https://github.com/langchain-ai/langchainjs/issues/9804
-var notAtTop = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
+var topKeywords = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
 
-// requiresAll reports whether each object of a schema requires all its properties and allows no
+// requiresAll reports whether all objects of a schema require all their properties and allow no
 // others.
 func requiresAll(schema json.RawMessage) bool {
 	all := json.Valid(schema)
@@ -67,7 +66,7 @@ func requiresAll(schema json.RawMessage) bool {
 	return all
 }
 
-// changeSchema returns a schema as visit changes it and those within it, and as it was where visit
+// changeSchema applies visit to a schema and those within it. It returns the original if visit
 // reports no change.
 func changeSchema(schema json.RawMessage, visit func(object *orderedObject) (isChanged bool)) json.RawMessage {
 	if !json.Valid(schema) {
@@ -81,8 +80,7 @@ func changeSchema(schema json.RawMessage, visit func(object *orderedObject) (isC
 	return rawJSON(v)
 }
 
-// withoutBooleans lets properties that may be anything be objects of a schema, and takes out those
-// that may not be.
+// withoutBooleans replaces properties whose schema is true by {}, and removes those that are false.
 func withoutBooleans(schema json.RawMessage) json.RawMessage {
 	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		if properties := object.object("properties"); properties != nil {
@@ -104,7 +102,7 @@ func withoutBooleans(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-// withItems lets lists of which a schema does not say what they hold hold anything.
+// withItems adds an empty schema for the items of arrays that have none.
 func withItems(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"array"`)) {
 		return schema
@@ -118,8 +116,7 @@ func withItems(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-// draft2020 says what drafts before 2020-12 had other words for: limits that are not reached, and
-// lists whose first members have schemas of their own.
+// draft2020 converts boolean exclusive bounds and lists of items from older drafts to 2020-12.
 func draft2020(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) {
 		return schema
@@ -159,8 +156,8 @@ func isOfType(schema *orderedObject, kind string) bool {
 	return false
 }
 
-// closedSchema says of each object of a schema that it has no further properties, where
-// the schema does not say anything about it, and moves bounds into descriptions.
+// closedSchema sets additionalProperties to false in objects without it, and moves bounds into
+// descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
 	return changeSchema(schema, func(object *orderedObject) bool {
 		if isObjectSchema(object) && !object.has("additionalProperties") {
@@ -183,7 +180,7 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-// isOpen reports whether an object of a schema may have properties that it does not name.
+// isOpen reports whether an object of a schema explicitly allows additional properties.
 func isOpen(schema json.RawMessage) (open bool) {
 	eachSchema(decode(schema), func(object *orderedObject) {
 		open = open || object.has("additionalProperties") && object.get("additionalProperties") != false
@@ -191,25 +188,24 @@ func isOpen(schema json.RawMessage) (open bool) {
 	return open
 }
 
-// isRecursive reports whether a schema refers to one that it is within, or through more schemas
-// than vendors follow.
+// isRecursive reports whether a schema refers to itself, or nests references deeper than
+// mostReferred.
 func isRecursive(schema json.RawMessage) bool {
 	root := decode(schema)
 	return refersBack(root, root, map[*orderedObject]bool{}, 0)
 }
 
-// mostReferred is how deep objects and lists may be nested where each reference stands for its schema.
-const mostReferred = 4 * deepest
+// maxReferenceDepth bounds the depth of a schema with its references resolved.
+const maxReferenceDepth = 4 * maxDepth
 
-// refersBack reports whether a part of a schema refers to one that it is within. Definitions are
-// looked at from where they are used, each once: isWithin has the objects that were seen, and
-// whether the part is within them.
+// refersBack reports whether a part of a schema refers to one that contains it. It visits definitions
+// where they are used, each once: isWithin has the visited objects, true for those that contain v.
 func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 	switch v := v.(type) {
 	case []any:
 		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, isWithin, depth+1) })
 	case *orderedObject:
-		if isBack, isSeen := isWithin[v]; isSeen || depth > mostReferred {
+		if isBack, isSeen := isWithin[v]; isSeen || depth > maxReferenceDepth {
 			return isBack || !isSeen
 		}
 		isWithin[v] = true
@@ -230,7 +226,7 @@ func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 	return false
 }
 
-// resolve returns what a reference such as #/$defs/a stands for; nil for what is elsewhere.
+// resolve returns the target of a reference such as #/$defs/a, nil if it is not in root.
 func resolve(root any, reference string) any {
 	path, isLocal := strings.CutPrefix(reference, "#/")
 	switch {

@@ -42,7 +42,7 @@ const (
 // other dialects. notSent names what was lost by it. The caller's messages are not modified.
 func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) (own []llms.MessageContent, notSent []string) {
 	for _, m := range messages {
-		notSent = addUnsaid(notSent, m.Parts, d)
+		notSent = addInexpressible(notSent, m.Parts, d)
 	}
 	var translate func(p llms.ContentPart) (llms.ContentPart, bool)
 	translate = func(p llms.ContentPart) (llms.ContentPart, bool) {
@@ -52,7 +52,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		case !ok || raw.Dialect == d && (raw.Model == "" || slices.Contains(names, raw.Model)):
 			return p, false
 		case raw.Instead != nil:
-			notSent = addNew(notSent, lostInstead(&raw)...)
+			notSent = addNew(notSent, lostByReplacement(&raw)...)
 			instead, _ := rewritePart(raw.Instead, translate)
 			return instead, true
 		case raw.Text != "":
@@ -60,7 +60,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 				return p, true
 			}
 		case raw.Model != "":
-			if p, lost = nil, NotSentState; isWork(&raw) {
+			if p, lost = nil, NotSentState; isHostedTool(&raw) {
 				lost = notSentWork
 			}
 		default:
@@ -73,12 +73,12 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		notSent = addNew(notSent, lost)
 		return p, true
 	}
-	return dropOpenWork(rewrite(messages, translate)), notSent
+	return dropUnansweredCalls(rewrite(messages, translate)), notSent
 }
 
-// addUnsaid adds the names of what parts have that an API has no word for, whoever says it: marks
-// for a cache, the names of who speaks and of files, the detail of an image.
-func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
+// addInexpressible adds the names of what an API cannot express in parts: cache controls, names of speakers
+// and files, the detail of an image.
+func addInexpressible(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
 	for _, p := range parts {
 		p, cache := unwrap(p)
 		if cache != nil && d != middleware.DialectAnthropic {
@@ -99,17 +99,17 @@ func addUnsaid(names []string, parts []llms.ContentPart, d middleware.Dialect) [
 			}
 		case middleware.RawPart:
 			if p.Dialect != d && p.Instead != nil {
-				names = addUnsaid(names, []llms.ContentPart{p.Instead}, d)
+				names = addInexpressible(names, []llms.ContentPart{p.Instead}, d)
 			}
 		case middleware.ResultPart:
-			names = addUnsaid(names, p.Parts, d)
+			names = addInexpressible(names, p.Parts, d)
 		}
 	}
 	return names
 }
 
-// isWork reports whether a part is what a tool of its model's vendor was asked or found.
-func isWork(p *middleware.RawPart) bool {
+// isHostedTool reports whether a part is a call or a result of a hosted tool of its model's vendor.
+func isHostedTool(p *middleware.RawPart) bool {
 	return p.Model != "" && (strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool") || gjson.GetBytes(p.Raw, callerPath).Exists())
 }
 
@@ -122,9 +122,9 @@ func addNew(list []string, words ...string) []string {
 	return list
 }
 
-// lostInstead names what is not in the part that stands for another: sources that are to be
-// cited, and what is said about a file that goes as it is.
-func lostInstead(raw *middleware.RawPart) (words []string) {
+// lostByReplacement names what the replacement of a part lacks: citations, the cache control, and the
+// context of a file.
+func lostByReplacement(raw *middleware.RawPart) (words []string) {
 	own := gjson.ParseBytes(raw.Raw)
 	if own.Get("citations.enabled").Bool() {
 		words = append(words, notSentCitations)
@@ -138,11 +138,11 @@ func lostInstead(raw *middleware.RawPart) (words []string) {
 	return words
 }
 
-// Foreign returns the type of something that a model of the dialect and of these names cannot be
-// told and that the conversation cannot do without, or "": what a user or a tool says in the
-// form of another API, a conversation that another model made short, and a turn that it paused.
+// Foreign returns the type of something essential to the conversation that a model of the dialect
+// and of these names cannot be sent, or "": a user's or tool's part in the form of another API,
+// another model's compaction, or a turn that another model paused.
 func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...string) (kind string) {
-	if open := openWork(messages); open != nil && !slices.Contains(names, open.Model) && open.Model != "" {
+	if open := pausedCall(messages); open != nil && !slices.Contains(names, open.Model) && open.Model != "" {
 		return "paused turn"
 	}
 	for _, m := range messages {
@@ -162,8 +162,8 @@ func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...stri
 	return kind
 }
 
-// rewrite returns messages with each part as do makes it, nil for none, those within results
-// of tools among them. The caller's messages are not modified.
+// rewrite returns messages with each part replaced by do, nil removing it, and those within results
+// of tools. The caller's messages are not modified.
 func rewrite(messages []llms.MessageContent, do func(p llms.ContentPart) (own llms.ContentPart, isChanged bool)) (own []llms.MessageContent) {
 	for i, m := range messages {
 		parts, isChanged := rewriteParts(m.Parts, do)
@@ -221,7 +221,7 @@ const (
 	tagWrapped = 'w' // a whole part of another dialect follows, in base64
 )
 
-// tag returns an opaque text that says whose it is. Clients send it back unchanged.
+// tag marks an opaque text with its origin. Clients send it back unchanged.
 func tag(origin, text string) string {
 	if origin == "" {
 		return text
@@ -259,25 +259,25 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	return nobody, text, nil
 }
 
-// isForeignTag reports whether a text begins as a tag of another version, or after spaces.
+// isForeignTag reports whether a text begins with a tag of another version, or with spaces and a tag.
 func isForeignTag(text string) bool {
 	version, ok := strings.CutPrefix(strings.TrimSpace(text), tagName)
 	return ok && version != "" && version[0] >= '0' && version[0] <= '9'
 }
 
-// sealedMembers are the members that hold what a model cannot be told by anybody else, by the
-// type of an object. The last may be empty.
+// sealedMembers are the members that hold a model's state, by the type of an object. The last may be
+// empty.
 var sealedMembers = map[string][]string{
 	"thinking": {"signature"}, "redacted_thinking": {"data"}, "server_tool_use": {"id"}, // Messages
 	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "signature", "id"}, // Responses, and Messages
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
 }
 
-// callerPath is where the members of a call have the block of a model's own code that made it.
+// callerPath is the path to the block of the model's own code that made a call.
 const callerPath = partMembers + ".caller.tool_id"
 
-// sealedPaths returns the paths of what an object holds of sealedMembers. What the vendor's own
-// tools did and found, which is encrypted in part, is of one model with what it cites of that.
+// sealedPaths returns the paths of an object's sealed members. Results of the vendor's own tools,
+// which are partly encrypted, and citations of them belong to the model, too.
 func sealedPaths(object json.RawMessage) []string {
 	kind := gjson.GetBytes(object, "type").Str
 	switch {
@@ -334,7 +334,7 @@ func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawP
 	return p, names != nil
 }
 
-// withText returns an object with another text in a member, or null for none.
+// withText returns an object with a member set to a text, or to null if that is empty.
 func withText(object json.RawMessage, name, text string) json.RawMessage {
 	if text == "" {
 		return withMember(object, name, "null")
@@ -342,7 +342,7 @@ func withText(object json.RawMessage, name, text string) json.RawMessage {
 	return withMember(object, name, string(appendString(nil, text)))
 }
 
-// withMember returns an object with another value, which is JSON, in a member.
+// withMember returns an object with a member set to a JSON value.
 func withMember(object json.RawMessage, name, value string) json.RawMessage {
 	if old := gjson.GetBytes(object, name); old.Index > 0 {
 		return slices.Concat(object[:old.Index], []byte(value), object[old.Index+len(old.Raw):])

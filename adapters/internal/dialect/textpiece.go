@@ -7,17 +7,16 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// textPiece is the form of the last event that held one piece of text. Most events of a
-// stream differ from the one before in that text alone, and need not be parsed: what else
-// they say has been read.
+// textPiece is the form of the last event with a piece of text. Most events of a stream differ from
+// the one before only in that text, and need not be parsed.
 type textPiece struct {
 	event      []byte // without the text
 	head, tail []byte // of event, before and after the text
 	delta      middleware.Delta
 }
 
-// match returns the piece of an event that differs from the last one in its text alone. It
-// holds until the next call.
+// match returns the piece of an event that differs from the last one only in its text, or nil. It is
+// valid until the next call.
 func (p *textPiece) match(event []byte) *middleware.Delta {
 	if len(p.head) == 0 || len(event) <= len(p.head)+len(p.tail) || !bytes.HasPrefix(event, p.head) || !bytes.HasSuffix(event, p.tail) {
 		return nil
@@ -39,8 +38,8 @@ func (p *textPiece) match(event []byte) *middleware.Delta {
 	return &p.delta
 }
 
-// keep remembers the form of an event that holds d and nothing else that is new. text is
-// the text of d as JSON has it; the form is not known where the event has that twice.
+// keep remembers the form of an event whose only news is d. text is the JSON of d's text; an event
+// that has it twice is not remembered.
 func (p *textPiece) keep(event []byte, text string, d *middleware.Delta) {
 	p.head = nil
 	at := bytes.Index(event, []byte(text))

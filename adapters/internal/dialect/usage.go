@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// usageFields are where an API counts tokens: paths within its usage, of one or two names. Of
-// several with spaces between them the largest counts, and the first is written.
+// usageFields are the paths of an API's token counts within its usage, of one or two names. Of
+// several, separated by spaces, the largest counts and the first is written.
 type usageFields struct {
 	input, cached, written, output, reasoning, total string
 	more                                             string // input that is counted apart
@@ -29,7 +29,7 @@ type usageFields struct {
 	paths  []countPath    // that are written, those of one object after each other
 }
 
-// countPath is where a count is written: in an object of the usage, or in the usage where that is "".
+// countPath is the path of a count; object is "" for one at the top of the usage.
 type countPath struct {
 	object, name string
 	count        int
@@ -101,8 +101,8 @@ func EmbeddingUsage(api middleware.Dialect, answer []byte) sdk.Usage {
 	return u
 }
 
-// read reads a usage. One with a count that is no number of tokens is none that the engine
-// believes.
+// read reads a usage. One with an invalid count has -1 input tokens, which the engine does not
+// believe.
 func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	n := f.countsIn(v)
 	if slices.Min(n[:]) < 0 {
@@ -136,8 +136,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	return u
 }
 
-// countsIn returns the counts of a usage, of several that are one the largest. One that is no number
-// of tokens is -1.
+// countsIn returns the counts of a usage, the largest of alternative paths, -1 for an invalid one.
 func (f *usageFields) countsIn(v gjson.Result) (n [counts]int) {
 	take := func(path string, v gjson.Result) {
 		i, isKnown := f.counts[path]
@@ -163,9 +162,8 @@ func (f *usageFields) countsIn(v gjson.Result) (n [counts]int) {
 	return n
 }
 
-// tokensOf returns a number of tokens. Some servers write 12.0, 1.2e1 or "12". What is no whole
-// number, or below 0, is -1: no answer is lost for its bill, and the engine sees that the bill cannot
-// be right.
+// tokensOf returns a number of tokens, which some servers write as 12.0, 1.2e1 or "12". It returns -1
+// for anything else: an answer is not lost for its bill, but the engine sees that the bill is wrong.
 func tokensOf(count gjson.Result) int {
 	n, err := strconv.ParseFloat(strings.Trim(count.Raw, `"`), 64)
 	const limit = 1 << 50
@@ -210,8 +208,7 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	return append(buf, '}')
 }
 
-// known returns the paths that are written of a usage, below a name, for [newKnown], but for
-// those that are always 0.
+// known returns the paths of a usage below a name, for [newKnown], without those that are always 0.
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
 	for _, path := range f.paths {

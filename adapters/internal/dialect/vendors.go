@@ -16,8 +16,8 @@ import (
 //go:embed vendors.json
 var vendorTable []byte
 
-// vendorLimits are what models of a vendor take, as far as requests for other APIs go beyond it.
-// Where two rows set one field the later counts, of maps one word.
+// vendorLimits are the limits of a vendor's models. Of two rows that set a field, or an entry of a
+// map, the later counts.
 type vendorLimits struct {
 	API  []middleware.Dialect
 	Host []string // or what such a host is below; nil is any
@@ -70,7 +70,7 @@ func (r *limitRow) matches(model string) bool {
 
 var claudeVersion = regexp.MustCompile(`claude-(?:(?:opus|sonnet|haiku|fable)-)?(\d)(?:[-.](\d))?(?:[-.]|$)`)
 
-// versionOf returns the version of a Claude; 0 is none that is known.
+// versionOf returns the version of a Claude, 0 for other or unknown ones.
 func versionOf(model string) float64 {
 	found := claudeVersion.FindStringSubmatch(model)
 	if found == nil {

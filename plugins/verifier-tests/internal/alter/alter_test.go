@@ -263,7 +263,7 @@ func TestRowsByIndex(t *testing.T) {
 func otherLineOf(line string) string {
 	s := assertionOf(line, strings.Index(line, "(")+1)
 	c := s.comparison()
-	text, _ := s.other(&c, func(literal string) string { return otherLiteral(literal, rand.New(rand.NewPCG(1, 1))) })
+	text, _ := s.alter(&c, func(literal string) string { return otherLiteral(literal, rand.New(rand.NewPCG(1, 1))) })
 	return text
 }
 

@@ -33,8 +33,8 @@ func Data(file string, content []byte, seed uint64) []byte {
 	return altered
 }
 
-// wide is how many times a number another may be.
-const wide = 100
+// maxFactor bounds how many times larger another number is.
+const maxFactor = 100
 
 func otherLeaf(leaf string, random *rand.Rand) string {
 	switch {
@@ -46,7 +46,7 @@ func otherLeaf(leaf string, random *rand.Rand) string {
 		return "-" + otherLeaf(leaf[1:], random)
 	}
 	if n, err := strconv.ParseInt(leaf, 10, 32); err == nil {
-		return strconv.FormatInt(n+1+random.Int64N(wide*(n+wide)), 10) // which no other row is likely to have
+		return strconv.FormatInt(n+1+random.Int64N(maxFactor*(n+maxFactor)), 10) // which no other row is likely to have
 	}
 	return otherLiteral(leaf, random)
 }

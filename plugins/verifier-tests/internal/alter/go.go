@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// edit puts text in the place of source[from:to].
+// edit replaces source[from:to] by text.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// apply makes the edits that lie within no other.
+// apply makes the edits, except those that lie within another.
 func apply(source string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var b strings.Builder
@@ -59,9 +59,10 @@ type goTest struct {
 	// testers are the names by which functions of the file are given a testing.T.
 	testers map[string]bool
 	edits   [kinds][]edit
-	// isCovered says that something is left out which is noted where the rest is as it was.
+	// isCovered says that a comparison was left as it is, since [Request.Rest] has a run without
+	// it that records it.
 	isCovered bool
-	// watches are edits by which what is compared by < and >, and what fails, is watched.
+	// watches are edits that record comparisons by < and >, and failures.
 	watches []edit
 	watched []Comparison
 	// isLenient says that the condition at hand may hold in a test that passes.
@@ -73,7 +74,7 @@ type goTest struct {
 }
 
 func goSource(file Source, request *Request, random *rand.Rand) Source {
-	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: word(random) + "_", testers: map[string]bool{}}
+	g := &goTest{request: request, source: file.Text, tokens: token.NewFileSet(), random: random, path: file.Path, prefix: randomWord(random) + "_", testers: map[string]bool{}}
 	altered := Source{Path: file.Path}
 	var err error
 	if g.file, err = parser.ParseFile(g.tokens, file.Path, file.Text, parser.ParseComments|parser.SkipObjectResolution); err != nil {
@@ -89,7 +90,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	var edits []edit
 	for _, function := range functions {
 		best := g.alter(function)
-		altered.note(function.Name.Name, best)
+		altered.addTest(function.Name.Name, best)
 		if best >= 0 && best != byData {
 			edits = append(edits, g.edits[best]...)
 		}
@@ -102,7 +103,7 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// functions are the tests and examples of the file.
+// functions returns the tests and examples of the file.
 func (g *goTest) functions() (all []*ast.FuncDecl) {
 	for _, declaration := range g.file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
@@ -134,8 +135,8 @@ func (g *goTest) alter(function *ast.FuncDecl) kind {
 	return kind(first)
 }
 
-// note adds a test to those that are altered by the kind.
-func (s *Source) note(test string, k kind) {
+// addTest lists a test under the kind by which it is altered.
+func (s *Source) addTest(test string, k kind) {
 	switch {
 	case k < 0:
 	case k == byData:
@@ -148,7 +149,6 @@ func (s *Source) note(test string, k kind) {
 	}
 }
 
-// isTest reports whether a function is a test of package testing.
 func isTest(f *ast.FuncDecl) bool {
 	return strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && f.Type.Params.NumFields() == 1 && len(f.Type.Params.List[0].Names) == 1
 }
@@ -159,7 +159,7 @@ func (g *goTest) text(node ast.Node) string {
 	return g.source[g.offset(node.Pos()):g.offset(node.End())]
 }
 
-func (g *goTest) put(k kind, node ast.Node, text string) {
+func (g *goTest) replace(k kind, node ast.Node, text string) {
 	g.edits[k] = append(g.edits[k], edit{g.offset(node.Pos()), g.offset(node.End()), text})
 }
 
@@ -198,27 +198,26 @@ func (g *goTest) test() {
 
 var (
 	// expectedName is what variables and fields of expected values are called.
-	expectedName = regexp.MustCompile(`(?i)^(want|exp|expect|expected|wanted|should)(\w*)$`)
-	helperName   = regexp.MustCompile(`(?i)^(assert|check|expect|verify|require|same|equal|eq$|deepequal|exactly|error(contains|is)?$|contains$|len$|jsoneq|indelta)\w*$`)
-	comparerName = regexp.MustCompile(`(?i)(equal|^eq|same|match|contains|hasprefix|hassuffix|diff|compare|cmp|_eq!?$)`)
-	makerName    = regexp.MustCompile(`^(New\w*|Must\w*|append|string|byte|rune|u?int\d*|float\d*|Duration|Date)$`)
-	readerName   = regexp.MustCompile(`(?i)^(read|load|open|golden)`)
-	failing      = []string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}
-	inverse      = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
+	expectedName   = regexp.MustCompile(`(?i)^(want|exp|expect|expected|wanted|should)(\w*)$`)
+	helperName     = regexp.MustCompile(`(?i)^(assert|check|expect|verify|require|same|equal|eq$|deepequal|exactly|error(contains|is)?$|contains$|len$|jsoneq|indelta)\w*$`)
+	comparerName   = regexp.MustCompile(`(?i)(equal|^eq|same|match|contains|hasprefix|hassuffix|diff|compare|cmp|_eq!?$)`)
+	makerName      = regexp.MustCompile(`^(New\w*|Must\w*|append|string|byte|rune|u?int\d*|float\d*|Duration|Date)$`)
+	readerName     = regexp.MustCompile(`(?i)^(read|load|open|golden)`)
+	failureMethods = []string{"Error", "Errorf", "Fatal", "Fatalf", "Fail", "FailNow"}
+	inverse        = map[string]string{"True": "False", "False": "True", "Nil": "NotNil", "NotNil": "Nil", "NoError": "Error", "Error": "NoError"}
 )
 
-// isFailure reports whether a statement is a call of a method with which tests fail.
+// isFailure reports whether a statement calls a method such as Fatal.
 func isFailure(statement ast.Stmt) bool {
 	expression, ok := statement.(*ast.ExprStmt)
 	if !ok {
 		return false
 	}
 	call, ok := expression.X.(*ast.CallExpr)
-	return ok && slices.Contains(failing, calledName(call))
+	return ok && slices.Contains(failureMethods, calledName(call))
 }
 
-// condition alters the condition under which a test fails: what is compared with, or else
-// its truth.
+// condition alters the condition under which a test fails: the expected value, or else the truth.
 func (g *goTest) condition(condition ast.Expr) {
 	switch c := condition.(type) {
 	case *ast.ParenExpr:
@@ -230,35 +229,35 @@ func (g *goTest) condition(condition ast.Expr) {
 			g.condition(c.Y)
 			return
 		}
-		if c.Op == token.NEQ && g.isComparison(condition, c.Y, c.X) {
+		if c.Op == token.NEQ && g.alterComparison(condition, c.Y, c.X) {
 			return
 		}
 		watched := g.watchNumbers(c)
 		if g.request.Way == Record {
-			g.put(byTruth, condition, watched)
+			g.replace(byTruth, condition, watched)
 		}
-		g.addAlteration(byTruth, condition, func() { g.put(byTruth, condition, "!("+watched+")") })
+		g.addAlteration(byTruth, condition, func() { g.replace(byTruth, condition, "!("+watched+")") })
 		return
 	case *ast.UnaryExpr:
 		call, ok := c.X.(*ast.CallExpr)
 		switch {
 		case !ok || c.Op != token.NOT:
 		case calledName(call) == "Is" && len(call.Args) == 2 && strings.HasPrefix(g.text(call.Fun), "errors."):
-			g.addAlteration(byValue, condition, func() { g.put(byValue, call.Args[1], "errors.New("+strconv.Quote(word(g.random))+")") })
+			g.addAlteration(byValue, condition, func() { g.replace(byValue, call.Args[1], "errors.New("+strconv.Quote(randomWord(g.random))+")") })
 			return
-		case comparerName.MatchString(calledName(call)) && g.isCall(condition, call):
+		case comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call):
 			return
 		}
 	}
-	g.addAlteration(byTruth, condition, func() { g.put(byTruth, condition, "!("+g.text(condition)+")") })
+	g.addAlteration(byTruth, condition, func() { g.replace(byTruth, condition, "!("+g.text(condition)+")") })
 }
 
-// addAlteration makes an alteration, or in its place lets the condition hold. Beside one
-// that is to go unnoticed it never holds.
+// addAlteration alters a condition as [Request.Way] says: Reach makes it true, Hold alters a
+// literal and makes it false, Expectation alters.
 func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	switch g.request.Way {
 	case Reach:
-		g.put(k, condition, "("+g.text(condition)+") || true")
+		g.replace(k, condition, "("+g.text(condition)+") || true")
 	case Hold:
 		if k == byLiteral {
 			alter()
@@ -273,7 +272,7 @@ func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	}
 }
 
-// sides are what a call compares, the likelier to be the expected value first.
+// sides returns what a call compares, the likelier expected value first.
 func sides(call *ast.CallExpr) []ast.Expr {
 	all := slices.Clone(call.Args)
 	slices.Reverse(all)
@@ -283,9 +282,9 @@ func sides(call *ast.CallExpr) []ast.Expr {
 	return all
 }
 
-// isComparison alters the expected one of the operands of a condition, and reports whether
-// it is known: one that is compared by a call, made of literals, or read from a file.
-func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
+// alterComparison alters the expected one of a condition's operands, and reports whether there
+// is one: compared by a call, made of literals, or read from a file.
+func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	reads := false
 	for i, operand := range operands {
 		if g.text(operand) == "nil" {
@@ -293,7 +292,7 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 		}
 		isResult := len(operands) == 2 && isLiteral(operands[1-i])
 		for _, source := range g.values(operand) {
-			if call, ok := source.(*ast.CallExpr); ok && isResult && comparerName.MatchString(calledName(call)) && g.isCall(condition, call) {
+			if call, ok := source.(*ast.CallExpr); ok && isResult && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
 				return true // got.Cmp(want) != 0, diff != ""
 			}
 			reads = reads || holdsCall(source, readerName.MatchString)
@@ -310,40 +309,40 @@ func (g *goTest) isComparison(condition ast.Expr, operands ...ast.Expr) bool {
 				return true
 			}
 			if saw != "" || g.request.Way != Hold {
-				g.addAlteration(byLiteral, condition, func() { g.expect(found...) })
+				g.addAlteration(byLiteral, condition, func() { g.alterLiterals(found...) })
 			}
 			return true
 		}
 	}
 	if reads && g.request.Data {
-		g.put(byData, condition, "")
+		g.replace(byData, condition, "")
 		return true
 	}
 	return false
 }
 
-// isLiteral reports whether an expression is a single literal, as what a comparison returns is compared with.
+// isLiteral reports whether an expression is a single literal, such as the 0 of Cmp(x) != 0.
 func isLiteral(e ast.Expr) bool {
 	name, isName := e.(*ast.Ident)
 	_, isBasic := e.(*ast.BasicLit)
 	return isBasic || isName && (name.Name == "true" || name.Name == "false")
 }
 
-// isCall is isComparison of what a call compares.
-func (g *goTest) isCall(condition ast.Expr, call *ast.CallExpr) bool {
+// alterCompared is alterComparison of what a call compares.
+func (g *goTest) alterCompared(condition ast.Expr, call *ast.CallExpr) bool {
 	g.comparer = calledName(call)
 	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
 		g.comparer = g.text(method) // which takes for equal what its type does
 	}
 	defer func() { g.comparer = "" }()
-	return g.isComparison(condition, sides(call)...)
+	return g.alterComparison(condition, sides(call)...)
 }
 
-// assertion alters what a call of an assertion expects, or else its truth.
+// assertion alters what an assertion expects, or else its truth.
 func (g *goTest) assertion(c *ast.CallExpr) {
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
-	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failing, name) {
+	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failureMethods, name) {
 		return
 	}
 	var found []ast.Expr
@@ -354,7 +353,7 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 	}
 	if len(found) == 0 {
 		if inverse[name] != "" && isMethod {
-			g.alterCall(byTruth, c, func() { g.put(byTruth, selected.Sel, inverse[name]) })
+			g.alterCall(byTruth, c, func() { g.replace(byTruth, selected.Sel, inverse[name]) })
 		}
 		return
 	}
@@ -366,7 +365,7 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 		g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
 		return
 	}
-	alter := func() { g.expect(found...) }
+	alter := func() { g.alterLiterals(found...) }
 	g.alterCall(byLiteral, c, alter)
 	if saw != "" && g.request.Way == Hold {
 		alter()
@@ -375,7 +374,7 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 	}
 }
 
-// alterCall makes an alteration of an assertion, or fails in its place.
+// alterCall alters an assertion or, for Reach, fails before it.
 func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 	switch g.request.Way {
 	case Reach:
@@ -385,8 +384,7 @@ func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 	}
 }
 
-// recordSides has it noted what a helper compares: assert.Equal(t, want, got). It returns
-// what record does.
+// recordSides is record for the arguments of a helper: assert.Equal(t, want, got).
 func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
 	sides := c.Args[1:3]
 	at := slices.IndexFunc(sides, func(e ast.Expr) bool { return len(g.madeOfLiterals(e)) > 0 })
@@ -400,7 +398,6 @@ func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
 
 var outputLine = regexp.MustCompile(`(?i)^//\s*(unordered )?output:`)
 
-// example alters the output that an example expects.
 func (g *goTest) example() {
 	for _, group := range g.file.Comments {
 		if group.Pos() > g.function.Body.Lbrace && group.End() < g.function.Body.Rbrace && outputLine.MatchString(group.List[0].Text) {

@@ -10,28 +10,28 @@ import (
 	"strings"
 )
 
-// strictName is what functions are called that compare as == does.
+// strictName matches functions that compare as == does.
 var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?|Diff|)$`)
 
-// record has it noted what is compared with an expected value. It returns the call that
-// notes, or "" where the value is not known or nothing is noted.
+// record wraps what is compared with an expected value in a call that records it. It returns
+// that call, or "" where the expected value is unknown or nothing is recorded.
 func (g *goTest) record(expected, actual ast.Expr) (saw string) {
-	if !g.notes(actual) || g.request.Way == End {
+	if !g.canRecord(actual) || g.request.Way == End {
 		return ""
 	}
 	if g.request.Way == Reach { // nothing is noted
-		return strings.Join(g.known(expected), "")
+		return strings.Join(g.expectedNotes(expected), "")
 	}
-	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.known(expected)}
+	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.expectedNotes(expected)}
 	_, isItem := expected.(*ast.IndexExpr)
 	c.Listed = isItem && g.isPerResult(expected)
 	g.compared = append(g.compared, c)
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
-	g.put(byLiteral, actual, saw)
+	g.replace(byLiteral, actual, saw)
 	switch expected.(type) {
 	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr: // rows may lack what is expected
 		if g.request.Way == Record {
-			g.put(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
+			g.replace(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
 		}
 	}
 	if len(c.Values) == 0 {
@@ -40,8 +40,8 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	return saw
 }
 
-// notes reports whether it can be noted what an expression is: the type of some would be another.
-func (g *goTest) notes(actual ast.Expr) bool {
+// canRecord reports whether an expression can be wrapped in a call without changing its type.
+func (g *goTest) canRecord(actual ast.Expr) bool {
 	switch a := actual.(type) {
 	case *ast.BasicLit, *ast.FuncLit:
 		return false
@@ -51,17 +51,17 @@ func (g *goTest) notes(actual ast.Expr) bool {
 	return g.request.Record != ""
 }
 
-// known are the notes of what is expected, where the comparison is as == is.
-func (g *goTest) known(expected ast.Expr) []string {
+// expectedNotes returns the notes of expected values, nil unless they are compared as by ==.
+func (g *goTest) expectedNotes(expected ast.Expr) []string {
 	if !strictName.MatchString(g.comparer) {
 		return nil
 	}
-	return notes(g.values(expected), g.comparer == "")
+	return literalNotes(g.values(expected), g.comparer == "")
 }
 
-// notes are those of literals; none where some expressions are none. Structs are known where
-// an operator compares them: a method may take others for equal.
-func notes(values []ast.Expr, isOperator bool) []string {
+// literalNotes returns the literalNotes of literals, nil if any value is not one. Structs count only
+// under an operator: a method may take different ones for equal.
+func literalNotes(values []ast.Expr, isOperator bool) []string {
 	var all []string
 	for _, value := range values {
 		text, ok := plainGo(value)
@@ -73,7 +73,7 @@ func notes(values []ast.Expr, isOperator bool) []string {
 	return all
 }
 
-// plainGo is what a literal is, in the words of plain in goRecords.
+// plainGo formats a literal as the function plain of goRecords does.
 func plainGo(e ast.Expr) (string, bool) {
 	switch v := e.(type) {
 	case *ast.Ident:
@@ -110,7 +110,7 @@ func plainLiteral(v *ast.BasicLit) (string, bool) {
 	return "", false
 }
 
-// isStruct reports whether a composite literal may be one of a struct: its type has a name.
+// isStruct reports whether a composite literal may be a struct: its type has a name.
 func isStruct(v *ast.CompositeLit) bool {
 	switch v.Type.(type) {
 	case *ast.Ident, *ast.SelectorExpr:
@@ -119,8 +119,8 @@ func isStruct(v *ast.CompositeLit) bool {
 	return false
 }
 
-// plainComposite is what a slice, an array or a map is, of a type that the language has a
-// name for, or a struct whose fields are all given in their order.
+// plainComposite is plainGo for a slice, array or map of an unnamed type, or a struct whose
+// fields are all given in order.
 func plainComposite(v *ast.CompositeLit) (string, bool) {
 	_, isArray := v.Type.(*ast.ArrayType)
 	_, isMap := v.Type.(*ast.MapType)
@@ -142,7 +142,7 @@ func plainComposite(v *ast.CompositeLit) (string, bool) {
 	return "[" + strings.Join(parts, ",") + "]", isPlain
 }
 
-// withRecords adds to a source what its comparisons call.
+// withRecords adds the functions that record comparisons to a source.
 func (g *goTest) withRecords(source string) string {
 	if g.request.Record == "" || !strings.Contains(source, g.prefix) {
 		return source

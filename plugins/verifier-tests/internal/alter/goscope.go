@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// helpers are the functions of the file that take a testing.T and that the test alone calls.
+// helpers returns the functions of the file that take a testing.T and that only the test calls.
 func (g *goTest) helpers(test *ast.FuncDecl) (all []*ast.FuncDecl) {
 	for _, declaration := range g.file.Decls {
 		helper, ok := declaration.(*ast.FuncDecl)
@@ -28,7 +28,7 @@ func (g *goTest) helpers(test *ast.FuncDecl) (all []*ast.FuncDecl) {
 	return all
 }
 
-// testerName is what a function calls the testing.T that it is given, or "".
+// testerName returns the name of a function's testing.T parameter, or "".
 func testerName(f *ast.FuncDecl) string {
 	at := slices.IndexFunc(f.Type.Params.List, isTesterParameter)
 	if at < 0 {
@@ -46,7 +46,7 @@ func isTesterParameter(field *ast.Field) bool {
 	return ok && slices.Contains([]string{"T", "B", "F", "TB"}, selected.Sel.Name) && len(field.Names) == 1
 }
 
-// isTester reports whether an expression has the name of a testing.T, or gives one.
+// isTester reports whether an expression is named as a testing.T, or is a call of a method T.
 func (g *goTest) isTester(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.Ident:
@@ -59,8 +59,8 @@ func (g *goTest) isTester(e ast.Expr) bool {
 	return false
 }
 
-// isOfTester reports whether a call is one of a testing.T, or is given one, and no logger's whose
-// methods have the same names.
+// isOfTester reports whether a call is of a testing.T or passes one, unlike that of a logger
+// with the same methods.
 func (g *goTest) isOfTester(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	return !ok || g.isTester(method.X) || slices.ContainsFunc(call.Args, g.isTester)
@@ -78,8 +78,8 @@ func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
 	return calls
 }
 
-// arguments are what the test gives a helper under a name, as found there, and whether the
-// name is one of its parameters.
+// arguments applies find to what the test passes to the helper for a parameter; isParameter is
+// false if the helper has none of that name.
 func (g *goTest) arguments(name string, find func(ast.Expr) []ast.Expr) (found []ast.Expr, isParameter bool) {
 	at, helper := 0, g.scope
 	if helper == g.function {
@@ -104,17 +104,17 @@ func (g *goTest) arguments(name string, find func(ast.Expr) []ast.Expr) (found [
 	return nil, false
 }
 
-var opposite = map[token.Token]token.Token{token.LSS: token.GEQ, token.LEQ: token.GTR, token.GTR: token.LEQ, token.GEQ: token.LSS}
+var oppositeOperator = map[token.Token]token.Token{token.LSS: token.GEQ, token.LEQ: token.GTR, token.GTR: token.LEQ, token.GEQ: token.LSS}
 
-// plainCall matches the calls that may be made twice.
+// plainCall matches calls without side effects.
 var plainCall = regexp.MustCompile(`^(len|cap|Abs|float64|int)$`)
 
-// watchNumbers returns a comparison by < or > with a note of where its opposite does not hold
-// either: of what is no number.
+// watchNumbers returns a comparison by < or > that records when its opposite is false, too: a
+// side is NaN.
 func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	text := g.text(c)
 	isOnce := holdsCall(c, func(name string) bool { return !plainCall.MatchString(name) })
-	if opposite[c.Op] == 0 || g.request.Record == "" || isOnce || strings.Contains(g.source, "NaN") {
+	if oppositeOperator[c.Op] == 0 || g.request.Record == "" || isOnce || strings.Contains(g.source, "NaN") {
 		return text
 	}
 	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
@@ -126,13 +126,13 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 		}
 		return true
 	})
-	watched := fmt.Sprintf("(%s || !(%s %s %s)%s && %ssaw(%q, false))", text, g.text(c.X), opposite[c.Op], g.text(c.Y), own, g.prefix, site)
+	watched := fmt.Sprintf("(%s || !(%s %s %s)%s && %ssaw(%q, false))", text, g.text(c.X), oppositeOperator[c.Op], g.text(c.Y), own, g.prefix, site)
 	g.watches = append(g.watches, edit{g.offset(c.Pos()), g.offset(c.End()), watched})
 	return watched
 }
 
-// watchFailure has it noted when the test comes to a statement by which it fails: not by what is
-// altered, where it goes on.
+// watchFailure records when the test reaches a statement at which it fails by itself, not by an
+// alteration.
 func (g *goTest) watchFailure(statement token.Pos, form string) {
 	if g.request.Record == "" || g.request.Way == Reach {
 		return
@@ -143,7 +143,7 @@ func (g *goTest) watchFailure(statement token.Pos, form string) {
 	g.watches = append(g.watches, edit{at, at, fmt.Sprintf(form, fmt.Sprintf("%ssaw(%q, false)", g.prefix, site))})
 }
 
-// isPerResult reports whether an expression stands in a loop, to its end, over what the code
+// isPerResult reports whether an expression is in a loop without break over what the code
 // returned.
 func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
@@ -162,12 +162,11 @@ func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 	return found
 }
 
-// reportsFailure reports whether a block calls a method with which tests fail.
 func reportsFailure(block *ast.BlockStmt) bool {
-	return holdsCall(block, func(name string) bool { return slices.Contains(failing, name) })
+	return holdsCall(block, func(name string) bool { return slices.Contains(failureMethods, name) })
 }
 
-// holdsCall reports whether a function whose name fits is called within the node.
+// holdsCall reports whether the node has a call of a function whose name fits.
 func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
 	ast.Inspect(node, func(inner ast.Node) bool {
 		call, ok := inner.(*ast.CallExpr)
@@ -177,7 +176,6 @@ func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
 	return found
 }
 
-// calledName returns the name of the function or method that is called.
 func calledName(c *ast.CallExpr) string {
 	switch f := c.Fun.(type) {
 	case *ast.SelectorExpr:

@@ -10,21 +10,21 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// madeOfLiterals are the expressions behind one that are made of literals.
+// madeOfLiterals returns those values of an expression that are made of literals.
 func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
 }
 
-// expect alters expected values: each of their literals becomes another of its kind.
-func (g *goTest) expect(values ...ast.Expr) {
+// alterLiterals replaces each literal of the values by another of its kind.
+func (g *goTest) alterLiterals(values ...ast.Expr) {
 	for _, value := range values {
 		for _, literal := range g.literals(value) {
-			g.put(byLiteral, literal, otherLiteral(g.text(literal), g.random))
+			g.replace(byLiteral, literal, otherLiteral(g.text(literal), g.random))
 		}
 	}
 }
 
-// literals are those that an expression is made of.
+// literals returns the literals that an expression is made of.
 func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	var parts []ast.Expr
 	switch v := e.(type) {
@@ -54,8 +54,8 @@ func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	return found
 }
 
-// members are the values of a composite literal; those alone that are called expected
-// values, where there are.
+// members returns the values of a composite literal, only those of fields named as expected
+// values if there are any.
 func members(c *ast.CompositeLit) []ast.Expr {
 	var all, expected []ast.Expr
 	for _, element := range c.Elts {
@@ -75,8 +75,8 @@ func members(c *ast.CompositeLit) []ast.Expr {
 	return all
 }
 
-// values are the expressions behind one: those that its name is given, or its field in
-// the rows of a table. What is used elsewhere, too, may be the test's input.
+// values follows a name to the expressions assigned to it, and a field to its values in the rows
+// of a table. It follows nothing that is used elsewhere, too: that may be the test's input.
 func (g *goTest) values(e ast.Expr) []ast.Expr {
 	switch v := e.(type) {
 	case *ast.Ident:
@@ -86,7 +86,7 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 		if g.uses(v.Name) > 1 {
 			return nil
 		}
-		return g.bound(v.Name)
+		return g.boundValues(v.Name)
 	case *ast.SelectorExpr:
 		if row, ok := v.X.(*ast.Ident); ok && !g.isInput(v) {
 			return g.fields(row.Name, v.Sel.Name)
@@ -104,8 +104,7 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// binding is a name that a statement gives a value, or the elements of one; a value of nil is not
-// known.
+// binding is an assignment of a value, or of its elements, to a name; a nil value is unknown.
 type binding struct {
 	name, value ast.Expr
 	isElement   bool
@@ -135,14 +134,13 @@ func bindings(node ast.Node) (all []binding) {
 	return all
 }
 
-// isReport reports whether a test says something by a call.
+// isReport reports whether a call logs or fails a test.
 func (g *goTest) isReport(call *ast.CallExpr) bool {
 	name := calledName(call)
-	return (slices.Contains(failing, name) || strings.HasPrefix(name, "Log")) && g.isOfTester(call)
+	return (slices.Contains(failureMethods, name) || strings.HasPrefix(name, "Log")) && g.isOfTester(call)
 }
 
-// uses counts where the test uses a name but in what it reports and in where the name is
-// given its value.
+// uses counts the uses of a name in the test, without assignments to it and reports.
 func (g *goTest) uses(name string) int {
 	count := 0
 	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
@@ -164,9 +162,9 @@ func (g *goTest) uses(name string) int {
 	return count
 }
 
-// isInput reports whether the test does more with a field than to compare it and to report it, or
-// gives all of its row: code may get it. One that is called an expected value may be converted
-// first, and its row is the test's own.
+// isInput reports whether the code under test may see a field: the test does more than compare
+// and report it, or passes on its row. A field named as an expected value may be converted
+// first, and its row passed on.
 func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	isExpected := expectedName.MatchString(field.Sel.Name)
 	row := g.text(field.X)
@@ -183,8 +181,8 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	return false
 }
 
-// isInputList reports whether the test does more with what is ranged over than to compare it: it may
-// put its elements into something and expect them of it.
+// isInputList reports whether the test does more with what is ranged over than compare it: it
+// may insert the elements somewhere and expect to read them back.
 func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
 	name, ok := list.(*ast.Ident)
 	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
@@ -205,15 +203,14 @@ func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
 	return false
 }
 
-// isArgument reports whether a name as a whole is an argument of a call.
+// isArgument reports whether a use is an argument of a call that does not compare it.
 func (g *goTest) isArgument(use inspector.Cursor) bool {
 	call, ok := use.Parent().Node().(*ast.CallExpr)
 	return ok && call.Fun != use.Node() && !g.isOnlyCompared(use, false)
 }
 
-// isOnlyCompared reports whether what is around a value in a test compares it or is its message. It
-// may be one that is expected, which a package of the standard library or a method of its own
-// brings into another form.
+// isOnlyCompared reports whether a use of a value compares it or is in a message. An expected
+// value may be converted by the standard library or a method of its own.
 func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	for at := use; ; at = at.Parent() {
 		switch parent := at.Parent().Node().(type) {
@@ -241,11 +238,11 @@ func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	}
 }
 
-// converters are functions that bring an expected value into the form in which it is compared.
+// converters matches functions that convert an expected value to the form that is compared.
 var converters = regexp.MustCompile(`^(strings|bytes|sort|slices|maps|fmt|strconv|json|filepath|math|time|reflect|errors)\.`)
 
-// bound are the expressions that give a name its value, in the test or else in its file.
-func (g *goTest) bound(name string) (found []ast.Expr) {
+// boundValues returns the values assigned to a name, in the test or else in its file.
+func (g *goTest) boundValues(name string) (found []ast.Expr) {
 	isGiven := false
 	look := func(node ast.Node) bool {
 		for _, b := range bindings(node) {
@@ -271,10 +268,10 @@ func (g *goTest) bound(name string) (found []ast.Expr) {
 	return found
 }
 
-// rows are the elements of what is ranged over, and the names of their fields.
+// rows returns the elements of what is ranged over, and the names of their fields.
 func (g *goTest) rows(e ast.Expr) (rows []ast.Expr, fields []string) {
 	if name, ok := e.(*ast.Ident); ok {
-		for _, source := range g.bound(name.Name) {
+		for _, source := range g.boundValues(name.Name) {
 			if _, isTable := source.(*ast.CompositeLit); isTable {
 				more, names := g.rows(source)
 				rows, fields = append(rows, more...), names
@@ -324,7 +321,7 @@ func (g *goTest) fieldNames(row ast.Expr) (names []string) {
 	return names
 }
 
-// fields are the values that a field has in the rows that a name is given.
+// fields returns the values of a field in the rows that a name stands for.
 func (g *goTest) fields(row, field string) []ast.Expr {
 	if found, isGiven := g.arguments(row, func(e ast.Expr) []ast.Expr {
 		if name, ok := e.(*ast.Ident); ok {
@@ -350,7 +347,7 @@ func (g *goTest) fields(row, field string) []ast.Expr {
 	return found
 }
 
-// fieldOf is the value of a field in a row, by its name or else by its place.
+// fieldOf returns the value of a field in a row, by its name or its index at.
 func (g *goTest) fieldOf(row ast.Expr, field string, at int) (found []ast.Expr) {
 	if pointer, ok := row.(*ast.UnaryExpr); ok {
 		row = pointer.X
@@ -369,8 +366,7 @@ func (g *goTest) fieldOf(row ast.Expr, field string, at int) (found []ast.Expr) 
 	return found
 }
 
-// isRow reports whether a name is that of the element in a loop, or of what is got by its index:
-// row := &table[i].
+// isRow reports whether a name is the element of a loop, directly or as row := &table[i].
 func (g *goTest) isRow(name string, loop *ast.RangeStmt) (found bool) {
 	if loop.Value != nil {
 		return g.text(loop.Value) == name

@@ -7,24 +7,25 @@ import (
 	"strings"
 )
 
-// lineComparison is what an assertion compares: an expression, the expected one, and the
-// literals that this is made of; or a truth, which an operator has come out as it must.
+// lineComparison has the parts of an assertion's comparison as positions: the actual and the
+// expected expression and the literals of the latter or, for a truth, the operator to compare
+// it by.
 type lineComparison struct {
 	actual, expected [2]int
 	leaves           [][2]int
 	operator         string
-	// note is what is expected, "" where it is not known.
+	// note is the note of what is expected, "" where that is unknown.
 	note string
 }
 
 var (
 	// literals are numbers, texts and characters.
 	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'|\b\d+(?:\.\d+)?\b|\b(?:true|false)\b`)
-	// known is a literal whose note is its own text.
-	known = regexp.MustCompile(`^\s*(?:-?\d+|"[^"\\]*"|true|false)\s*$`)
-	// made is what a value made of literals has beside them.
-	made     = regexp.MustCompile(`^(?:[\s,&*\[\](){}-]|vec!|String::from|(?:List|Set)\.of|Arrays\.asList|new\b|f?abs\b|(?:\w+::)*[A-Z]\w*|\w+:\s|\.(?:to_string|to_owned|into|as_\w+|to_vec|abs)\b)*$`)
-	lastName = regexp.MustCompile(`[\w!]*\s*$`)
+	// plainLiteralText is a literal whose note is its own text.
+	plainLiteralText = regexp.MustCompile(`^\s*(?:-?\d+|"[^"\\]*"|true|false)\s*$`)
+	// literalForm matches what a value literalForm of literals has besides them.
+	literalForm = regexp.MustCompile(`^(?:[\s,&*\[\](){}-]|vec!|String::from|(?:List|Set)\.of|Arrays\.asList|new\b|f?abs\b|(?:\w+::)*[A-Z]\w*|\w+:\s|\.(?:to_string|to_owned|into|as_\w+|to_vec|abs)\b)*$`)
+	lastName    = regexp.MustCompile(`[\w!]*\s*$`)
 	// Assertions that hold where two sides are equal, or where something is so.
 	equalName = regexp.MustCompile(`(?i)(equals?|same|_(str)?eq!?)$`)
 	notEqual  = regexp.MustCompile(`(?i)not`)
@@ -39,8 +40,8 @@ var (
 	opposites = map[string]string{"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull"}
 )
 
-// arguments are where those of a call stand, of which a text goes on behind the opening
-// bracket; none where something else than the end of the statement follows the call.
+// arguments returns the positions of a call's arguments, from behind its opening bracket; nil
+// unless the statement ends after the call.
 func arguments(text string, from int) (all [][2]int) {
 	depth, start, quoted := 0, from, false
 	for i := from; i < len(text); i++ {
@@ -65,20 +66,20 @@ func arguments(text string, from int) (all [][2]int) {
 	return nil
 }
 
-// lineAssertion is one as a whole: its name, and where its arguments begin.
+// lineAssertion is the text of an assertion, its name, and where its arguments begin.
 type lineAssertion struct {
 	text, name string
 	at         int
 }
 
-// assertionOf returns the assertion that begins in a text, with its arguments at a place.
 func assertionOf(text string, at int) *lineAssertion {
 	return &lineAssertion{text: text, at: at, name: strings.TrimSpace(lastName.FindString(text[:at-1]))}
 }
 
-func (s *lineAssertion) in(at [2]int) string { return s.text[at[0]:at[1]] }
+func (s *lineAssertion) textAt(at [2]int) string { return s.text[at[0]:at[1]] }
 
-// comparison returns what the assertion compares; without leaves or operator where that is not known.
+// comparison returns what the assertion compares, without leaves and operator where that is
+// unknown.
 func (s *lineAssertion) comparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
@@ -92,7 +93,7 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 		}
 	case len(all) > 1 && equalName.MatchString(s.name) && !notEqual.MatchString(s.name):
 		sides := all[:2]
-		if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.in(all[2]), "->") { // a message, as JUnit 4 has it
+		if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.textAt(all[2]), "->") { // a message, as JUnit 4 has it
 			sides = all[1:3]
 		}
 		if c = s.equality(sides); len(c.leaves) == 0 && opposites[s.name] == "" {
@@ -102,7 +103,7 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 	return c
 }
 
-// equality is a comparison of two sides, of which one alone is made of literals.
+// equality returns the comparison of two sides of which only one is made of literals.
 func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	if len(sides) != 2 || s.isMade(sides[0]) == s.isMade(sides[1]) {
 		return c
@@ -112,7 +113,7 @@ func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 		c.actual, c.expected = sides[1], sides[0]
 	}
 	c.leaves = s.literalsIn(c.expected)
-	if text := s.in(c.expected); known.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
+	if text := s.textAt(c.expected); plainLiteralText.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
 		c.note = "=" + strings.TrimSpace(text)
 		if sign := strings.Index(text, "-"); sign >= 0 && len(c.leaves) == 1 && !strings.Contains(text, `"`) {
 			c.leaves[0][0] = c.expected[0] + sign
@@ -121,28 +122,28 @@ func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	return c
 }
 
-// isMade reports whether something is made of literals.
+// isMade reports whether a value is made of literals.
 func (s *lineAssertion) isMade(at [2]int) bool {
-	return literals.MatchString(s.in(at)) && made.MatchString(literals.ReplaceAllString(s.in(at), ""))
+	return literals.MatchString(s.textAt(at)) && literalForm.MatchString(literals.ReplaceAllString(s.textAt(at), ""))
 }
 
 func (s *lineAssertion) literalsIn(at [2]int) (all [][2]int) {
-	for _, literal := range literals.FindAllStringIndex(s.in(at), -1) {
+	for _, literal := range literals.FindAllStringIndex(s.textAt(at), -1) {
 		all = append(all, [2]int{at[0] + literal[0], at[0] + literal[1]})
 	}
 	return all
 }
 
 func (s *lineAssertion) isText(at [2]int) bool {
-	return strings.HasPrefix(strings.TrimSpace(s.in(at)), `"`)
+	return strings.HasPrefix(strings.TrimSpace(s.textAt(at)), `"`)
 }
 
-// ownLiterals are those of two sides of which neither or both are made of literals, but for those
-// that a call within is given.
+// ownLiterals returns the literals of two sides neither or both of which are made of literals,
+// without those in arguments of calls.
 func (s *lineAssertion) ownLiterals(sides [][2]int) (own [][2]int) {
 	for _, side := range sides {
-		for _, at := range literals.FindAllStringIndex(s.in(side), -1) {
-			before := literals.ReplaceAllString(s.in([2]int{side[0], side[0] + at[0]}), "")
+		for _, at := range literals.FindAllStringIndex(s.textAt(side), -1) {
+			before := literals.ReplaceAllString(s.textAt([2]int{side[0], side[0] + at[0]}), "")
 			if strings.Count(before, "(") == strings.Count(before, ")") && strings.Count(before, "[") == strings.Count(before, "]") {
 				own = append(own, [2]int{side[0] + at[0], side[0] + at[1]})
 			}
@@ -151,9 +152,9 @@ func (s *lineAssertion) ownLiterals(sides [][2]int) (own [][2]int) {
 	return own
 }
 
-// sides are the two that an expression compares, or none.
+// sides returns the two sides that an expression compares, or nil.
 func (s *lineAssertion) sides(at [2]int) [][2]int {
-	from, whole := at[0], s.in(at)
+	from, whole := at[0], s.textAt(at)
 	within := func(match []int, group int) [2]int { return [2]int{from + match[2*group], from + match[2*group+1]} }
 	if strings.EqualFold(s.name, "assertfalse") {
 		return nil
@@ -180,25 +181,25 @@ func (s *lineAssertion) sides(at [2]int) [][2]int {
 	return [][2]int{{from, from + len(left)}, {from + len(left) + len("=="), at[1]}}
 }
 
-// truth is what must be so, or must not.
+// truth is the comparison of a condition that must be wanted.
 func (s *lineAssertion) truth(at [2]int, wanted bool) lineComparison {
 	operator := map[bool]string{true: "==", false: "!="}[wanted]
 	return lineComparison{actual: at, expected: [2]int{at[0], at[0]}, operator: operator, note: "=" + strconv.FormatBool(wanted)}
 }
 
-// isNoted reports whether it can be noted what the assertion compares.
-func (s *lineAssertion) isNoted(c *lineComparison, notes *lineNotes) bool {
+// canRecord reports whether the assertion can record what it compares.
+func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 	if notes == nil || c.note == "" {
 		return false
 	}
 	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, s.name)
 }
 
-// other returns the assertion with other literals, or else its opposite, and whether there are others.
-func (s *lineAssertion) other(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
+// alter returns the assertion with alter literals or else inverted; isValue means the former.
+func (s *lineAssertion) alter(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
 	var edits []edit
 	for _, at := range c.leaves {
-		edits = append(edits, edit{at[0], at[1], other(s.in(at))})
+		edits = append(edits, edit{at[0], at[1], other(s.textAt(at))})
 	}
 	if len(edits) > 0 {
 		return apply(s.text, edits), true
@@ -211,5 +212,5 @@ func (s *lineAssertion) other(c *lineComparison, other func(literal string) stri
 	if len(all) == 0 || !plainName.MatchString(s.name) || len(all) > 1 && s.name != "assert!" {
 		return s.text, false
 	}
-	return s.text[:s.at] + "!(" + s.in([2]int{s.at, all[0][1]}) + ")" + s.text[all[0][1]:], false
+	return s.text[:s.at] + "!(" + s.textAt([2]int{s.at, all[0][1]}) + ")" + s.text[all[0][1]:], false
 }

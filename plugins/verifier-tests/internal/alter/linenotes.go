@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// lineNotes is how a language without a parser notes what the code returned, in assertions that
-// stand on a line of their own. @ stands for the prefix of names.
+// lineNotes says how assertions of a language without a parser record what the code returned. @
+// stands for the prefix of names.
 type lineNotes struct {
-	// truths are the assertions of a truth that note it.
+	// truths are the assertions of a truth that can record it.
 	truths []string
-	// saw notes $actual at $site and is equal to it, held notes it and is equal to $other.
+	// saw records $actual at $site and returns it, held records it and returns $other.
 	saw, held string
-	// helpers are the functions for that, which are put behind the last line that after matches,
-	// or, where that is nil, at the beginning of each test.
+	// helpers are the functions for that. They go after the last line that after matches or,
+	// if that is nil, to the beginning of each test.
 	helpers string
 	after   *regexp.Regexp
 }
@@ -25,7 +25,7 @@ var (
 	javaNotes = &lineNotes{truths: []string{"assertTrue", "assertFalse"}, saw: "@saw($site, $actual)", held: "@held(@saw($site, $actual), $other)", helpers: strings.ReplaceAll(javaHelpers, "\n", " "), after: regexp.MustCompile(`^\s*(?:(?:public|final|abstract)\s+)*class\s+\w+[^{]*\{\s*$`)}
 )
 
-// The file of notes is the one of its name in a folder above that of the run.
+// The helpers look for the file of notes in the folders above that of the run.
 const (
 	rustHelpers = `fn @saw<'a, T: ::std::fmt::Debug + ?Sized>(site: &str, v: &'a T) -> &'a T {
 let own = ::std::any::type_name::<T>().trim_start_matches('&');
@@ -73,7 +73,7 @@ static boolean @held(Object v, boolean other) { return other; }
 static String @held(Object v, String other) { return other; }`
 )
 
-// valueOf is the note of what is expected: in C a truth is a number.
+// valueOf returns the note of what is expected: in C a truth is a number.
 func (n *lineNotes) valueOf(c *lineComparison) string {
 	if number, isTruth := map[string]string{"=true": "=1", "=false": "=0"}[c.note]; isTruth && n == cNotes {
 		return number
@@ -81,7 +81,7 @@ func (n *lineNotes) valueOf(c *lineComparison) string {
 	return c.note
 }
 
-// withNote returns an assertion that notes what it compares, and expects what this draw does.
+// withNote returns an assertion that records what it compares, altered as the request says.
 func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int) string {
 	isTruth, isAltered, site := c.operator != "", a.request.Way != Record, a.source.Path+":"+strconv.Itoa(place)
 	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{a.language.notes.valueOf(c)}})
@@ -89,7 +89,7 @@ func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int
 	wanted, call, other := (c.note == "=true") != isAltered, a.language.notes.saw, ""
 	edits := []edit{{c.expected[0], c.expected[1], ""}}
 	if !isTruth {
-		if other = s.in(c.leaves[0]); isAltered {
+		if other = s.textAt(c.leaves[0]); isAltered {
 			other = a.otherLiteral(other)
 		}
 		edits = []edit{{c.leaves[0][0], c.leaves[0][1], other}}
@@ -102,6 +102,6 @@ func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int
 	case a.request.Way == Hold:
 		call = a.language.notes.held
 	}
-	text := strings.NewReplacer("@", a.prefix, "$site", strconv.Quote(site), "$actual", s.in(c.actual), "$other", other).Replace(call)
+	text := strings.NewReplacer("@", a.prefix, "$site", strconv.Quote(site), "$actual", s.textAt(c.actual), "$other", other).Replace(call)
 	return apply(s.text, append(edits, edit{c.actual[0], c.actual[1], text}))
 }

@@ -17,7 +17,7 @@ type lineLanguage struct {
 	notes                     *lineNotes
 }
 
-// lines are the languages by the endings of their files.
+// lines has the languages by file extension.
 var lines = map[string]*lineLanguage{
 	".rs": {
 		test: regexp.MustCompile(`#\[(?:\w+::)*(?:test|\w+_test|rstest)\b`), function: regexp.MustCompile(`\bfn\s+(\w+)`),
@@ -40,8 +40,8 @@ var lineComment = regexp.MustCompile(`(?m)^\s*//.*$|[\s;{}]//[^"\n]*$`)
 // bareAssert matches an assertion in Java without brackets, or with a message.
 var bareAssert = regexp.MustCompile(`(?m)^(\s*(?:.*\{\s*)?)assert\s+([^;:"?]*(?:"[^"\n]*"[^;:"?]*)*)(?::[^;]*)?;`)
 
-// languageOf is that of a file. One in Java that has no tests of a framework is a program that
-// is one, where the command gives an exit code alone.
+// languageOf returns the language of a file. With [Request.Whole], a Java file without tests of
+// a framework is itself the test, by its main.
 func (r *Request) languageOf(file Source) *lineLanguage {
 	language := lines[path.Ext(file.Path)]
 	if path.Ext(file.Path) != ".java" || !r.Whole || language.test.MatchString(file.Text) {
@@ -52,7 +52,7 @@ func (r *Request) languageOf(file Source) *lineLanguage {
 	return &program
 }
 
-// cPrograms are one test each.
+// cPrograms is the language of C programs, each of which is one test.
 func cPrograms(notes *lineNotes) *lineLanguage {
 	return &lineLanguage{
 		test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
@@ -62,7 +62,7 @@ func cPrograms(notes *lineNotes) *lineLanguage {
 	}
 }
 
-// lineAlteration alters the assertions of a file. Only what follows the first test is looked at.
+// lineAlteration alters the assertions of a file, from its first test on.
 type lineAlteration struct {
 	language *lineLanguage
 	request  *Request
@@ -76,8 +76,8 @@ type lineAlteration struct {
 	place     int
 	// opens says that the body of the test is yet to begin.
 	inTests, begins, panics, leaves, opens bool
-	// notes are the tests with comparisons that note, of which others are left as they are;
-	// collects says that these are looked for. values have more to compare than truths.
+	// notes are the tests with comparisons that record, whose other comparisons stay as they
+	// are; collects is set in the pass that finds them. values have more to compare than truths.
 	notes, values map[string]bool
 	collects      bool
 	counts        map[string]int
@@ -97,13 +97,13 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	if path.Ext(file.Path) == ".java" {
 		file.Text = bareAssert.ReplaceAllString(file.Text, "${1}assert (${2});")
 	}
-	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + word(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}, others: map[string]string{}}
+	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + randomWord(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}, others: map[string]string{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true
 		a.pass(file.Text)
 	}
 	a.collects = false
-	altered.Text = lineComment.ReplaceAllStringFunc(a.pass(file.Text), func(comment string) string { return retell(comment, a.others) })
+	altered.Text = lineComment.ReplaceAllStringFunc(a.pass(file.Text), func(comment string) string { return alterComment(comment, a.others) })
 	for _, test := range altered.Tests {
 		if !a.values[test] && request.Way == Expectation {
 			altered.Truths = append(altered.Truths, test)
@@ -112,7 +112,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// pass goes through the lines once.
+// pass returns the text with its assertions altered.
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
 	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false
@@ -130,7 +130,7 @@ func (a *lineAlteration) pass(text string) string {
 	return out.String() + a.statement
 }
 
-// helpersAt is where what comparisons call is put, or -1.
+// helpersAt returns where the helpers go, or -1.
 func (a *lineAlteration) helpersAt(text string) int {
 	at, found := 0, -1
 	if a.collects || len(a.notes) == 0 || a.language.notes.after == nil {
@@ -160,8 +160,8 @@ func (a *lineAlteration) line(line string, at int) string {
 	return a.assertionLine(a.bodyLine(line), at)
 }
 
-// assertionLine reads a line on which an assertion may begin, or go on. Nothing is returned of
-// one before it has been read.
+// assertionLine reads a line on which an assertion may begin or continue. It returns "" until
+// the assertion is complete.
 func (a *lineAlteration) assertionLine(line string, at int) string {
 	if a.statement == "" && (!a.inTests || a.leaves || a.request.Way == End || !a.language.assertion.MatchString(line)) {
 		return line
@@ -177,10 +177,9 @@ func (a *lineAlteration) assertionLine(line string, at int) string {
 	return a.assertion(assertionOf(statement, a.language.assertion.FindStringIndex(statement)[1]))
 }
 
-// assertion returns what becomes of an assertion.
 func (a *lineAlteration) assertion(s *lineAssertion) string {
 	c := s.comparison()
-	isNoted := a.request.Record != "" && s.isNoted(&c, a.language.notes)
+	isNoted := a.request.Record != "" && s.canRecord(&c, a.language.notes)
 	text := s.text
 	switch {
 	case a.collects:
@@ -193,7 +192,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	case a.notes[a.name] || a.request.Way != Expectation:
 	default:
 		var isValue bool
-		text, isValue = s.other(&c, a.otherLiteral)
+		text, isValue = s.alter(&c, a.otherLiteral)
 		a.values[a.name] = a.values[a.name] || isValue
 	}
 	if text != s.text {
@@ -202,7 +201,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	return text
 }
 
-// bodyLine is a line on which the body of a test may begin, which fails at once where tests are to.
+// bodyLine adds to the line on which the body of a test begins: a failure for End, or helpers.
 func (a *lineAlteration) bodyLine(line string) string {
 	brace := strings.Index(line, "{") + 1
 	if !a.opens || brace == 0 || a.collects {
@@ -219,7 +218,6 @@ func (a *lineAlteration) bodyLine(line string) string {
 	return line
 }
 
-// count counts an alteration of a test.
 func (s *Source) count(name string, counts map[string]int) {
 	if counts[name] == 0 {
 		s.Tests = append(s.Tests, name)

@@ -19,10 +19,10 @@ type shellAlteration struct {
 	prefix  string
 	// results are the variables with the output of commands.
 	results map[string]bool
-	// roles are the operators by which comparisons must come out as equal, where that is not =.
+	// roles are the operators by which comparisons must hold, where that is not =.
 	roles map[syntax.Node]string
 	edits []edit
-	// hasNotes says that something is noted, beside which nothing else is altered.
+	// hasNotes says that some comparison is recorded; then no other is altered.
 	hasNotes bool
 	// others are the words that were altered.
 	others map[string]string
@@ -30,14 +30,14 @@ type shellAlteration struct {
 
 const failScript = "exit 1;"
 
-// shellSource alters what a script compares with: by test, [ and [[, and by grep.
+// shellSource alters the operands of test, [, [[ and grep in a script.
 func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	altered := Source{Path: file.Path}
 	script, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(file.Text), file.Path)
 	if err != nil || len(script.Stmts) == 0 {
 		return altered
 	}
-	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: word(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}, others: map[string]string{}}
+	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: randomWord(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}, others: map[string]string{}}
 	syntax.Walk(script, func(node syntax.Node) bool {
 		if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, s.results) {
 			s.results[a.Name.Value] = true
@@ -64,16 +64,16 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// shellHelper is the function by which comparisons note what they are given, in the file of that
-// name above where they run.
+// shellHelper is a function that records what a comparison is given, in the file of that name in
+// a folder above.
 const shellHelper = `@saw() { @file=@record; while [ ! -e "$@file" ] && [ ${#@file} -lt 99 ]; do @file=../$@file; done; ` +
 	`printf '%s\t=%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ')" 2>/dev/null >>"$@file" || :; printf %s "${3-$2}"; }; `
 
-// comments are the edits by which these say what is expected now.
+// comments returns edits of the comments that name altered words.
 func (s *shellAlteration) comments(script *syntax.File) (edits []edit) {
 	syntax.Walk(script, func(node syntax.Node) bool {
 		if c, ok := node.(*syntax.Comment); ok {
-			edits = append(edits, edit{int(c.Pos().Offset()), int(c.End().Offset()), "#" + retell(c.Text, s.others)})
+			edits = append(edits, edit{int(c.Pos().Offset()), int(c.End().Offset()), "#" + alterComment(c.Text, s.others)})
 		}
 		return true
 	})
@@ -95,11 +95,11 @@ func (s *shellAlteration) walk(script *syntax.File) {
 	})
 }
 
-// notRole is that of a comparison of which it is not known that it must come out as equal.
+// notRole is the role of a comparison that need not hold by any operator.
 const notRole = "not"
 
-// setRoles says by which operator what is asked within a node must come out as equal, where it
-// is no statement of its own: by !=, where the test ends when it is not.
+// setRoles sets the roles of comparisons that are parts of a node: != in `if A != B; then exit 1`,
+// for example.
 func (s *shellAlteration) setRoles(node syntax.Node) {
 	role := func(statement *syntax.Stmt, operator string, isEnd bool) {
 		if !isEnd || statement.Negated {
@@ -131,7 +131,7 @@ func (s *shellAlteration) setRoles(node syntax.Node) {
 	}
 }
 
-// endsTest reports whether a test fails in a statement.
+// endsTest reports whether a statement ends the test, as exit does.
 func endsTest(statement *syntax.Stmt) (found bool) {
 	syntax.Walk(statement, func(node syntax.Node) bool {
 		if call, ok := node.(*syntax.CallExpr); ok && len(call.Args) > 0 {
@@ -142,13 +142,13 @@ func endsTest(statement *syntax.Stmt) (found bool) {
 	return found
 }
 
-// mustBeEqual reports whether a comparison must come out as equal.
+// mustBeEqual reports whether the test fails if the words of a comparison differ.
 func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
 	operator := ""
 	switch n := site.(type) {
 	case *syntax.CallExpr:
 		for _, word := range n.Args {
-			if slices.Contains(comparing, word.Lit()) {
+			if slices.Contains(equalityOperators, word.Lit()) {
 				operator = word.Lit()
 			}
 		}
@@ -159,14 +159,14 @@ func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
 	return cmp.Or(s.roles[site], "=") == map[bool]string{true: "!=", false: "="}[isDifference]
 }
 
-// comparing are the operators by which test compares.
-var comparing = []string{"=", "==", "!=", "-eq", "-ne"}
+// equalityOperators lists the operators of test that compare for equality.
+var equalityOperators = []string{"=", "==", "!=", "-eq", "-ne"}
 
 func (s *shellAlteration) word(w *syntax.Word) string {
 	return s.text[w.Pos().Offset():w.End().Offset()]
 }
 
-// wholeWord is a word that stays one as an argument, too: within [[ an expansion is one without quotes.
+// wholeWord returns a word with its expansions quoted, so that it stays one word outside [[, too.
 func (s *shellAlteration) wholeWord(w *syntax.Word) (text string) {
 	for _, part := range w.Parts {
 		one := s.text[part.Pos().Offset():part.End().Offset()]
@@ -181,7 +181,7 @@ func (s *shellAlteration) wholeWord(w *syntax.Word) (text string) {
 
 func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	if !slices.ContainsFunc(words, func(w *syntax.Word) bool { return len(words) == 1 || holdsResult(w, s.results) }) {
-		return // it asks for an argument, or for the system
+		return // it tests an argument, or the system
 	}
 	for i, word := range words {
 		from, to := int(word.Pos().Offset()), int(word.End().Offset())
@@ -193,7 +193,7 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 			at := int(site.Pos().Offset())
 			s.edits = append(s.edits, edit{at, at, failScript})
 		case isNoted:
-			s.note(word, words[1-i])
+			s.record(word, words[1-i])
 		case s.request.Way == Expectation && !s.hasNotes:
 			s.edits = append(s.edits, edit{from, to, text})
 			s.others[strings.Trim(s.word(word), `"'`)] = strings.Trim(text, `"`)
@@ -201,8 +201,9 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	}
 }
 
-// note has it noted what a literal word is compared with, which becomes another.
-func (s *shellAlteration) note(expected, actual *syntax.Word) {
+// record wraps what a literal word is compared with in a call that records it, and alters the
+// word.
+func (s *shellAlteration) record(expected, actual *syntax.Word) {
 	other, place := strings.Trim(s.word(expected), `"'`), int(expected.Pos().Offset())
 	c := Comparison{Name: fmt.Sprintf("%s:%d", s.source.Path, place), Values: []string{"=" + other}}
 	s.source.Compared = append(s.source.Compared, c)
@@ -218,7 +219,7 @@ func (s *shellAlteration) note(expected, actual *syntax.Word) {
 		edit{int(actual.Pos().Offset()), int(actual.End().Offset()), `"$(` + saw + `)"`})
 }
 
-// holdsResult reports whether a word has the output of a command in it.
+// holdsResult reports whether a word contains the output of a command.
 func holdsResult(word *syntax.Word, results map[string]bool) (found bool) {
 	syntax.Walk(word, func(node syntax.Node) bool {
 		switch n := node.(type) {
@@ -232,7 +233,7 @@ func holdsResult(word *syntax.Word, results map[string]bool) (found bool) {
 	return found
 }
 
-// comparedWords are the words of a command that it compares with others.
+// comparedWords returns the operands of a grep or a comparison by test.
 func comparedWords(words []*syntax.Word) []*syntax.Word {
 	if len(words) == 0 {
 		return nil
@@ -246,7 +247,7 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 		}
 	case "test", "[":
 		for i, word := range words {
-			if slices.Contains(comparing, word.Lit()) && i > 1 && i+1 < len(words) {
+			if slices.Contains(equalityOperators, word.Lit()) && i > 1 && i+1 < len(words) {
 				return []*syntax.Word{words[i-1], words[i+1]}
 			}
 		}
@@ -254,7 +255,7 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 	return nil
 }
 
-// otherOperand returns another word of a script in the place of a literal one, else "".
+// otherOperand returns another word for a literal one, "" for others.
 func otherOperand(text string, random *rand.Rand) string {
 	plain := strings.Trim(text, `"'`)
 	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") || plain == text && strings.ContainsAny(plain, "?[~") {

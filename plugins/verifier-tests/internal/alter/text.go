@@ -12,8 +12,8 @@ import (
 
 const letters = "abcdefghijklmnopqrstuvwxyz"
 
-// otherLiteral returns a literal of the same kind that has nothing of another, and fits the same
-// types; of two truths the other, and the literal itself where none is known.
+// otherLiteral returns another literal of the same kind that fits the same types, or the literal
+// itself where none is known.
 func otherLiteral(literal string, random *rand.Rand) string {
 	switch quote := literal[0]; {
 	case literal == "true" || literal == "false":
@@ -38,12 +38,12 @@ func otherLiteral(literal string, random *rand.Rand) string {
 	return literal
 }
 
-// toldWord matches a word or a number of a comment.
-var toldWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
+// commentWord matches a word or a number of a comment.
+var commentWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
 
-// retell returns a comment that says of what is expected what it is altered to, by the literals.
-func retell(comment string, others map[string]string) string {
-	return toldWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
+// alterComment replaces the altered literals in a comment.
+func alterComment(comment string, others map[string]string) string {
+	return commentWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
 }
 
 // otherWord returns a number for a number, else a text.
@@ -54,8 +54,8 @@ func otherWord(text string, random *rand.Rand) string {
 	return otherText(text, random)
 }
 
-// otherInt returns another number that is not more, or as little, with as many digits of which
-// as many are 0 at its end.
+// otherInt returns another number that is smaller or, up to 127, as small; larger ones keep their
+// number of digits and of trailing zeros.
 func otherInt(n int64, random *rand.Rand) int64 {
 	const small, ten = math.MaxInt8, 10
 	if n <= small {
@@ -77,8 +77,8 @@ func otherInt(n int64, random *rand.Rand) int64 {
 // escape matches what stands for one character, the verbs of formats too.
 var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]`)
 
-// otherText returns a text of the same form, by which code may tell a result: with other letters
-// of the same case, and other digits. One that has neither has some letters more.
+// otherText returns a text of the same form, which code may depend on: with other letters of the
+// same case, and other digits. To one that has neither it appends letters.
 func otherText(text string, random *rand.Rand) string {
 	other := func(r rune) rune {
 		for _, class := range []string{letters, strings.ToUpper(letters), "0123456789"} {
@@ -95,13 +95,12 @@ func otherText(text string, random *rand.Rand) string {
 		at = whole[1]
 	}
 	if b.String() == text {
-		return text + word(random)
+		return text + randomWord(random)
 	}
 	return b.String()
 }
 
-// word returns some letters.
-func word(random *rand.Rand) string {
+func randomWord(random *rand.Rand) string {
 	const short, room = 3, 3
 	return otherText(letters[:short+random.IntN(room)], random)
 }

@@ -12,9 +12,9 @@ import (
 // maxTargets bounds the trees whose build cache is kept.
 const maxTargets = 8
 
-// keepOf returns the folder name below dir, which it makes, and removes those that
-// were not used for longest.
-func keepOf(dir, name string) (string, error) {
+// cacheDir returns the folder name below dir, which it makes, and removes the least recently
+// used ones beyond maxTargets.
+func cacheDir(dir, name string) (string, error) {
 	keep, now := filepath.Join(dir, name), time.Now()
 	// The files in it may be written to by another uid, and by nobody else.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -57,7 +57,7 @@ const (
 	sweepEvery = 24 * time.Hour
 )
 
-// sweep removes what was written long ago from a build cache, now and then.
+// sweep removes files older than maxUnused from a build cache, at most every sweepEvery.
 func sweep(dir string) error {
 	stamp, now := dir+".swept", time.Now()
 	if info, err := os.Stat(stamp); err == nil && now.Sub(info.ModTime()) < sweepEvery {

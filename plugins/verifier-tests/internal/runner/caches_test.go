@@ -51,7 +51,7 @@ func TestSweep(t *testing.T) {
 func TestKeepOf(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cargo")
 	for i := range maxTargets + 3 {
-		keep, err := keepOf(dir, fmt.Sprintf("tree%02d", i))
+		keep, err := cacheDir(dir, fmt.Sprintf("tree%02d", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestKeepOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := keepOf(dir, "tree03"); err != nil {
+	if _, err := cacheDir(dir, "tree03"); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)

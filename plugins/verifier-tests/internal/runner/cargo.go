@@ -18,7 +18,7 @@ type cargo struct {
 func (*cargo) Name() string { return "cargo test" }
 
 // Confidence: see [Runner].
-func (*cargo) Confidence() float64 { return reported }
+func (*cargo) Confidence() float64 { return reportedConfidence }
 
 // targetDir is where the command sees its build cache.
 const targetDir = "/tmp/target"
@@ -43,7 +43,7 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the tree: %w", err)
 		}
-		if cache.Keep, err = keepOf(filepath.Join(c.state, "cargo"), content[:32]); err != nil {
+		if cache.Keep, err = cacheDir(filepath.Join(c.state, "cargo"), content[:32]); err != nil {
 			return nil, err
 		}
 		cache.Lower = []string{cache.Keep}

@@ -17,7 +17,7 @@ type exitCode struct{ tools *goTest }
 func (exitCode) Name() string { return "exit code" }
 
 // Confidence: see [Runner].
-func (exitCode) Confidence() float64 { return exited }
+func (exitCode) Confidence() float64 { return exitConfidence }
 
 // Plan gives a command on a tree with a Go module, a makefile for instance, what the go
 // command needs of this machine. What is compiled first is the outermost module.
@@ -37,7 +37,7 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	})
 	program, err := exec.LookPath("go")
 	if err == nil {
-		err = e.tools.own(plan, []string{program, "test", "-C=" + folders[0], "./..."}, tree.Dir)
+		err = e.tools.useToolchain(plan, []string{program, "test", "-C=" + folders[0], "./..."}, tree.Dir)
 	}
 	if err != nil {
 		return &Plan{Argv: plan.Argv}, nil //nolint:nilerr // without Go the command will say so itself

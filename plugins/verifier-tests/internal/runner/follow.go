@@ -35,11 +35,11 @@ type follower struct {
 	tree            *Tree
 	files           map[string]bool
 	patterns, built []string
-	// tested are the files whose output a script looks at, or whose functions it calls; compared
-	// says that what is followed is run for its output.
+	// tested are the files whose output a script examines, or whose functions it calls; compared
+	// says that the output of the command at hand is examined.
 	tested   map[string]bool
 	compared bool
-	// examined are the words of what the script at hand substitutes or compares.
+	// examined are the words in substitutions and comparisons of the script at hand.
 	examined []string
 }
 
@@ -50,27 +50,27 @@ var (
 	// interpreters run the first file that they are given, testRunners read each.
 	interpreters = regexp.MustCompile(`^(sh|bash|dash|ash|ksh|zsh|fish|source|\.|python[\d.]*|pypy[\d.]*|node|deno|bun|ts-node|tsx|ruby|perl|php|lua[\d.]*|Rscript|julia|java|awk|gawk|expect|bats|tclsh|elixir|escript|swift|groovy|kotlin|osascript|pwsh)$`)
 	testRunners  = regexp.MustCompile(`^(pytest|py\.test|mocha|jest|vitest|ava|tap|jasmine|karma|rspec|phpunit|behave|nose2?|nosetests|go|tox|nox|make|gmake|bats|busted|prove|playwright|cypress|mvnw?|gradlew?)$`)
-	// preloads are the options before a file that is loaded before the script.
+	// preloads are the options that name a file to load before the script.
 	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
 	// wrappers run the command that follows them.
 	wrappers = regexp.MustCompile(`^(env|exec|time|timeout|nice|nohup|command|sudo|xvfb-run|npx|uv|poetry|pipenv|run|coverage|bundle|stdbuf|setsid|builtin|xargs)$`)
-	// includes read the file that they are given as a part of the script.
+	// includes read a file as a part of the script.
 	includes = regexp.MustCompile(`^(\.|source|include)$`)
-	// comparers check what is written to them: the command before the pipe is tested, and
-	// may be changed even where it is the judge of something else.
+	// comparers check their input: the command before the pipe is tested, and may be changed.
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
 )
 
-// ownFiles are what programs read that are given no file.
+// ownFiles are the files that programs read by default.
 var ownFiles = map[string][]string{
 	"make": {"GNUmakefile", "makefile", "Makefile"}, "gmake": {"GNUmakefile", "makefile", "Makefile"},
 	"npm": {"package.json"}, "yarn": {"package.json"}, "pnpm": {"package.json"}, "bun": {"package.json"},
 }
 
-// noProgram is what may stand before a command: NAME=value, and options of a wrapper with their values.
+// noProgram matches what may precede a command: NAME=value, and options of a wrapper with their
+// values.
 var noProgram = regexp.MustCompile(`^[-\d]|=`)
 
-// command adds what one command runs. The words are those of an argument list.
+// command adds what one command runs.
 func (f *follower) command(words []string, depth int) {
 	for len(words) > 0 && noProgram.MatchString(words[0]) {
 		words = words[1:]
@@ -78,10 +78,10 @@ func (f *follower) command(words []string, depth int) {
 	if len(words) == 0 || depth > maxFollowed {
 		return
 	}
-	f.run(words[0], depth)
+	f.addFile(words[0], depth)
 	program := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe")
 	for _, name := range ownFiles[program] {
-		f.run(name, depth)
+		f.addFile(name, depth)
 	}
 	switch {
 	case includes.MatchString(program) && len(words) > 1:
@@ -94,7 +94,7 @@ func (f *follower) command(words []string, depth int) {
 	f.arguments(program, words[1:], depth)
 }
 
-// arguments adds the files that an interpreter or a test runner is given.
+// arguments adds the files in the arguments of an interpreter or a test runner.
 func (f *follower) arguments(program string, words []string, depth int) {
 	name := module(words)
 	switch {
@@ -110,7 +110,7 @@ func (f *follower) arguments(program string, words []string, depth int) {
 	}
 }
 
-// script adds the script that an interpreter is given, and what is loaded before it.
+// script adds the script in the arguments of an interpreter, and what is loaded before it.
 func (f *follower) script(program string, words []string, depth int) {
 	for i, word := range words {
 		flag := strings.HasPrefix(word, "-")
@@ -124,7 +124,7 @@ func (f *follower) script(program string, words []string, depth int) {
 	}
 }
 
-// module returns the module of python -m. Options of python may stand before.
+// module returns the module of python -m, after options of python, or "".
 func module(arguments []string) string {
 	for i := 0; i+1 < len(arguments); i++ {
 		switch argument := arguments[i]; {
@@ -139,17 +139,16 @@ func module(arguments []string) string {
 	return ""
 }
 
-// pythonModule adds the files of a module that python -m runs, and of the packages
-// round it, which are loaded before.
+// pythonModule adds the files of a module that python -m runs, and those of its parent packages.
 func (f *follower) pythonModule(name string, depth int) {
 	file := strings.ReplaceAll(name, ".", "/")
 	if file == "" || !filepath.IsLocal(file) {
 		return
 	}
-	f.run(file+".py", depth)
-	f.run(file+"/__main__.py", depth)
+	f.addFile(file+".py", depth)
+	f.addFile(file+"/__main__.py", depth)
 	for ; file != "."; file = path.Dir(file) {
-		f.run(file+"/__init__.py", depth)
+		f.addFile(file+"/__init__.py", depth)
 	}
 }
 
@@ -159,12 +158,13 @@ func (f *follower) operand(word string, depth int) bool {
 		word = value
 	}
 	word, _, _ = strings.Cut(word, "::")
-	return f.run(word, depth)
+	return f.addFile(word, depth)
 }
 
-// run adds a file of the tree and follows it when it is a script.
-func (f *follower) run(word string, depth int) bool {
-	name, ok := f.place(word)
+// addFile adds a file of the tree and follows it if it is a script. It returns false if there is
+// no such file.
+func (f *follower) addFile(word string, depth int) bool {
+	name, ok := f.localPath(word)
 	if !ok || !f.isFile(name) {
 		return false
 	}
@@ -194,29 +194,28 @@ var (
 	shellScript = regexp.MustCompile(`\A(?:.*\.(?:ba)?sh\n|.*\n#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b)`)
 )
 
-// isFile reports whether there is a file in the tree, or a link.
+// isFile reports whether the tree has a file or link of that name.
 func (f *follower) isFile(name string) bool {
 	info, err := os.Lstat(filepath.Join(f.tree.Dir, filepath.FromSlash(name)))
 	return err == nil && !info.IsDir()
 }
 
-// include adds a file, or those of a pattern, that is read as a part of what reads it.
-// It decides also where there is none yet, [ -f env.sh ] && . ./env.sh, but not where it
-// defines the functions that are tested.
+// include adds a file or pattern of files that a script includes: even one that does not exist
+// yet, as in [ -f env.sh ] && . ./env.sh, but not one that defines the functions under test.
 func (f *follower) include(word string, depth int) {
-	name, ok := f.place(word)
+	name, ok := f.localPath(word)
 	switch {
 	case ok && f.isFile(name) && definesCode(f.text(name)):
 		f.tested[name] = true
 	case ok && strings.ContainsAny(name, "*?[%"):
 		f.patterns = append(f.patterns, strings.ReplaceAll(name, "%", "*"))
-	case ok && !f.run(name, depth):
+	case ok && !f.addFile(name, depth):
 		f.files[name] = true
 	}
 }
 
-// place returns the path in the tree that a word of a command means.
-func (f *follower) place(word string) (string, bool) {
+// localPath returns the path in the tree that a word of a command names.
+func (f *follower) localPath(word string) (string, bool) {
 	if filepath.IsAbs(word) {
 		inside, err := filepath.Rel(f.tree.Dir, word)
 		if err != nil {
@@ -231,7 +230,7 @@ func (f *follower) place(word string) (string, bool) {
 // maxScript bounds the scripts that are followed.
 const maxScript = 256 << 10
 
-// text returns the content of a regular file that is small enough to be a script.
+// text returns the content of a regular file of at most maxScript bytes, else "".
 func (f *follower) text(name string) string {
 	data, err := regular.Read(os.OpenFile, filepath.Join(f.tree.Dir, filepath.FromSlash(name)), maxScript)
 	if err != nil {
@@ -265,7 +264,7 @@ func (f *follower) makefile(name string, depth int) {
 	}
 }
 
-// packageScripts adds what the scripts of a package.json run that are about tests.
+// packageScripts adds what the test and check scripts of a package.json run.
 func (f *follower) packageScripts(name string, depth int) {
 	var content struct{ Scripts map[string]string }
 	if json.Unmarshal([]byte(f.text(name)), &content) != nil {
@@ -278,8 +277,8 @@ func (f *follower) packageScripts(name string, depth int) {
 	}
 }
 
-// cargoTargets adds the sources of Cargo's targets that are tests or build scripts, and
-// what lies beside such a test in a folder of its own: its modules.
+// cargoTargets adds the sources of Cargo's tests and build scripts, and all that is in the
+// folder of such a test: its modules.
 func (f *follower) cargoTargets(cargo string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -299,7 +298,7 @@ func (f *follower) cargoTargets(cargo string) {
 	}
 	for _, one := range metadata.Packages {
 		for _, target := range one.Targets {
-			name, ok := f.place(target.SrcPath)
+			name, ok := f.localPath(target.SrcPath)
 			if kind := target.Kind[0]; !ok || kind != "test" && kind != "bench" && kind != "custom-build" {
 				continue
 			}
@@ -315,7 +314,7 @@ var (
 	// jvmFolders are folders of tests, and of builds that are a part of this one.
 	jvmFolders = regexp.MustCompile(`<testSourceDirectory>\s*([^<]+?)\s*<|<testResource>\s*<directory>\s*([^<]+?)\s*<|\bincludeBuild\s*\(?\s*["']([^"']+)["']`)
 	pathWord   = regexp.MustCompile(`[\w@./{}$-]+`)
-	// ownFolder is how build files name the folder that they lie in.
+	// ownFolder matches how build files refer to their own folder.
 	ownFolder = regexp.MustCompile(`^\$\{?[\w.]+}?/`)
 )
 

@@ -9,11 +9,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// helperName matches names of functions in shell by which tests compare, or which are about them.
+// helperName matches names of shell functions that belong to tests.
 var helperName = regexp.MustCompile(`(?i)assert|check|compare|diff|die|equal|expect|fail|match|pass|run|same|setup|should|teardown|test|valid|verif|^(cmp|eq|is|ok)$`)
 
-// definesCode reports whether a script defines functions and nothing else but variables, or nothing
-// yet, and no function that is named as if it were a part of the tests.
+// definesCode reports whether a script is empty or only defines functions and variables, without
+// functions that are named like parts of tests.
 func definesCode(text string) bool {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil {
@@ -34,14 +34,14 @@ func definesCode(text string) bool {
 	}) && isCode
 }
 
-// shell adds what a script runs. Where it looks at what is printed, it runs what is tested.
+// shell adds what a script runs. Commands whose output it examines are tested ones.
 func (f *follower) shell(text string, depth int) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil || depth > maxFollowed {
 		return // what the shell cannot read it does not run
 	}
 	defer func(before []string) { f.examined = before }(f.examined)
-	f.examined = examinedBy(file)
+	f.examined = examinedWords(file)
 	f.walk(file, depth)
 }
 
@@ -54,7 +54,7 @@ func (f *follower) walk(root syntax.Node, depth int) {
 			f.command(words, depth)
 			f.compared = before
 		}
-		tested := outputOf(node)
+		tested := outputStatements(node)
 		before := f.compared
 		for _, statement := range tested {
 			f.compared = true
@@ -72,20 +72,20 @@ func literals(call *syntax.CallExpr) (words []string) {
 	return words
 }
 
-// makesExamined reports whether a command is given the name of something that is not in the tree and
-// that the script looks at: the command is to make it, and is no check by its own name.
+// makesExamined reports whether an argument names something that the tree lacks and the script
+// examines, so that the command makes it, and the command is no check by its own name.
 func (f *follower) makesExamined(words []string) bool {
 	if slices.ContainsFunc(words, func(word string) bool { return helperName.MatchString(path.Base(word)) }) {
 		return false
 	}
 	return len(words) > 1 && slices.ContainsFunc(words[1:], func(word string) bool {
-		name, ok := f.place(word)
+		name, ok := f.localPath(word)
 		return ok && !f.isFile(name) && slices.ContainsFunc(f.examined, func(one string) bool { return one == word || strings.HasPrefix(one, word+"/") })
 	})
 }
 
-// examinedBy are the words of what a script substitutes or compares.
-func examinedBy(file *syntax.File) (words []string) {
+// examinedWords returns the words in substitutions and comparisons of a script.
+func examinedWords(file *syntax.File) (words []string) {
 	syntax.Walk(file, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.CmdSubst:
@@ -104,9 +104,9 @@ func examinedBy(file *syntax.File) (words []string) {
 	return words
 }
 
-// outputOf are the statements within a node whose output is used, in a substitution or by what
-// compares it, or is written to a file.
-func outputOf(node syntax.Node) []*syntax.Stmt {
+// outputStatements returns the statements of a node whose output is substituted, piped to a
+// comparer, or written to a file.
+func outputStatements(node syntax.Node) []*syntax.Stmt {
 	switch n := node.(type) {
 	case *syntax.CmdSubst:
 		return n.Stmts
@@ -115,20 +115,19 @@ func outputOf(node syntax.Node) []*syntax.Stmt {
 			return []*syntax.Stmt{n.X}
 		}
 	case *syntax.Stmt:
-		if n.Cmd != nil && slices.ContainsFunc(n.Redirs, isFile) {
+		if n.Cmd != nil && slices.ContainsFunc(n.Redirs, writesFile) {
 			return []*syntax.Stmt{{Cmd: n.Cmd}}
 		}
 	}
 	return nil
 }
 
-// isFile reports whether a redirection is that of the output to a file.
-func isFile(r *syntax.Redirect) bool {
+// writesFile reports whether a redirection writes the standard output to a file.
+func writesFile(r *syntax.Redirect) bool {
 	return r.Op == syntax.RdrOut && r.N == nil && !strings.HasPrefix(literal(r.Word), "/dev/")
 }
 
-// literal is a word without its quotes; what is substituted is left out, so that
-// "$DIR/check.py" is check.py.
+// literal returns a word without quotes and substitutions: "$DIR/check.py" is check.py.
 func literal(word *syntax.Word) string {
 	var b strings.Builder
 	syntax.Walk(word, func(node syntax.Node) bool {

@@ -52,7 +52,6 @@ func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 	return report
 }
 
-// addPackage adds the tests of a package.
 func (r *Report) addPackage(name string, p *goPackage) {
 	hasFailed := false
 	for _, test := range p.order {

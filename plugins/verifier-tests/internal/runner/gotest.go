@@ -29,7 +29,7 @@ type goTest struct {
 func (g *goTest) Name() string { return "go test" }
 
 // Confidence: see [Runner].
-func (g *goTest) Confidence() float64 { return controlled }
+func (g *goTest) Confidence() float64 { return controlledConfidence }
 
 // goVariables are those of the go command whose toolchain is not known.
 var goVariables = append(slices.Clip(goflags.Offline), "GOFLAGS=-buildvcs=false")
@@ -37,7 +37,7 @@ var goVariables = append(slices.Clip(goflags.Offline), "GOFLAGS=-buildvcs=false"
 // flagsOfTest is where the flags of go test begin.
 const flagsOfTest = 2
 
-// flagsAt is where flags go in a go command: after its name, and after -C.
+// flagsAt returns where flags go in a go test command: after -C, if that is there.
 func flagsAt(argv []string) int {
 	if len(argv) > 3 {
 		switch flag, _, joined := strings.Cut(strings.TrimLeft(argv[2], "-"), "="); {
@@ -54,7 +54,7 @@ func flagsAt(argv []string) int {
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Env: slices.Clone(goVariables)}
 	if !g.foreign {
-		if err := g.own(plan, argv, tree.Dir); err != nil {
+		if err := g.useToolchain(plan, argv, tree.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -69,11 +69,11 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
-// withoutSources runs a test program where the sources of its tests are not: it needs none.
+// withoutSources runs a test program after removing the sources of its tests.
 const withoutSources = `sh -c 'rm -f ./*_test.go; exec "$0" "$@"'`
 
-// ofSources matches tests that look at sources themselves.
-var ofSources = regexp.MustCompile(`\bruntime\.Caller|\.go["\x60]|"go/(ast|build|parser)"|tools/go/`)
+// readsSources matches tests that read sources themselves.
+var readsSources = regexp.MustCompile(`\bruntime\.Caller|\.go["\x60]|"go/(ast|build|parser)"|tools/go/`)
 
 // Narrow asks for the packages of the files where the command asks for all, leaves
 // out what go vet says of them, which the whole run has asked, and has the tests run without their sources.
@@ -83,7 +83,7 @@ func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	}
 	looks := func(file string) bool {
 		data, err := regular.Read(os.OpenFile, filepath.Join(tree.Dir, filepath.FromSlash(file)), maxScript)
-		return err != nil || ofSources.Match(data)
+		return err != nil || readsSources.Match(data)
 	}
 	if !hasFlag(argv, "exec") && !slices.ContainsFunc(files, looks) {
 		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-exec="+withoutSources)
@@ -100,8 +100,8 @@ func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	return slices.Concat(argv[:at], slices.Compact(folders), argv[at+1:])
 }
 
-// own lets the command use this machine's toolchain and caches.
-func (g *goTest) own(plan *Plan, argv []string, dir string) error {
+// useToolchain lets the command use this machine's toolchain and caches.
+func (g *goTest) useToolchain(plan *Plan, argv []string, dir string) error {
 	g.once.Do(func() { g.env, g.err = goflags.ReadEnv(context.Background(), argv[0], dir) })
 	if g.err != nil {
 		return g.err

@@ -15,9 +15,8 @@ func (p *Plan) Cold() bool {
 	return err != nil
 }
 
-// compileOnly returns the command that compiles what a go test command needs, has go vet
-// look at it, which takes as long, and runs true in place of each test program; nil when
-// the command names a program of its own to be run.
+// compileOnly returns a go test command that compiles and vets, but runs true in place of each
+// test program; nil when argv names such a program itself.
 func compileOnly(argv []string) []string {
 	if slices.ContainsFunc([]string{"exec", "toolexec", "vettool"}, func(flag string) bool { return hasFlag(argv, flag) }) {
 		return nil

@@ -26,7 +26,7 @@ type gradle struct {
 func (*gradle) Name() string { return "Gradle" }
 
 // Confidence: see [Runner].
-func (*gradle) Confidence() float64 { return reported }
+func (*gradle) Confidence() float64 { return reportedConfidence }
 
 // Plan runs offline, and goes on after the first task that fails.
 func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
@@ -68,7 +68,7 @@ var (
 	gradleVersion = regexp.MustCompile(`(?m)^\s*distributionUrl\s*[=:].*/([\w.-]+)\.zip\s*$`)
 )
 
-// wrapperPath returns the Gradle that a tree's wrapper has fetched; "" when there is none.
+// wrapperPath returns the Gradle that a tree's wrapper has fetched, or "".
 func wrapperPath(tree *Tree, home string) string {
 	properties, err := tree.read("gradle/wrapper/gradle-wrapper.properties")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// maven runs Maven, which starts the tests in a process of its own and writes what
-// came of each class: what both the report and the exit code say counts.
+// maven runs Maven, which runs the tests in a separate process and writes a report for each
+// class. Report and exit code must agree.
 type maven struct {
 	junit
 	config Config
@@ -79,7 +79,7 @@ func isJVM(file string) bool {
 	return slices.Contains([]string{".java", ".kt", ".groovy", ".scala"}, path.Ext(file))
 }
 
-// classesOf returns the sources of the tree by their names without endings.
+// classesOf returns the JVM sources of the tree by base name without extension.
 func classesOf(tree *Tree) map[string][]string {
 	classes := map[string][]string{}
 	for _, file := range tree.Files {

@@ -9,9 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// logFile runs any command whose output names its tests in a known format, and judges
-// as the harness of SWE-bench does: by the log, which a command that fails must tell
-// of some failure.
+// logFile runs any command whose output names its tests in a known format, and judges by the log
+// as the harness of SWE-bench does. The log of a failed command must have a failure.
 type logFile struct {
 	format string
 }
@@ -19,17 +18,16 @@ type logFile struct {
 func (*logFile) Name() string { return "log" }
 
 // Confidence: see [Runner].
-func (*logFile) Confidence() float64 { return reported }
+func (*logFile) Confidence() float64 { return reportedConfidence }
 
 func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
 
-// logReaders read the tests of a log, as the harness does that says of an instance of
-// SWE-bench whether it is resolved. Each log is read by lines; the last line about a
-// test counts. What a format does not name has not been run.
+// logReaders read the tests of a log as the harness of SWE-bench does. The last line about a test
+// counts; a test that no line names has not been run.
 var logReaders = map[string]func(log string) []Test{
-	"pytest": summary(pytestName), "pytest-options": summary(optionName), "matplotlib": summary(buttonName), "pytest-v2": readPytestV2,
+	"pytest": readSummary(pytestName), "pytest-options": readSummary(optionName), "matplotlib": readSummary(buttonName), "pytest-v2": readPytestV2,
 	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest,
 	"go": byLine(
 		logLine{regexp.MustCompile(`^--- PASS: (.+) \(.+\)$`), Pass},
@@ -51,7 +49,7 @@ func ReadLog(format, log string) []Test {
 	return read(lineEnds.Replace(log))
 }
 
-// lineEnds: the harness reads a log as text, in which each of them ends a line.
+// lineEnds replaces all line ends by \n, as Python does for the harness.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // logTests are tests in the order in which a log first names them.
@@ -72,11 +70,11 @@ func (l *logTests) set(name string, status Status) {
 	l.tests = append(l.tests, Test{Name: name, Status: status})
 }
 
-// logWords are how pytest says that a test has ended. What it calls XPASS is no word
-// of the harness: such a test is one that no line names.
+// logWords are pytest's words for the end of a test. XPASS is missing in the harness, too, which
+// takes such a test for one that was not run.
 var logWords = map[string]Status{"PASSED": Pass, "XFAIL": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip}
 
-// logWord returns the word that a line has at its beginning, or at its end.
+// logWord reports whether a line has one of the logWords where at looks for it.
 func logWord(line string, at func(line, word string) bool) bool {
 	for word := range logWords {
 		if at(line, word) {
@@ -86,12 +84,12 @@ func logWord(line string, at func(line, word string) bool) bool {
 	return false
 }
 
-// counted is the number in SKIPPED [3] file:line, which names no test.
+// counted matches the number in SKIPPED [3] file:line, which names no test.
 var counted = regexp.MustCompile(`^\[\d+\]$`)
 
-// summary reads the short summary of pytest -rA, one word and one name a line. What
-// a name holds behind its first space is lost, to the names of the data sets as well.
-func summary(name func(line string, fields []string) string) func(string) []Test {
+// readSummary reads the short readSummary of pytest -rA, a word and a name on each line. Names end at
+// their first space, as in the data sets.
+func readSummary(name func(line string, fields []string) string) func(string) []Test {
 	return func(log string) []Test {
 		var found logTests
 		for line := range strings.SplitSeq(log, "\n") {
@@ -109,8 +107,7 @@ func pytestName(_ string, fields []string) string { return fields[1] }
 
 var bracketed = regexp.MustCompile(`^(.*?)\[(.*)\]`)
 
-// optionName keeps the last element of a path in brackets: it begins elsewhere on
-// every machine.
+// optionName shortens a path in brackets to its last element: the rest differs by machine.
 func optionName(_ string, fields []string) string {
 	parts := bracketed.FindStringSubmatch(fields[1])
 	if parts == nil {
@@ -133,8 +130,8 @@ var (
 	control = regexp.MustCompile(`[\x01-\x1f]`)
 )
 
-// readPytestV2 is for summaries whose names have spaces, and for the lines of older
-// versions, which end in the word.
+// readPytestV2 reads summaries whose names have spaces, and lines of older versions, which end in
+// the word.
 func readPytestV2(log string) []Test {
 	var found logTests
 	for line := range strings.SplitSeq(log, "\n") {
@@ -163,8 +160,8 @@ type logLine struct {
 	status Status
 }
 
-// note notes the tests that a line names.
-func (l *logTests) note(line string, patterns []logLine) {
+// setMatches sets the tests that a line names.
+func (l *logTests) setMatches(line string, patterns []logLine) {
 	for _, pattern := range patterns {
 		if m := pattern.line.FindStringSubmatch(line); m != nil {
 			l.set(cmp.Or(m[1:]...), pattern.status)
@@ -172,18 +169,18 @@ func (l *logTests) note(line string, patterns []logLine) {
 	}
 }
 
-// byLine reads logs of which each line is about one test.
+// byLine returns a reader of logs with one test on each line.
 func byLine(patterns ...logLine) func(string) []Test {
 	return func(log string) []Test {
 		var found logTests
 		for line := range strings.SplitSeq(log, "\n") {
-			found.note(strings.TrimSpace(line), patterns)
+			found.setMatches(strings.TrimSpace(line), patterns)
 		}
 		return found.tests
 	}
 }
 
-// readSeaborn reads what passed and what failed; nothing else is known of it.
+// readSeaborn reads passed and failed tests only.
 func readSeaborn(log string) []Test {
 	var found logTests
 	for line := range strings.SplitSeq(log, "\n") {
@@ -206,7 +203,6 @@ func readSeaborn(log string) []Test {
 // sympyFailure heads the traceback of a failure.
 var sympyFailure = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
 
-// readSympy reads the lines of SymPy's own runner.
 func readSympy(log string) []Test {
 	var found logTests
 	for _, m := range sympyFailure.FindAllStringSubmatch(log, -1) {
@@ -226,7 +222,7 @@ func readSympy(log string) []Test {
 	return found.tests
 }
 
-// djangoOK are lines that something else stands in: the test has passed all the same.
+// djangoOK matches tests that passed with other output between their name and ok.
 var djangoOK = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sTesting against Django installed in (?s:.*?) silenced\)\.\nok$`),
 	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sInternal Server Error: /.*/\nok$`),
@@ -236,8 +232,8 @@ var djangoOK = []*regexp.Regexp{
 // djangoVersion is a test whose name is what it prints.
 const djangoVersion = "--version is equivalent to version"
 
-// djangoLines are those of Django's runner. Of those that begin with a word the harness takes
-// the method for the name.
+// djangoLines are the lines of Django's runner. In FAIL: and ERROR: lines the name is that of the
+// method.
 var djangoLines = []logLine{
 	{regexp.MustCompile(`(` + djangoVersion + `)`), Pass},
 	{regexp.MustCompile(`^(?:Applying sites\.0002_alter_domain_unique\.\.\.(test_no_migrations.*)|(.*)) \.\.\. (?:ok|OK| OK)$`), Pass},
@@ -248,8 +244,8 @@ var djangoLines = []logLine{
 	{regexp.MustCompile(`^ERROR:\S*\s+(\S+)`), Fail},
 }
 
-// readDjango reads the lines of Django's runner: NAME ... ok. Where a test has a
-// docstring, that is its name.
+// readDjango reads the output of Django's runner: NAME ... ok, where NAME is the docstring if
+// there is one.
 func readDjango(log string) []Test {
 	var found logTests
 	before, isNamed := "", false
@@ -258,7 +254,7 @@ func readDjango(log string) []Test {
 		if name, _, ok := strings.Cut(line, " ... "); ok {
 			before, isNamed = name, true
 		}
-		found.note(line, djangoLines)
+		found.setMatches(line, djangoLines)
 		if isNamed && strings.HasPrefix(line, "ok") {
 			found.set(before, Pass) // other output stood in between
 		}
@@ -280,7 +276,7 @@ var (
 	unittestWord = map[string]Status{"ok": Pass, "FAIL": Fail, "ERROR": Fail, "skipped": Skip, "expected failure": Pass, "unexpected success": Fail}
 )
 
-// readUnittest reads Python's own runner, which the harness does not know.
+// readUnittest reads the output of Python's own runner, a format that the harness lacks.
 func readUnittest(log string) []Test {
 	var found logTests
 	before := ""

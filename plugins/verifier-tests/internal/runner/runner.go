@@ -62,8 +62,8 @@ func (t Test) Is(name string) bool {
 	return t.Group == group || strings.HasSuffix(t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
 }
 
-// nodeID turns the names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
-// (test_b (tests.T), test_b (tests.T.test_b)) into those with dots; "" for others.
+// nodeID converts names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
+// (test_b (tests.T), test_b (tests.T.test_b)) to dotted ones; "" for others.
 func nodeID(name string) string {
 	if file, rest, ok := strings.Cut(name, ".py::"); ok {
 		rest, parameters, _ := strings.Cut(rest, "[")
@@ -81,7 +81,7 @@ func nodeID(name string) string {
 	return strings.TrimSuffix(class, "."+method) + "." + method
 }
 
-// Report is what a run said.
+// Report is the result of a run.
 type Report struct {
 	Tests []Test
 	// Broken is what stopped the tests from running, for instance a compiler's
@@ -94,10 +94,10 @@ type Report struct {
 	Tampering []string
 	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
-	// Replaced are names in the standard library in the place of which the tree has put
-	// something of its own: what tests reckon with, or a clock.
+	// Replaced are names of the standard library that the tree has replaced: functions that
+	// tests compute with, or a clock.
 	Replaced []string `json:",omitempty"`
-	// Callers are the files of the tree whose code looked at what calls it, where that is seen.
+	// Callers are the files of the tree whose code inspected its callers, where that is seen.
 	Callers []string `json:",omitempty"`
 	// Path are the folders of the tree in which the tests find modules, in Python.
 	Path []string `json:",omitempty"`
@@ -113,7 +113,7 @@ const CommandName = "(command)"
 // PackageName is the name of a test that stands for a package in Go which failed as a whole.
 const PackageName = "(package)"
 
-// check holds the report against the exit code.
+// check compares the report with the exit code.
 func (r *Report) check(result *jail.Result) {
 	failed := slices.ContainsFunc(r.Tests, func(t Test) bool { return t.Status == Fail })
 	switch {
@@ -208,7 +208,6 @@ type Tree struct {
 // maxSource bounds a file of the tree that is read, in bytes.
 const maxSource = 64 << 20
 
-// read returns the content of a regular file.
 func (t *Tree) read(file string) ([]byte, error) {
 	return regular.Read(os.OpenFile, filepath.Join(t.Dir, filepath.FromSlash(file)), maxSource)
 }
@@ -217,9 +216,9 @@ func (t *Tree) read(file string) ([]byte, error) {
 // report, not measurements: a judge in the process of what it judges, with controls
 // that must fail; a report that the command writes itself; an exit code.
 const (
-	controlled = 0.95
-	reported   = 0.93
-	exited     = 0.9
+	controlledConfidence = 0.95
+	reportedConfidence   = 0.93
+	exitConfidence       = 0.9
 )
 
 // Runner is one kind of test command. It is safe for concurrent use.
@@ -259,8 +258,8 @@ type Config struct {
 	Log string
 }
 
-// runners are those of commands, by the words of a command on lines of their own, the first that
-// fits. open returns nil where it does not, for all that.
+// runners lists the runners in the order in which they are tried. command matches the words of a
+// command, joined by newlines; open may still return nil to decline.
 var runners = []struct {
 	command *regexp.Regexp
 	open    func(argv []string, config Config) Runner
@@ -311,7 +310,6 @@ func For(argv []string, config Config) Runner {
 // maxOutput bounds what is kept of one test's output.
 const maxOutput = 4 << 10
 
-// tail returns the last part of s.
 func tail(s string, limit int) string {
 	s = strings.TrimSpace(s)
 	if len(s) <= limit {
@@ -320,7 +318,7 @@ func tail(s string, limit int) string {
 	return "... " + strings.ToValidUTF8(s[len(s)-limit:], "")
 }
 
-// lastOutput returns the end of what a run printed, errors last.
+// lastOutput returns the end of a run's output, standard error last.
 func lastOutput(result *jail.Result) string {
 	return tail(strings.TrimSpace(string(result.Stdout))+"\n"+string(result.Stderr), maxOutput)
 }

@@ -43,7 +43,7 @@ type sealedRun struct {
 func (s *sealedRun) Name() string { return s.name }
 
 // Confidence: see [Runner].
-func (s *sealedRun) Confidence() float64 { return controlled }
+func (s *sealedRun) Confidence() float64 { return controlledConfidence }
 
 func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)
@@ -169,7 +169,7 @@ func newModule(name string, at int) *sealedRun {
 	return s
 }
 
-// pytestFlags have the tests run beside those modules that cannot be imported.
+// pytestFlags adds the flag to run the tests even if some modules cannot be imported.
 func pytestFlags(report string) []string {
 	return []string{"--junitxml=" + report, "-p", "no:cacheprovider", "--continue-on-collection-errors"}
 }

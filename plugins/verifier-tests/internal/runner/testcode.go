@@ -24,10 +24,10 @@ func Decides(file string, before, after []byte) bool {
 	return false
 }
 
-// sameSources reports whether two go.mod files take all code from the same places. What
-// is required may differ: it comes from the module cache, whose content does not. The
-// language may become newer: before go1.22 a loop had one variable for all rounds, so
-// that parallel subtests may all try the last.
+// sameSources reports whether two go.mod files take all code from the same places. Requirements
+// may differ: they come from the module cache, which an answer cannot change. The language may
+// only become newer: before go1.22 all rounds of a loop shared a variable, so that parallel
+// subtests might all try the last case.
 func sameSources(before, after []byte) bool {
 	old, err := modfile.Parse("go.mod", before, nil)
 	if err != nil {
@@ -37,7 +37,7 @@ func sameSources(before, after []byte) bool {
 	if err != nil {
 		return false
 	}
-	return version.Compare(language(now), language(old)) >= 0 && slices.Equal(sources(old), sources(now))
+	return version.Compare(language(now), language(old)) >= 0 && slices.Equal(sourceDirectives(old), sourceDirectives(now))
 }
 
 func language(f *modfile.File) string {
@@ -47,8 +47,8 @@ func language(f *modfile.File) string {
 	return "go" + f.Go.Version
 }
 
-// sources returns the directives but those that say what is required.
-func sources(f *modfile.File) []string {
+// sourceDirectives returns the directives that say where code comes from.
+func sourceDirectives(f *modfile.File) []string {
 	var all []string
 	for _, statement := range f.Syntax.Stmt {
 		lines, block := []*modfile.Line{}, []string(nil)

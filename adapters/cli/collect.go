@@ -51,7 +51,7 @@ docs/estimators-and-fit.md.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.queue != "" && !cmd.Flags().Changed("parallel") {
-				f.parallel = inQueue
+				f.parallel = maxInQueue
 			}
 			return f.run(cmd.Context(), s)
 		},
@@ -139,7 +139,7 @@ func (f *collectFlags) checkFlags() error {
 	return nil
 }
 
-// showCollected shows how many outcomes are there, what they cost and how many failed.
+// showCollected shows the progress of a collection, with costs and failures.
 func showCollected(s Streams, o *collect.Options, outcomes int) *progress {
 	bar := newProgress(s.Err, outcomes, "collecting")
 	told := 0
@@ -154,7 +154,7 @@ func showCollected(s Streams, o *collect.Options, outcomes int) *progress {
 	return bar
 }
 
-// load reads the policy, with as many answers of every model as are wanted.
+// load loads the policy, with the samples of --repeat.
 func (f *collectFlags) load() (*policies.Policy, error) {
 	o := policies.LoadOptions{Sets: f.sets, WithoutProfile: true}
 	policy, err := policies.Load(f.policy, o)
@@ -170,7 +170,7 @@ func (f *collectFlags) load() (*policies.Policy, error) {
 	return policies.Load(f.policy, o)
 }
 
-// submit has the collection's calls made by workers. forget is called when it is complete.
+// submit makes the calls go through a queue. The caller calls forget when the file is complete.
 func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options) (jobs *submission, forget func(), err error) {
 	if err := writable(f.out); err != nil {
 		return nil, nil, err
@@ -195,7 +195,7 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	return jobs, forget, nil
 }
 
-// printComparison says what the runs of an agent came to with each model and with the policy.
+// printComparison prints quality and cost of an agent's runs with each model and the policy.
 func (f *collectFlags) printComparison(s Streams) error {
 	table, err := outcome.Open(f.out, outcome.Options{})
 	if err != nil {
@@ -224,8 +224,8 @@ func dearestOf(table *outcome.Table) int {
 	return dearest
 }
 
-// replaySavings returns an account of steps that are replayed on the table, beside its dearest
-// model, and what records them.
+// replaySavings returns an account that compares steps replayed on the table with its dearest
+// model, and the sink that records them.
 func replaySavings(table *outcome.Table) (*savings.Account, step.Sink) {
 	dearest := dearestOf(table)
 	account := &savings.Account{Baseline: table.Models[dearest]}

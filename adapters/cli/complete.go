@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
-// complete gives the commands below root what shells complete: policies, plugins,
-// strategies and the values of flags that have a few.
+// complete adds shell completions to the commands below root: policies, plugins, strategies and
+// values of flags.
 func complete(root *cobra.Command) {
 	flags := map[string]cobra.CompletionFunc{
 		"policy": policyNames, "against": policyNames,
@@ -63,7 +63,7 @@ func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 // completeFrom completes to a few words, which may have a description after a tab.
 func completeFrom(words func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return beginning(words(), begun), cobra.ShellCompDirectiveNoFileComp
+		return withPrefix(words(), begun), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
@@ -76,7 +76,7 @@ func completeFirst(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-func beginning(words []string, begun string) []string {
+func withPrefix(words []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
 }
 
@@ -88,7 +88,7 @@ func policyNames(_ *cobra.Command, _ []string, begun string) (names []cobra.Comp
 	for _, name := range policies.Library() {
 		names = append(names, "library:"+name+"\t"+purpose(name))
 	}
-	return beginning(names, begun), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(names, begun), cobra.ShellCompDirectiveNoFileComp
 }
 
 func pluginNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -101,5 +101,5 @@ func pluginNames(_ *cobra.Command, _ []string, begun string) ([]cobra.Completion
 			out = append(out, found.Name)
 		}
 	}
-	return beginning(out, begun), cobra.ShellCompDirectiveNoFileComp
+	return withPrefix(out, begun), cobra.ShellCompDirectiveNoFileComp
 }

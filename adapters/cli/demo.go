@@ -61,7 +61,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	if f.limit > 0 && f.limit < len(list) {
-		// Every so-many-th one, so that all levels stay.
+		// At even distances, so that all levels stay.
 		var some []tasks.Task
 		for i := range f.limit {
 			some = append(some, list[i*len(list)/f.limit])
@@ -191,7 +191,7 @@ func (p *printer) demoStep(trace *sdk.Trace) {
 	p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
 }
 
-// longestSolved returns the step of the last strategy that took the most calls and was solved.
+// longestSolved returns the solved step of the last strategy that took the most calls.
 func longestSolved(report *demo.Report) *sdk.Trace {
 	var best *sdk.Trace
 	last := report.Rows[len(report.Rows)-1]
@@ -203,7 +203,7 @@ func longestSolved(report *demo.Report) *sdk.Trace {
 	return best
 }
 
-// beliefs says what was believed when call i was decided.
+// beliefs returns lines on the estimates at the decision for call i.
 func beliefs(t *sdk.Trace, i int) (lines []string) {
 	if i >= len(t.Decisions) {
 		return nil
@@ -216,8 +216,8 @@ func beliefs(t *sdk.Trace, i int) (lines []string) {
 	return lines
 }
 
-// writeDemoPolicy writes a policy with the models that the environment offers or, where there
-// are fewer than two, with scripted ones, which stop ends. about says what the models are.
+// writeDemoPolicy writes a policy with the models of the environment or, if there are fewer than
+// two, scripted ones, whose server stop closes. about describes the models.
 func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about string, stop func() error, err error) {
 	models, stop := offers(ctx, os.Getenv), func() error { return nil }
 	about = "models that the environment offers"

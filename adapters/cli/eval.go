@@ -87,7 +87,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	if err := f.writable(); err != nil {
+	if err := f.checkWritable(); err != nil {
 		return err
 	}
 	study, err := f.study(ctx, s.Err)
@@ -104,8 +104,8 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	return f.write(s, study, result)
 }
 
-// writable tries what is to be written before anything is computed.
-func (f *evalFlags) writable() error {
+// checkWritable checks the files of --out before anything is computed.
+func (f *evalFlags) checkWritable() error {
 	for _, path := range f.out {
 		if evalWriters[filepath.Ext(path)] == nil {
 			if filepath.Ext(path) == ".html" {
@@ -242,7 +242,7 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	return nil
 }
 
-// writeFile writes a file by the function, making its folder.
+// writeFile makes a file and its folder, and calls write.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -120,7 +120,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	recorded := table
 	var policy *policies.Policy
 	if f.policy != "" {
-		if policy, table, err = f.follow(table, &options); err != nil {
+		if policy, table, err = f.applyPolicy(table, &options); err != nil {
 			return err
 		}
 		f.unpriced = unpricedJudges(policy, recorded)
@@ -136,7 +136,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	keepRates(p, f.learned)
 	if err := checkPromises(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}, nil), fmt.Errorf("%w: %s is not written", err, f.out))
+		return errors.Join(f.report(s, p, "no profile", policy, nil, forecastInUse{}, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
@@ -150,8 +150,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	return errors.Join(err, f.report(s, p, f.out, policy, rival, use, &saved))
 }
 
-// addLabelHint says where qualities and outcomes of all models come from, where an error is that
-// there are none, or too few.
+// addLabelHint adds to an error of missing labels or outcomes where they come from.
 func addLabelHint(err error) error {
 	switch fault, ok := errors.AsType[*outcome.Error](err); {
 	case ok && fault.Column == "quality" && fault.Row == 0:
@@ -165,13 +164,13 @@ func addLabelHint(err error) error {
 	return err
 }
 
-// wantsPair reports whether the outcomes tell only what a reference model did, and nothing
-// says what else to fit for.
+// wantsPair reports whether the outcomes only have labels of a reference model, and no flag asks
+// for anything else.
 func (f *fitFlags) wantsPair(t *outcome.Table) bool {
 	return t.Reference != "" && t.Index(t.Reference) >= 0 && len(t.Models) > 2 && f.strategy == "" && f.budget == 0 && f.minQuality == 0 && f.asGoodAs == "" && f.maxWrong == 0
 }
 
-// checkPromises returns what was asked for and a profile, which then is not written, does not keep.
+// checkPromises returns an error if a profile does not keep what was asked for.
 func checkPromises(p *fit.Profile) error {
 	switch {
 	case p.Budget.Over:
@@ -202,7 +201,7 @@ func (f *fitFlags) check() error {
 	return nil
 }
 
-// checkGoal refuses flags that do not go together, or say nothing, of what to fit for.
+// checkGoal checks the flags of what to fit for: their values, and that they go together.
 func (f *fitFlags) checkGoal() error {
 	floor := f.minQuality != 0 || f.asGoodAs != ""
 	switch {
@@ -241,7 +240,7 @@ func (f *fitFlags) checkShares() error {
 	return nil
 }
 
-// checkAlone refuses flags that say what to fit for where a profile is to be checked.
+// checkAlone refuses flags of a fit beside --check.
 func (f *fitFlags) checkAlone() error {
 	for _, flag := range []string{"policy", "budget", "min-quality", "as-good-as", "margin", "max-wrong", "confidence", "strategy", "estimator", "classifier", "models", "prompts", "verified"} {
 		if f.given(flag) {
@@ -267,9 +266,8 @@ func (f *fitFlags) options(s Streams) fit.Options {
 	return o
 }
 
-// follow takes models, prices and strategy from the policy, and returns the table of
-// the policy's models.
-func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Policy, *outcome.Table, error) {
+// applyPolicy takes models, prices and strategy from the policy, and returns the table of its models.
+func (f *fitFlags) applyPolicy(table *outcome.Table, o *fit.Options) (*policies.Policy, *outcome.Table, error) {
 	policy, err := policies.Load(f.policy, policies.LoadOptions{WithoutProfile: true})
 	if err != nil {
 		return nil, nil, err
@@ -303,7 +301,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Polic
 	return policy, table, nil
 }
 
-// warnLeftOut names what a table has and the policy has not.
+// warnLeftOut warns of models and judges in the table that the policy lacks.
 func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func(string)) {
 	for _, judge := range unreadVerdicts(p, t) {
 		warn(fmt.Sprintf("left out: the verdicts of %q: no verifier of %s has that name", judge, p.Path))
@@ -315,6 +313,6 @@ func warnLeftOut(p *policies.Policy, t *outcome.Table, names []string, warn func
 	}
 }
 
-// enoughLabels is how many steps with every model's answer it takes until agreement with
-// a reference tells models apart as well as it ever does.
+// enoughLabels is the number of steps with every model's answer from which agreement with a
+// reference tells models apart as well as it ever does.
 const enoughLabels = 200

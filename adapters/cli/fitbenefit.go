@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// benefit is what a query costs with a profile, beside always asking one model and beside the
-// policy without the profile: in use where that is known, else on the outcomes fitted to.
+// benefit compares the cost of a query with a profile to always asking one model, and to the policy
+// without the profile: in use where that is known, else on the fitted outcomes.
 type benefit struct {
 	CostUSD   float64 `json:"cost_usd"`
 	Model     string  `json:"always"`
@@ -26,7 +26,7 @@ type benefit struct {
 // costTolerance is the share by which costs have to differ to be worth a word.
 const costTolerance = 0.02
 
-func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u use) benefit {
+func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u forecastInUse) benefit {
 	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete, models: len(t.Models)}
 	if p.HeldOut != nil {
 		b.CostUSD = p.HeldOut.CostUSD

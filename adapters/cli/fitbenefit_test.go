@@ -17,7 +17,7 @@ func TestNothingIsToBeSaved(t *testing.T) {
 		"always asking small costs nothing": {Models: []string{"small", "large"}, Queries: []string{"1"}, CostUSD: [][]float64{{0, 0}}},
 		"small is the only model":           {Models: []string{"small"}, Queries: []string{"1"}, CostUSD: [][]float64{{0.1}}},
 	} {
-		b := benefitOf(&fit.Profile{}, "profile.json", nil, table, nil, use{})
+		b := benefitOf(&fit.Profile{}, "profile.json", nil, table, nil, forecastInUse{})
 		if text := b.String(); !strings.Contains(text, want) || strings.Contains(text, "NaN") {
 			t.Errorf("%q, want %q", text, want)
 		}

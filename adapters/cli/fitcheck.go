@@ -15,11 +15,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// heldOut is the share of the traces, the newest, on which two profiles are compared.
-const heldOut = 0.3
+// heldOutShare is the share of the traces, the newest, on which two profiles are compared.
+const heldOutShare = 0.3
 
-// assess compares the estimates of the profile of --check with the steps that it
-// decided and, with --out, fits one anew where that is better.
+// assess compares the estimates of the profile of --check with the steps that it decided and, with
+// --out, writes a new one if that is better.
 func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 	if err := writable(f.out); err != nil {
 		return fmt.Errorf("--out: %w", err)
@@ -108,10 +108,10 @@ func reportDrifts(w *printer, a *fit.Assessment) {
 	t.print()
 }
 
-// refit fits a profile to the older traces, and writes one fitted to all of them when it is
-// better on the newest.
+// refit fits a profile to the older traces. If it is better on the newest, it writes one fitted to
+// all.
 func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*refitResult, error) {
-	older := traces[:len(traces)-int(heldOut*float64(len(traces)))]
+	older := traces[:len(traces)-int(heldOutShare*float64(len(traces)))]
 	fresh, err := fitAgain(ctx, p, older)
 	if err != nil {
 		return nil, fmt.Errorf("fitting to the older traces: %w", err)
@@ -130,7 +130,7 @@ func (f *fitFlags) refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trac
 	return result, fresh.Save(f.out)
 }
 
-// fitAgain fits what p is to the outcomes that traces met. Prices are not carried over: the
+// fitAgain fits a profile of p's kind to the outcomes of traces. It does not use p's prices: the
 // costs are those that were paid.
 func fitAgain(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Profile, error) {
 	t, err := outcome.OfTraces(traces)

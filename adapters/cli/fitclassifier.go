@@ -36,7 +36,7 @@ func reportClassifier(p *printer, c *classifier.Classifier, path string) {
 	models := slices.Sorted(maps.Keys(c.Models))
 	for _, name := range models {
 		r := c.Models[name]
-		table.row(name, r.Rows, fmt.Sprintf("%.4f", r.Brier), fmt.Sprintf("%.4f", r.BaseBrier), fmt.Sprintf("%.3f", r.AUC), strongest(r))
+		table.row(name, r.Rows, fmt.Sprintf("%.4f", r.Brier), fmt.Sprintf("%.4f", r.BaseBrier), fmt.Sprintf("%.3f", r.AUC), strongestSignals(r))
 	}
 	table.print()
 	bins := p.table(column{name: "model"}, column{"predicted %", true}, column{"quality %", true}, column{"answers", true})
@@ -48,8 +48,8 @@ func reportClassifier(p *printer, c *classifier.Classifier, path string) {
 	bins.print()
 }
 
-// strongest names the signals of greatest weight, for one deviation of each.
-func strongest(r *classifier.Regression) string {
+// strongestSignals names the three signals of greatest weight per standard deviation.
+func strongestSignals(r *classifier.Regression) string {
 	signals := slices.Clone(r.Signals)
 	slices.SortStableFunc(signals, func(a, b classifier.Signal) int {
 		return cmp.Compare(math.Abs(b.Weight), math.Abs(a.Weight))

@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// ratesInUse returns how often the policy's judges err as the profile that it names has learned it beside the
-// truth; nothing where there is no such profile yet.
+// ratesInUse returns the error rates of the policy's judges that its profile has learned from truths;
+// nil if there is no such profile yet.
 func ratesInUse(p *policies.Policy, folder string) map[string]cascade.Rates {
 	if p.Fit == nil {
 		return nil
@@ -37,8 +37,7 @@ func ratesInUse(p *policies.Policy, folder string) map[string]cascade.Rates {
 	return learned
 }
 
-// learnedRates returns the rates of a profile that were learned beside the truth, which verdicts alone do not
-// tell better.
+// learnedRates returns the error rates of a profile, nil if they were learned from verdicts alone.
 func learnedRates(p *fit.Profile) map[string]cascade.Rates {
 	if p.Data.Inferred > 0 && p.Data.Assumed == nil {
 		return nil
@@ -46,7 +45,7 @@ func learnedRates(p *fit.Profile) map[string]cascade.Rates {
 	return p.Estimator.Judges
 }
 
-// keepRates hands on to a profile that was fitted to verdicts alone the rates at which it took them.
+// keepRates keeps learned rates in a profile that was fitted to verdicts at these rates.
 func keepRates(p *fit.Profile, learned map[string]cascade.Rates) {
 	for judge := range p.Data.Assumed {
 		if rates, known := learned[judge]; known {
@@ -58,10 +57,9 @@ func keepRates(p *fit.Profile, learned map[string]cascade.Rates) {
 	}
 }
 
-// judgesOf returns the table with the verdicts of the policy's verifiers, and tells the fit
-// which of their error rates the policy says. Where none of them has verdicts beside the
-// truth, the qualities are taken for theirs: at their word, or as evidence where all of them err, at the rates
-// that the policy says or the profile in use has learned.
+// judgesOf returns the table with the verdicts of the policy's verifiers only, and sets their stated
+// error rates in the options. If none of them has verdicts beside the truth, the qualities are taken
+// for verdicts: for final ones or, if all judges err, for evidence at stated or learned rates.
 func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.Rates, o *fit.Options) *outcome.Table {
 	own := *t
 	own.Verdicts = nil
@@ -96,7 +94,7 @@ func judgesOf(p *policies.Policy, t *outcome.Table, learned map[string]cascade.R
 	return &own
 }
 
-// takeForVerdicts tells the fit that the qualities are the judges' verdicts, and how often these err.
+// takeForVerdicts makes the qualities count as the judges' verdicts, with their error rates.
 func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rates, o *fit.Options) {
 	for i := range judges {
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, judges[i].Name)
@@ -114,7 +112,7 @@ func takeForVerdicts(judges []policies.Verifier, learned map[string]cascade.Rate
 	})
 }
 
-// unattributedPrices returns what all verdicts on the answers cost; nil where that is known verifier by verifier.
+// unattributedPrices returns the total costs of verdicts, nil if they are known for each verifier.
 func unattributedPrices(p *policies.Policy, t *outcome.Table) [][]float64 {
 	priced := 0
 	for i := range p.Verifiers {
@@ -132,14 +130,14 @@ func unattributedPrices(p *policies.Policy, t *outcome.Table) [][]float64 {
 	return t.VerdictsUSD
 }
 
-// judgedCounts are how many wrong and right answers have a judge's verdict beside the truth.
+// judgedCounts counts the wrong and right answers that a judge has verdicts on.
 type judgedCounts struct{ wrong, right int }
 
-// fewJudged is how many wrong, or right, answers the usual rates count for in learned ones.
-const fewJudged = 10
+// minJudged is how many wrong, or right, answers the usual rates count for in learned ones.
+const minJudged = 10
 
-// countJudged counts them for every judge of a table whose rates are not known, those whose verdicts are signals
-// among them.
+// countJudged counts judged answers for every judge of a table whose rates are not known, also where
+// its verdicts are signals.
 func countJudged(t *outcome.Table, known map[string]cascade.Rates) map[string]judgedCounts {
 	counts := map[string]judgedCounts{}
 	for _, columns := range []map[string][][]float64{t.Signals, t.Verdicts} {
@@ -165,15 +163,15 @@ func countJudged(t *outcome.Table, known map[string]cascade.Rates) map[string]ju
 	return counts
 }
 
-// String says of how many answers rates were learned, and whether they are mostly the usual ones.
+// String says how many answers the rates are learned from, and whether the prior dominates them.
 func (c judgedCounts) String() string {
 	text := fmt.Sprintf("learned of %s and %d right", count(c.wrong, "wrong answer"), c.right)
 	switch {
-	case c.wrong < fewJudged && c.right < fewJudged:
+	case c.wrong < minJudged && c.right < minJudged:
 		return text + ", MOSTLY THE USUAL RATES FOR SO FEW"
-	case c.wrong < fewJudged:
+	case c.wrong < minJudged:
 		return text + fmt.Sprintf(", the first MOSTLY THE USUAL %g %% FOR SO FEW", 100*cascade.PriorFalsePass)
-	case c.right < fewJudged:
+	case c.right < minJudged:
 		return text + fmt.Sprintf(", the second MOSTLY THE USUAL %g %% FOR SO FEW", 100*cascade.PriorFalseReject)
 	}
 	return text

@@ -6,8 +6,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// unpricedJudges names the policy's verifiers that may cost something and whose verdicts have no price in
-// the outcomes.
+// unpricedJudges names the policy's paid verifiers whose verdicts have no price in the outcomes.
 func unpricedJudges(p *policies.Policy, t *outcome.Table) (names []string) {
 	if unattributedPrices(p, t) != nil {
 		return nil

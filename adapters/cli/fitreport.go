@@ -13,9 +13,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
-// report prints what a profile promises, before it and after it whether it saves nothing.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use, saved *benefit) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, use: u}
+// report prints what a profile promises, and at the beginning and the end if it saves nothing.
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u forecastInUse, saved *benefit) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, Unpriced: f.unpriced, forecastInUse: u}
 	if policy != nil {
 		learned := p.Estimator.Judges
 		if p.Data.Inferred > 0 && p.Data.Truths == 0 && p.Data.Assumed == nil {
@@ -64,8 +64,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	})
 }
 
-// unboughtJudges names the policy's verifiers that are bought and whose looks the profile's
-// estimator does not value, so that nobody asks them.
+// unboughtJudges names the policy's bought verifiers that the profile's estimator never buys.
 func unboughtJudges(policy *policies.Policy, p *fit.Profile) (names []string) {
 	for i := range policy.Verifiers {
 		v := &policy.Verifiers[i]
@@ -95,11 +94,11 @@ type fitResult struct {
 	Rival *policyRival `json:"without_profile,omitempty"`
 	// Benefit says what it saves; nil where no profile is written.
 	Benefit *benefit `json:"benefit,omitempty"`
-	use
+	forecastInUse
 }
 
-// reportFit prints what a profile promises and how far it can be believed. Of labels that may
-// err nothing is promised.
+// reportFit prints what a profile promises and how well it is calibrated. With mayErr, labels may be
+// wrong and nothing is promised.
 func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[string]judgedCounts) {
 	reportStrategy(w, p, path)
 	reportData(w, p)
@@ -117,7 +116,6 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool, judged map[
 	reportCalibration(w, p.Calibration)
 }
 
-// reportStrategy names the strategy of a profile and its numbers.
 func reportStrategy(w *printer, p *fit.Profile, path string) {
 	st := &p.Strategy
 	values := st.Lambdas
@@ -135,8 +133,7 @@ func reportStrategy(w *printer, p *fit.Profile, path string) {
 	w.f("\n")
 }
 
-// reportData says what a profile was fitted to, and which pair of models it asks where that
-// was labels.
+// reportData prints what a profile was fitted to and, for labels, which pair of models it asks.
 func reportData(w *printer, p *fit.Profile) {
 	w.f("fitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
@@ -160,7 +157,7 @@ func reportData(w *printer, p *fit.Profile) {
 	}
 }
 
-// reportExpected prints what a query is expected to cost and to come to, beside the budget.
+// reportExpected prints the expected cost and quality of a query, and the budget.
 func reportExpected(w *printer, p *fit.Profile) {
 	quality := "quality %"
 	if p.Data.Labels != "" {
@@ -211,7 +208,7 @@ func reportJudges(w *printer, p *fit.Profile, judged map[string]judgedCounts) {
 	}
 }
 
-// reportCalibration says how far estimates can be believed, where anything is known to hold them against.
+// reportCalibration prints Brier scores and reliability of the estimates. c may be nil.
 func reportCalibration(w *printer, c *fit.Calibration) {
 	if c == nil {
 		return
@@ -259,7 +256,7 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	}
 }
 
-// reportLadder says whether verdicts as evidence are worth more than taken at their word.
+// reportLadder compares verdicts as evidence with verdicts taken as final. l may be nil.
 func reportLadder(w *printer, l *fit.Ladder) {
 	if l == nil {
 		return
@@ -277,8 +274,7 @@ func reportLadder(w *printer, l *fit.Ladder) {
 	}
 }
 
-// reportPromise says whether the budget held on queries not seen, and what can be
-// promised of those to come.
+// reportPromise prints whether the budget held on unseen queries, and what can be promised.
 func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 	verdict := "held"
 	if !h.Held {

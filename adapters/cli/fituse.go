@@ -18,15 +18,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// use is what `policy plan --traces` says of a policy with its profile and without one.
-type use struct {
+// forecastInUse is what `policy plan --traces` says of a policy with its profile and without one.
+type forecastInUse struct {
 	With    *forecast.Forecast `json:"in_use,omitempty"`
 	Without *forecast.Forecast `json:"in_use_without_profile,omitempty"`
 }
 
-// forecastUse fills a use where match blocks or a holdout have a part of the steps go another
-// way than the profile's: only traces tell which, by their runs. It is empty otherwise.
-func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u use, err error) {
+// forecastUse forecasts the policy in use if match blocks or a holdout exempt a part of the steps from
+// the profile, which only traces show. Otherwise the result is empty.
+func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u forecastInUse, err error) {
 	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
 		return u, nil
 	}
@@ -48,7 +48,7 @@ func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.
 	return u, err
 }
 
-// isTraces reports whether a file begins with a trace in place of a table's rows.
+// isTraces reports whether a file begins with a trace.
 func isTraces(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -75,8 +75,8 @@ type policyRival struct {
 	Labels string `json:"labels,omitempty"`
 }
 
-// measuredPolicy returns what the policy's own runs came to, which collect --agent records beside
-// those of its models; nil where there are none.
+// measuredPolicy returns the means of the policy's own runs, which collect --agent records; nil if
+// there are none.
 func measuredPolicy(t *outcome.Table) *policyRival {
 	m := t.Index(collect.PolicyName)
 	if m < 0 {
@@ -99,11 +99,11 @@ func measuredPolicy(t *outcome.Table) *policyRival {
 	return r
 }
 
-// rivalOf compares a profile with the policy that it is for, where the policy has something of its
-// own that looks at answers: a comparison of them. The profile is better where it costs at least
-// 3 % less at no less quality, or is better by two standard errors for no more; never where it costs
-// more than the policy, in use or on these outcomes, which is then as good within two standard errors.
-func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, measured *policyRival, u use) (*policyRival, error) {
+// rivalOf compares a profile with its policy without it, if that compares answers by itself; else it
+// returns nil. The profile is better if it costs at least 3 % less at no less quality, or has a quality
+// higher by two standard errors at no higher cost. It is not better if it costs more, in use or on these
+// outcomes, than a policy that is as good within two standard errors.
+func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, measured *policyRival, u forecastInUse) (*policyRival, error) {
 	if policy == nil || measured == nil && t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		return nil, nil
 	}
@@ -120,8 +120,8 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 	return r, nil
 }
 
-// isBeatenBy reports whether a profile is better, as [rivalOf] has it.
-func (r *policyRival) isBeatenBy(p *fit.Profile, u use) bool {
+// isBeatenBy reports whether a profile is better in the sense of [rivalOf].
+func (r *policyRival) isBeatenBy(p *fit.Profile, u forecastInUse) bool {
 	usd, quality := p.Expected.CostUSD, p.Expected.Quality
 	if h := p.HeldOut; h != nil {
 		usd, quality = h.CostUSD, h.Quality

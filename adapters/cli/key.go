@@ -177,7 +177,7 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	return nil
 }
 
-// setCap sets the cap of a key, as 20 or 20/24h; without a period it keeps its own.
+// setCap sets the cap of a key from a text such as 20, which keeps the period, or 20/24h.
 func setCap(k *store.Key, text string) error {
 	amount, period, hasPeriod := strings.Cut(text, "/")
 	if !hasPeriod {
@@ -197,7 +197,7 @@ func setCap(k *store.Key, text string) error {
 	return nil
 }
 
-// setLimits sets those limits of a key that the text names, as requests=60,streams=4.
+// setLimits sets the limits of a key that the text names, such as requests=60,streams=4.
 func setLimits(k *store.Key, text string) error {
 	limits := map[string]*int64{"requests": &k.RequestsPerMinute, "tokens": &k.TokensPerMinute, "streams": &k.Streams}
 	for pair := range strings.SplitSeq(text, ",") {
@@ -237,7 +237,7 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 	})
 }
 
-// set changes what the flags give of a key, releases what it holds, and rotates or revokes it.
+// set changes, releases, rotates or revokes a key.
 func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	ctx, given := cmd.Context(), cmd.Flags().Changed
 	if err := f.checkSet(id, given); err != nil {
@@ -270,7 +270,7 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	})
 }
 
-// renderKeys shows the key, or all where id is "", with what is left of its caps.
+// renderKeys prints the key, or all if id is "", with the balances of their caps.
 func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shared, id string) error {
 	list, err := shared.ListKeys(ctx, id)
 	if err != nil {
@@ -306,7 +306,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
 }
 
-// releaseTenant takes back what the account of a tenant holds for processes that died, and shows it.
+// releaseTenant releases what a tenant's account holds for dead processes, and prints the account.
 func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	account := store.TenantAccount(f.key.Tenant)
 	return f.withStore(ctx, func(shared *store.Shared) error {
@@ -326,8 +326,8 @@ func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	})
 }
 
-// release takes back what an account holds for processes that died, and says how much that was;
-// false if there is no such account.
+// release releases what an account holds for dead processes, and prints how much that was; false
+// if there is no such account.
 func release(ctx context.Context, s Streams, shared *store.Shared, account string) (isKnown bool, err error) {
 	accounts, err := accountBalances(ctx, shared)
 	if err != nil {

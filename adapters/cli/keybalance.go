@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// keyBalance is a key with what its cap's account holds in the present period, nil where it has
-// no cap, and with its tenant's account, nil where no cap of a policy has counted by one.
+// keyBalance is a key with the account of its cap, nil if it has none, and that of its tenant, nil if
+// no policy's cap has counted there.
 type keyBalance struct {
 	store.Key
 	*capBalance
@@ -39,7 +39,7 @@ type accountBalance struct {
 	account string // its name in the store
 }
 
-// accountBalances returns the accounts of the tenants that a policy's caps count, and those of keys.
+// accountBalances returns the accounts of tenants and keys.
 func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalance, error) {
 	list := []accountBalance{}
 	for _, kind := range []string{"tenant", "key"} {
@@ -57,8 +57,7 @@ func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalanc
 	return list, nil
 }
 
-// keyBalances returns keys with what of their caps is spent, and what is reserved for calls
-// under way and leased by servers, and the same of their tenants.
+// keyBalances returns keys with their accounts and their tenants'.
 func keyBalances(accounts []accountBalance, list []store.Key) []keyBalance {
 	byName := map[string]*capBalance{}
 	for i := range accounts {
@@ -74,7 +73,7 @@ func keyBalances(accounts []accountBalance, list []store.Key) []keyBalance {
 	return balances
 }
 
-// accounts lists the accounts of a kind, if there are any.
+// accounts prints the accounts of a kind, if there are any.
 func (p *printer) accounts(kind, heading string, list []accountBalance) {
 	list = slices.DeleteFunc(slices.Clone(list), func(b accountBalance) bool { return b.Kind != kind })
 	if len(list) == 0 {

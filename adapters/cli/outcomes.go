@@ -36,15 +36,15 @@ func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
 	return table.Subset(f.models)
 }
 
-// warnLabels says what the qualities of a table are where they measure none.
+// warnLabels warns if the qualities of a table are labels that measure no quality.
 func warnLabels(warn io.Writer, t *outcome.Table) {
 	if t.Labels != "" {
 		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: good for choosing, and no measure of quality\n", say.Plain(t.Labels))
 	}
 }
 
-// leftOut returns what tells on warn of lines of a trace file that are none, as a crash
-// leaves one behind.
+// leftOut returns a function that warns of a line of a trace file that is no trace, such as one that
+// a crash cut.
 func leftOut(warn io.Writer) func(file string, line int) {
 	return func(file string, line int) {
 		fmt.Fprintf(warn, "%s:%d: left out: not a trace\n", say.Plain(file), line)
@@ -206,7 +206,7 @@ func (p *printer) judges(t *outcome.Table) {
 	}
 }
 
-// percent prints a share in per cent, and nothing for NaN.
+// percent formats a share in per cent, NaN as "-".
 func percent(v float64) string {
 	if math.IsNaN(v) {
 		return "-"
@@ -214,7 +214,7 @@ func percent(v float64) string {
 	return fmt.Sprintf("%.1f", 100*v)
 }
 
-// dollars prints an amount to four figures.
+// dollars formats an amount to four figures, NaN as "-".
 func dollars(v float64) string {
 	if math.IsNaN(v) {
 		return "-"

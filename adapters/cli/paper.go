@@ -105,7 +105,7 @@ func selectPresets(names []string) ([]paper.Preset, error) {
 	var out []paper.Preset
 	for _, name := range names {
 		if name == "all" {
-			// Those that want a table of one's own are asked for by name.
+			// Those that need a table of the user's have to be named.
 			out = append(out, slices.DeleteFunc(paper.Presets(), func(p paper.Preset) bool { return p.Apart })...)
 			continue
 		}

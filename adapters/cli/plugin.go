@@ -28,8 +28,7 @@ func newPluginCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-// pluginHost returns a host that finds the plugin named by the argument, which is
-// a name to search for or a path, and the plugin's name.
+// pluginHost returns a host for a plugin that is given by its name or path, and its name.
 func pluginHost(s Streams, argument string) (*host.Host, string, error) {
 	cfg := host.Config{Logger: s.logger("plugin", hclog.Off)}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -105,7 +104,7 @@ func listPlugins(ctx context.Context, s Streams, found []host.PluginFile) error 
 	})
 }
 
-// ask starts a program, asks what it is and stops it.
+// ask starts a plugin, asks for its description and stops it.
 func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err error) {
 	h, name, err := pluginHost(s, path)
 	if err != nil {

@@ -49,7 +49,7 @@ and check that it conforms to the protocol.`,
 	return cmd
 }
 
-// run looks at everything, and at the plugins that the arguments name or all of them.
+// run checks folders, isolation, and the plugins that the arguments name, or all.
 func (d *doctor) run(ctx context.Context, args []string) error {
 	d.folders()
 	d.isolation()
@@ -82,7 +82,7 @@ type doctor struct {
 	findings *listing[finding]
 }
 
-// finding is one thing that doctor looked at.
+// finding is the result of one check.
 type finding struct {
 	// Mark is "ok", "BAD", or "-" for what is worth knowing and not wrong.
 	Mark    string `json:"mark"`
@@ -172,7 +172,7 @@ func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 
 func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error) {
 	begun := time.Now()
-	info, err := ask(ctx, d.s, absolute(f.Path))
+	info, err := ask(ctx, d.s, absolutePath(f.Path))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error)
 	return info, nil
 }
 
-func absolute(path string) string {
+func absolutePath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

@@ -17,7 +17,6 @@ type conformanceFlags struct {
 	config string
 }
 
-// run starts a program many times and checks what the protocol asks of it.
 func (f *conformanceFlags) run(ctx context.Context, s Streams, args []string) error {
 	o := plugintest.Options{Path: args[0], Args: args[1:], Log: s.logger("plugin", hclog.Off)}
 	if f.config != "" {

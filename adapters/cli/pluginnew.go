@@ -61,7 +61,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-// findSource returns the clone that the working folder or the command lies in.
+// findSource returns the clone that contains the working folder or the command, or "".
 func findSource() string {
 	if dir := scaffold.FindSource("."); dir != "" {
 		return dir

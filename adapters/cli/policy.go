@@ -47,7 +47,7 @@ func (f *policyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, `override an argument, as in --set budget.step_usd=0.05 (may be repeated)`)
 }
 
-// load loads a policy for a command that calls no model; warnings are printed.
+// load loads a policy for a command that calls no model, and prints warnings.
 func (f *policyFlags) load(s Streams, path string, o policies.LoadOptions) (*policies.Policy, error) {
 	o.Sets = f.sets
 	o.CheckProfile, o.WithoutSecrets, o.Today = checkProfile, true, time.Now()
@@ -99,7 +99,7 @@ that would change are printed, and the command fails if there are any.`,
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.format || f.diff {
-				return f.layOut(s, args)
+				return f.formatFiles(s, args)
 			}
 			return f.run(cmd.Context(), s, args)
 		},
@@ -158,11 +158,11 @@ func (f *validateFlags) run(ctx context.Context, s Streams, paths []string) erro
 	return err
 }
 
-// layOut puts files into the usual layout or, with --diff, prints the lines that would change.
-func (f *validateFlags) layOut(s Streams, paths []string) error {
+// formatFiles formats files or, with --diff, prints the lines that would change.
+func (f *validateFlags) formatFiles(s Streams, paths []string) error {
 	changed := []string{}
 	for _, path := range paths {
-		isChanged, err := f.layOutFile(s, path)
+		isChanged, err := f.formatFile(s, path)
 		if err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func (f *validateFlags) layOut(s Streams, paths []string) error {
 	return err
 }
 
-// layOutFile rewrites a file in the usual layout, or shows with --diff what would change.
-func (f *validateFlags) layOutFile(s Streams, path string) (isChanged bool, err error) {
+// formatFile is formatFiles for one file.
+func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err error) {
 	src, err := readPolicy(path)
 	if err != nil {
 		return false, err
@@ -201,8 +201,8 @@ func (f *validateFlags) layOutFile(s Streams, path string) (isChanged bool, err 
 
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
 
-// readPolicy reads a policy's file, no more of it than shows that it is too large; what
-// has no end is not waited for.
+// readPolicy reads a policy's file, at most as much as shows that it is too large. It refuses
+// pipes and devices, which may have no end.
 func readPolicy(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -220,7 +220,7 @@ func readPolicy(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, enough))
 }
 
-// replaceFile writes a file so that it is never half written, and keeps its mode.
+// replaceFile replaces a file atomically, and keeps its mode.
 func replaceFile(path string, content []byte) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -240,8 +240,7 @@ func replaceFile(path string, content []byte) error {
 	return nil
 }
 
-// printDiff prints the lines that differ. Formatting changes no line's place by
-// much, so that lines are compared in pairs.
+// printDiff prints the lines that differ, compared by number: formatting hardly moves lines.
 func printDiff(s Streams, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
 	for i := range max(len(a), len(b)) {

@@ -34,8 +34,8 @@ const (
 	maxSource  = 1 << 20
 )
 
-// programOf tells a program with tools from a chat by the sources below a folder, and names
-// the file that told; "" where none did.
+// programOf guesses from the sources below a folder whether a program is an agent or a chat, and
+// returns the file with signs of an agent, or "".
 func programOf(dir string) (program, file string) {
 	n := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -71,8 +71,8 @@ func programOf(dir string) (program, file string) {
 	return programChat, ""
 }
 
-// pairOf returns the two cheap models before a large one that an agent's policy begins with, or
-// the reason why there are none.
+// pairOf returns the pair of cheap models and the large one for an agent's policy, or an error that
+// says why there are none.
 func pairOf(list []offer) (*policies.Pair, error) {
 	if len(list) == 0 {
 		return nil, errors.New("the environment offers none: set two of " + otherKeys(nil))
@@ -92,7 +92,7 @@ func pairOf(list []offer) (*policies.Pair, error) {
 	return pair, err
 }
 
-// otherKeys names the keys of makers that offer nothing yet.
+// otherKeys names the key variables of makers that are not in the list.
 func otherKeys(list []offer) string {
 	var keys []string
 	for _, m := range makers {

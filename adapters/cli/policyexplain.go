@@ -31,7 +31,7 @@ func (f *queryFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain what happens if a model's answer has this quality, as model=0.2 (may be repeated)")
 }
 
-// explains reports whether one query is to be explained. The text may name a file of many.
+// explains reports whether to explain one query: the text is not the name of a file of queries.
 func (f *queryFlags) explains() bool {
 	if len(f.with) > 0 || len(f.suppose) > 0 {
 		return true
@@ -87,8 +87,8 @@ func (f *queryFlags) query() (*sdk.Query, error) {
 	return q, nil
 }
 
-// explain shows which match block applies to the query of the flags, which models are out
-// and why, and each decision with what it rests on.
+// explain prints which match block applies to the query of the flags, which models are excluded and
+// why, and the basis of each decision.
 func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	q, err := f.query.query()
 	if err != nil {
@@ -196,7 +196,7 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 	}
 }
 
-// assumedLengths says on what lengths of answers expected costs rest.
+// assumedLengths returns a line on the assumed lengths of answers, "" if all models are free.
 func assumedLengths(p *policies.Policy) string {
 	var lengths, models []string
 	for i := range p.Models {

@@ -84,7 +84,7 @@ func (f *initFlags) run(ctx context.Context, s Streams) error {
 			"and run stepfall policy init --force; or put your models into %s\n", f.out)
 		return nil
 	}
-	if name := judgedBy[f.judge]; name != "" && !pluginFound(name) {
+	if name := judgePlugins[f.judge]; name != "" && !pluginFound(name) {
 		fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
 	}
 	fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoteForShell(f.out))
@@ -104,7 +104,7 @@ func (f *initFlags) check() error {
 	return nil
 }
 
-// write writes the policy's file, over one that is there only with --force.
+// write writes the policy's file, and overwrites one only with --force.
 func (f *initFlags) write(text []byte) error {
 	mode := os.O_CREATE | os.O_WRONLY | os.O_EXCL
 	if f.force {
@@ -138,8 +138,8 @@ func describePolicy(p *policies.Policy) string {
 // agent, tests for patches, a classifier in the folder, or nobody.
 var judges = []string{"auto", "tests", "logprob", "model", "none"}
 
-// judgedBy are the plugins that the values of --judge need.
-var judgedBy = map[string]string{"tests": "verifier-tests", "logprob": "estimator-logprob", "model": "verifier-judge"}
+// judgePlugins are the plugins that the values of --judge need.
+var judgePlugins = map[string]string{"tests": "verifier-tests", "logprob": "estimator-logprob", "model": "verifier-judge"}
 
 func pluginFound(name string) bool {
 	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.PluginFile) bool { return f.Name == name })
@@ -163,8 +163,8 @@ var testCommands = []struct{ file, command string }{
 	{"setup.py", `["python3", "-m", "unittest"]`},
 }
 
-// runs reports whether the program of a command is on this machine, and its module.
-func runs(command string) bool {
+// canRun reports whether this machine has the program of a test command, and pytest if it uses that.
+func canRun(command string) bool {
 	var words []string
 	if json.Unmarshal([]byte(command), &words) != nil {
 		return false
@@ -175,16 +175,16 @@ func runs(command string) bool {
 	return !slices.Contains(words, "pytest") || exec.Command(words[0], "-c", "import pytest").Run() == nil
 }
 
-// look returns what looks at the answers, as blocks of a policy, the strategy that
-// follows from it, and the models to use.
-func look(dir, kind, judge string, list []offer) (block, strategy string, use []offer) {
+// judgeBlocks returns the policy's blocks that judge answers, the matching strategy block, and the
+// models to use.
+func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string, use []offer) {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
 	command := ""
 	for _, t := range testCommands {
-		if command == "" && has(t.file) && runs(t.command) {
+		if command == "" && has(t.file) && canRun(t.command) {
 			command = t.command
 		}
 	}
@@ -234,8 +234,8 @@ func look(dir, kind, judge string, list []offer) (block, strategy string, use []
 			"strategy \"route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n", list
 }
 
-// program returns the block that says where a plugin is, where programs that open the
-// policy would not look for it: beside this command.
+// program returns a plugin block with the path of a plugin that lies beside this command, where
+// other programs do not search for it, or "".
 func program(plugin string) string {
 	found := host.List(host.SearchPath())
 	i := slices.IndexFunc(found, func(f host.PluginFile) bool { return f.Name == plugin })
@@ -274,7 +274,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 			{name: "large", provider: "openai", served: "gpt-4.1", key: "OPENAI_API_KEY", mean: 0.75},
 		}
 	}
-	block, strategy, use := look(dir, program, judge, list)
+	block, strategy, use := judgeBlocks(dir, program, judge, list)
 	for _, o := range use {
 		o.write(&b)
 	}
@@ -286,7 +286,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 	return policies.Format("policy.hcl", []byte(b.String()))
 }
 
-// firstLine says what a policy without a cascade for agents is expected to save.
+// firstLine returns the first line of a policy without a pair of models: what it may save.
 func firstLine(program, judge string, without error) string {
 	switch {
 	case without != nil:
@@ -301,7 +301,7 @@ func firstLine(program, judge string, without error) string {
 	return "It saves nothing yet: nothing judges the answers, so every query goes to one model. To save, use init --for agent (tool calls are compared), --judge model, or your own verifier."
 }
 
-// pairPolicy returns the whole policy of a pair among the models that the environment offers.
+// pairPolicy returns the policy of a pair of models.
 func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Expected: %s; the holdout measures it on yours.\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", pair.Expectation(), found)

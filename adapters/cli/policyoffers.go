@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/adapters/provider"
 )
 
-// ends returns the cheapest and the dearest of the models. Without a look at answers the
-// two are sure to be worth their price somewhere, and nothing tells it of those between.
+// ends returns the cheapest and the dearest model. Without a judge of answers nothing tells whether
+// those between are worth their price.
 func ends(list []offer) []offer {
 	if len(list) < 3 {
 		return list
@@ -22,8 +22,7 @@ func ends(list []offer) []offer {
 	return []offer{cheap, slices.MaxFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })}
 }
 
-// dear orders offers by price, which the catalogue knows: what costs nothing first, then
-// by the guess at quality.
+// dear orders offers by price: free ones first, the others by the guessed quality.
 func (o offer) dear() float64 {
 	if o.free {
 		return 0
@@ -43,8 +42,7 @@ type offer struct {
 	timeout string
 }
 
-// offers returns the models that the environment offers, cheap to dear for each
-// provider.
+// offers returns the models that the environment offers, each provider's from cheap to dear.
 func offers(ctx context.Context, getenv func(string) string) []offer {
 	var list []offer
 	if host := getenv("OLLAMA_HOST"); host != "" {
@@ -71,13 +69,13 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 	return list
 }
 
-// maker is who makes models that init knows, and the variable that has the key.
+// maker is a provider with models that init knows, and the variable with its key.
 type maker struct {
 	provider, key string
 	models        []offer
 }
 
-// makers are the makers, with their models from cheap to dear.
+// makers have their models from cheap to dear.
 var makers = []maker{
 	{"openai", "OPENAI_API_KEY", []offer{{name: "gpt-small", served: "gpt-4.1-mini", mean: 0.6}, {name: "gpt-large", served: "gpt-4.1", mean: 0.75}}},
 	{"anthropic", "ANTHROPIC_API_KEY", []offer{{name: "claude-small", served: "claude-haiku-4-5", mean: 0.65}, {name: "claude-large", served: "claude-sonnet-4-5", mean: 0.8}}},
@@ -87,7 +85,7 @@ var makers = []maker{
 	}},
 }
 
-// ollamaModels asks an Ollama server which models it has; none when it is silent.
+// ollamaModels returns the first models of an Ollama server, nil if it does not answer.
 func ollamaModels(ctx context.Context, host string) []string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -163,8 +163,8 @@ func (f *planFlags) check() error {
 	return nil
 }
 
-// checkRecorded refuses outcomes by which none of the policy's models was answered, and has the plan say
-// where some were not.
+// checkRecorded returns an error if the outcomes have none of the policy's models, and notes in the
+// plan how many calls they lack.
 func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
 	last := made.Policies[len(made.Policies)-1]
 	if last.Unknown == 0 {
@@ -181,7 +181,7 @@ func checkRecorded(made *madePlan, p *policies.Policy, t *outcome.Table) error {
 	return nil
 }
 
-// unreadVerdicts names the judges of a table that no verifier of the policy is called after.
+// unreadVerdicts names the judges of a table that have no verifier of that name in the policy.
 func unreadVerdicts(p *policies.Policy, t *outcome.Table) []string {
 	return slices.DeleteFunc(t.Judges(), func(judge string) bool {
 		return slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Name == judge })
@@ -193,7 +193,7 @@ const exitChanges = 2
 
 var errChanges = errors.New("the new policy changes something")
 
-// world returns where answers come from, and what to call that.
+// world returns the source of answers, and its description.
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
 	switch {
 	case f.outcomes != "":
@@ -218,7 +218,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 	return w, source, nil
 }
 
-// readTraces returns the recorded steps of what holds traces, the oldest first.
+// readTraces reads traces, and sorts steps by their start.
 func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, error) {
 	w := &forecast.Traces{Seed: planSeed}
 	src, err := openTraces(ctx, s, from)

@@ -63,8 +63,8 @@ func (p *madePlan) printSettings(w *printer) {
 	w.f("\n")
 }
 
-// planRow is one line of a plan's table. One that is optional is left out where it is 0 for
-// every policy; interval, where there is one, is that of as many further queries.
+// planRow is one line of a plan's table. An optional one is left out if it is 0 for every policy.
+// interval, which may be nil, is for as many further queries.
 type planRow struct {
 	name, format string
 	optional     bool
@@ -72,7 +72,7 @@ type planRow struct {
 	interval     func(*forecast.Forecast) (low, high float64)
 }
 
-// around returns an interval of two standard errors for as many further queries.
+// around returns the interval of two standard errors of the mean of as many further queries.
 func around(mean, stdError float64) (low, high float64) {
 	return mean - 2*math.Sqrt2*stdError, mean + 2*math.Sqrt2*stdError
 }
@@ -260,7 +260,7 @@ func (p *printer) warnUnchecked(what string, judges []string) {
 	}
 }
 
-// change is how far a value is from another: in per cent of it, or in points where both are shares.
+// change formats a difference: in per cent, or in points if the values are shares.
 func change(from, to float64, isShare bool) string {
 	switch {
 	case from == to:
@@ -273,7 +273,7 @@ func change(from, to float64, isShare bool) string {
 	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)
 }
 
-// modelsOf returns the models of all forecasts that any of them runs, in order.
+// modelsOf returns the models that any of the forecasts runs, in order.
 func modelsOf(results []*forecast.Forecast) []string {
 	var names []string
 	for _, r := range results {

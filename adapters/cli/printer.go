@@ -15,8 +15,7 @@ type printer struct {
 	err error
 }
 
-// f prints; texts among the arguments, which models, tests and files of others wrote, are
-// made safe to look at.
+// f prints. It escapes control characters in text arguments, which may come from models and files.
 func (p *printer) f(format string, args ...any) {
 	for i, arg := range args {
 		if text, ok := arg.(string); ok {
@@ -28,15 +27,14 @@ func (p *printer) f(format string, args ...any) {
 	}
 }
 
-// raw prints what another program will read, byte by byte.
+// raw prints text unescaped, for other programs to read.
 func (p *printer) raw(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text)
 	}
 }
 
-// cut makes a line fit the terminal, where something of so many characters stands before
-// it. Elsewhere it stays whole.
+// cut shortens a line that follows before characters to the width of the terminal, if there is one.
 func (p *printer) cut(line string, before int) string {
 	if most := terminalWidth(p.w); most > 0 {
 		return text.Snip(say.Plain(line), max(most-before, 1), "…")

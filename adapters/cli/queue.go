@@ -15,10 +15,10 @@ import (
 
 const queueUsage = "let the workers of this queue do the work: a postgres:// URL"
 
-// inQueue is how many jobs a command has in the queue at once, unless it is told.
-const inQueue = 1000
+// maxInQueue is how many jobs a command has in the queue at once, unless it is told.
+const maxInQueue = 1000
 
-// submission is a command that has work done by a queue. A nil one does not.
+// submission is a command's connection to a queue. It may be nil.
 type submission struct {
 	store  *postgres.Store
 	queue  *queue.Queue
@@ -51,14 +51,14 @@ func (j *submission) begin(ctx context.Context, id string, o queue.RunOptions) (
 	return err
 }
 
-func (j *submission) of() *queue.Queue {
+func (j *submission) queueOf() *queue.Queue {
 	if j == nil {
 		return nil
 	}
 	return j.queue
 }
 
-// close ends the run, so that workers leave what nobody waits for.
+// close ends the run, so that workers stop its jobs.
 func (j *submission) close(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -70,7 +70,7 @@ func (j *submission) close(ctx context.Context) error {
 	return errors.Join(err, j.store.Close())
 }
 
-// warn prints what a person should know who waits, not more than once in ten seconds.
+// warn returns a function that prints warnings, at most one in ten seconds.
 func (*submission) warn(s Streams) func(string) {
 	var mu sync.Mutex
 	var last time.Time

@@ -9,7 +9,7 @@ func hasJSON() map[string]string { return map[string]string{printsJSON: "yes"} }
 
 func (s Streams) wantsJSON() bool { return s.json != nil && *s.json }
 
-// render prints what a command has computed: as JSON, or as the text that shows it.
+// render prints a result as JSON or by text, as --json says.
 func (s Streams) render(result any, text func(p *printer)) error {
 	if s.wantsJSON() {
 		enc := json.NewEncoder(s.Out)

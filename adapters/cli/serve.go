@@ -131,7 +131,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
-	ended, err := serveMetrics(f.metrics, s, signals, gaugesOf(shared, jobs.of(), func() []*router.Router { return []*router.Router{r} }))
+	ended, err := serveMetrics(f.metrics, s, signals, gaugesOf(shared, jobs.queueOf(), func() []*router.Router { return []*router.Router{r} }))
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	return err
 }
 
-// check looks at the flags and returns the address to serve at and the tenants by key.
+// check checks the flags and returns the address to serve at and the tenants by key.
 func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err error) {
 	if f.policy == "" {
 		return nil, nil, usage("--policy is needed: what to serve")
@@ -209,7 +209,7 @@ func (f *serveFlags) gateway(ctx context.Context, r *router.Router, signals *tel
 	return o
 }
 
-// judges has the policy's verifiers asked on the workers of a queue, where one is given.
+// judges moves the policy's verifiers to the workers of a queue, if --queue names one.
 func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission, error) {
 	if f.queue == "" {
 		return nil, nil

@@ -36,7 +36,7 @@ func (p *servedPage) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
 }
 
-// serve begins to serve the pages, if they are asked for, and returns what ends them.
+// serve starts to serve the pages if --view is given. The caller calls stop.
 func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, sets []string) (address string, stop func(), err error) {
 	if p.view == "" {
 		return "", func() {}, nil
@@ -91,7 +91,7 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	}, nil
 }
 
-// tracesOf names what the router's policy records steps in.
+// tracesOf returns where the router's policy records steps.
 func tracesOf(r *router.Router) string {
 	p := r.Policy()
 	for _, path := range []string{p.Trace.Database, p.Trace.File} {
@@ -105,7 +105,7 @@ func tracesOf(r *router.Router) string {
 	return "traces.jsonl"
 }
 
-// statusOf says what of the router no trace tells.
+// statusOf returns what of the router is not in its traces.
 func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (*view.Status, error) {
 	s := &view.Status{Circuits: r.OpenCircuits(), Unsupported: r.Unsupported()}
 	for _, p := range full.PluginStats(r) {
@@ -118,8 +118,8 @@ func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, tr
 	return s, err
 }
 
-// capsOf are the policy's caps and what is left of them: in the shared accounts, or in
-// those of this process where there are none.
+// capsOf returns the policy's caps and what is left of them in the shared accounts or, if there are
+// none, in this process's.
 func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (list []view.Cap, err error) {
 	b := &r.Policy().Budget
 	for _, each := range []view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}} {

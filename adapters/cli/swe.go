@@ -66,7 +66,7 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.queue != "" && !cmd.Flags().Changed("parallel") {
-				f.parallel = inQueue
+				f.parallel = maxInQueue
 			}
 			return f.run(cmd.Context(), s)
 		},
@@ -94,7 +94,7 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	return cmd
 }
 
-// tasks returns what is to be done, and whether it is one task of the user's own.
+// tasks returns the tasks of --task, and whether it is a single one given as text.
 func (f *sweFlags) tasks() ([]swe.Task, bool, error) {
 	info, err := os.Stat(f.task)
 	if err != nil || info.IsDir() {
@@ -148,8 +148,8 @@ func (f *sweFlags) check() error {
 	return nil
 }
 
-// writable returns why no file can be written at path; the empty path needs none. A
-// file that is there keeps what it holds.
+// writable returns an error if no file can be written at path, unless that is empty. An existing
+// file keeps its content.
 func writable(path string) error {
 	if path == "" {
 		return nil
@@ -207,7 +207,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	return f.exit(ctx, results, runErr, solver)
 }
 
-// showSolved shows how many tasks of a batch are done and solved, and what they have cost.
+// showSolved shows the progress of a batch, with solved tasks and costs.
 func showSolved(s Streams, b *swe.Batch, tasks int) *progress {
 	bar := newProgress(s.Err, tasks, "mending")
 	solved := 0
@@ -221,7 +221,7 @@ func showSolved(s Streams, b *swe.Batch, tasks int) *progress {
 	return bar
 }
 
-// warn says what the attempts leave out and what is not kept of them.
+// warn warns of uncommitted changes, which attempts lack, and of patches that are not kept.
 func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
 	if f.repo != "" {
 		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
@@ -249,7 +249,8 @@ func (a *sweAccount) Result() savings.Result {
 	return r
 }
 
-// batch is what does the tasks: here, where account counts what they cost, or through a queue. A dry run is always here.
+// batch returns a batch that does the tasks in this process, where account counts their costs, or
+// through a queue. A dry run never uses the queue.
 func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *sweAccount) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
@@ -280,7 +281,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 	return b, func() error { return errors.Join(end(), r.Close()) }, nil
 }
 
-// sweLogger returns a logger that is silent about single steps that fail: what came of an attempt is printed.
+// sweLogger returns a logger without failures of single steps: results of attempts are printed.
 func sweLogger(s Streams) hclog.Logger {
 	o := s.logOptions(hclog.Warn)
 	if o.Level > hclog.Info {
@@ -306,11 +307,12 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, sing
 		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
 	}
 	solver.Progress = f.progress(s, single)
-	trees, done, err := f.books(solver)
+	trees, done, err := f.openState(solver)
 	return solver, trees, done, err
 }
 
-// progress tells what happens, of a single task and where --log is info or more.
+// progress returns a function that prints events, nil for several tasks unless --log is info or
+// more.
 func (f *sweFlags) progress(s Streams, single bool) func(instance, event string) {
 	if s.logOptions(hclog.Warn).Level > hclog.Info && !single {
 		return nil
@@ -323,9 +325,9 @@ func (f *sweFlags) progress(s Streams, single bool) func(instance, event string)
 	}
 }
 
-// books opens the state of the run, which gives the solver its journal and what was
-// spent, and the folder for work trees; done cleans up.
-func (f *sweFlags) books(solver *swe.Solver) (trees string, done func() error, err error) {
+// openState opens the state of the run, sets the solver's journal and spending, and returns the
+// folder for work trees; done cleans up.
+func (f *sweFlags) openState(solver *swe.Solver) (trees string, done func() error, err error) {
 	if f.state == "" {
 		scratch, err := swe.NewScratch("")
 		if err != nil {

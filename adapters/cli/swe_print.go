@@ -44,14 +44,14 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 	return p.err
 }
 
-// missingLayers names the layers of isolation that could not be had, and why.
+// missingLayers prints the isolation layers that are missing, and why.
 func (p *printer) missingLayers(layers map[string]string) {
 	for _, layer := range slices.Sorted(maps.Keys(layers)) {
 		p.f("  without %s: %s\n", layer, layers[layer])
 	}
 }
 
-// isolation says in words what held a command, and by which layers.
+// isolation describes the isolation of a command.
 func isolation(layers []string) string {
 	by := strings.Join(layers, ", ")
 	lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", "processes", "memory"}, layers)
@@ -182,7 +182,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	}
 }
 
-// gist is the first two lines of evidence: what happened, and to which test.
+// gist returns the first two lines of evidence: what happened, and to which test.
 func gist(evidence string) string {
 	lines := strings.SplitN(strings.TrimSpace(evidence), "\n", 3)
 	text := strings.TrimSpace(lines[0])
@@ -195,7 +195,7 @@ func gist(evidence string) string {
 	return text
 }
 
-// exit turns how a run ended into the command's error, which says what was kept.
+// exit returns the command's error for the end of a run, which says what was kept.
 func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, solver *swe.Solver) error {
 	sum := swe.Summarise(results)
 	kept := "nothing is kept of what is not finished: that takes --state DIR"

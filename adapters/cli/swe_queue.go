@@ -15,14 +15,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// submit is the batch whose tasks are done by the workers of a queue; done ends the run.
+// submit returns a batch whose tasks are done by the workers of a queue; done ends the run.
 func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.Batch, done func() error, err error) {
 	p, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutSecrets: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	solver := &swe.Solver{Spend: &swe.Spend{}}
-	trees, end, err := f.books(solver)
+	trees, end, err := f.openState(solver)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +57,7 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	return &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel, Queue: q}, done, nil
 }
 
-// runID is the name of the run in the queue: a new one, or that of the state's folder.
+// runID returns the name of the run in the queue: a new one, or that in the state's folder.
 func (f *sweFlags) runID() (string, error) {
 	fresh := "swe-" + rand.Text()
 	if f.state == "" {

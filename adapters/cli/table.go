@@ -33,21 +33,21 @@ type grid struct {
 
 func newTable(w io.Writer, columns ...column) *grid { return &grid{w: w, columns: columns} }
 
-// row adds a row. Cells are made safe to look at, and take one line.
+// row adds a row. Cells are escaped, and take one line.
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(g.columns))
 	for i, cell := range cells {
-		row[i] = text.Snip(strings.NewReplacer("\n", " ", "\t", " ").Replace(say.Plain(fmt.Sprint(cell))), mostInCell, "…")
+		row[i] = text.Snip(strings.NewReplacer("\n", " ", "\t", " ").Replace(say.Plain(fmt.Sprint(cell))), maxCellLength, "…")
 	}
 	g.rows = append(g.rows, row)
 }
 
-// mostInCell bounds a cell: all others of its column are filled up to its width.
-const mostInCell = 4096
+// maxCellLength bounds a cell: all others of its column are filled up to its width.
+const maxCellLength = 4096
 
 func (g *grid) print() { g.printWithin(terminalWidth(g.w)) }
 
-// printWithin writes the table in lines of at most so many characters; 0 is any number.
+// printWithin prints the table in lines of at most most characters; 0 is no limit.
 func (g *grid) printWithin(most int) {
 	widths, fits := g.widths(most)
 	if !fits {
@@ -79,7 +79,7 @@ func (g *grid) printWithin(most int) {
 		for i, cell := range row {
 			cells[i] = cell
 			if most > 0 {
-				cells[i] = text.Snip(cell, longest*widths[i], "…")
+				cells[i] = text.Snip(cell, maxCellLines*widths[i], "…")
 			}
 		}
 		t.AppendRow(cells)
@@ -87,16 +87,15 @@ func (g *grid) printWithin(most int) {
 	t.Render()
 }
 
-// narrowest is the longest word that a column of text is not narrowed below on a terminal,
-// and longest the lines, about, that a cell has there at most: what is longer ends in an
-// ellipsis.
+// On a terminal, a column of text is narrowed no further than to its maxCellLines word, of which
+// minColumnWidth characters count, and a cell is cut after about maxCellLines lines.
 const (
-	narrowest = 14
-	longest   = 4
+	minColumnWidth = 14
+	maxCellLines   = 4
 )
 
-// widths returns how wide the columns are, for lines of at most so many characters: 0 is
-// any number. It reports false where they cannot be as narrow as that.
+// widths returns the widths of the columns for lines of at most most characters, 0 being no limit;
+// false if they cannot be that narrow.
 func (g *grid) widths(most int) ([]int, bool) {
 	widths, least, total := make([]int, len(g.columns)), make([]int, len(g.columns)), len("││")
 	for i, c := range g.columns {
@@ -111,7 +110,7 @@ func (g *grid) widths(most int) ([]int, bool) {
 				continue
 			}
 			for word := range strings.FieldsSeq(row[i]) {
-				least[i] = max(least[i], min(text.StringWidth(word), narrowest))
+				least[i] = max(least[i], min(text.StringWidth(word), minColumnWidth))
 			}
 		}
 		least[i] = max(least[i], 1)
@@ -147,7 +146,7 @@ func (g *grid) list(most int) {
 			if cell == "" {
 				continue
 			}
-			for k, line := range strings.Split(text.WrapSoft(text.Snip(cell, longest*room, "…"), room), "\n") {
+			for k, line := range strings.Split(text.WrapSoft(text.Snip(cell, maxCellLines*room, "…"), room), "\n") {
 				label := ""
 				if k == 0 {
 					label = text.Snip(name(i), width, "…")

@@ -14,8 +14,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 )
 
-// gaugesOf are what a process with routers, and perhaps a store and a queue, is watched
-// by. q and shared may be nil.
+// gaugesOf returns the gauges of a process with routers. q and shared may be nil.
 func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Router) telemetry.Gauges {
 	g := telemetry.Gauges{
 		OpenCircuits: func() []string {
@@ -44,7 +43,7 @@ func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Rou
 	return g
 }
 
-// serveMetrics serves /metrics at an address, which may be empty for nowhere.
+// serveMetrics serves /metrics at an address, unless that is empty.
 func serveMetrics(addr string, s Streams, t *telemetry.Telemetry, g telemetry.Gauges) (ended func(), err error) {
 	if err := t.Watch(g); err != nil || addr == "" {
 		return func() {}, err
@@ -61,7 +60,7 @@ func serveMetrics(addr string, s Streams, t *telemetry.Telemetry, g telemetry.Ga
 	return func() { server.Close() }, nil
 }
 
-// endTelemetry writes what waits to be exported, for a moment.
+// endTelemetry flushes telemetry, within five seconds.
 func endTelemetry(ctx context.Context, t *telemetry.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

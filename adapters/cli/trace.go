@@ -77,7 +77,7 @@ the verdict. Invalid lines are reported, and the others recorded.`,
 	return cmd
 }
 
-// list lists the newest steps that the flags select, and says what all of them come to.
+// list prints the newest steps that the flags select, and the totals of all.
 func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	if f.limit < 0 {
 		return usage("--limit %d is negative", f.limit)
@@ -167,7 +167,7 @@ func listedOf(t *sdk.Trace) listedStep {
 	return s
 }
 
-// verifierCounts are how many answers each verifier was asked about.
+// verifierCounts counts answers by verifier.
 type verifierCounts map[string]*verifierCount
 
 type verifierCount struct {
@@ -194,8 +194,7 @@ func (m verifierCounts) add(t *sdk.Trace) {
 	}
 }
 
-// print warns of verifiers that never gave a verdict, as one does whose program cannot be
-// started.
+// print warns of verifiers that never gave a verdict, as when their program cannot be started.
 func (m verifierCounts) print(p *printer) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if one := m[name]; one.judged == 0 {
@@ -214,8 +213,7 @@ func (p *printer) printSavings(result *savings.Result) {
 	}
 }
 
-// modelsAsked names the models of a step in the order of the calls, with the number of
-// tries where it is not one.
+// modelsAsked names the models of a step in the order of the calls, as in small x2 > large.
 func modelsAsked(t *sdk.Trace) string {
 	var b strings.Builder
 	for i := 0; i < len(t.Calls); {
@@ -247,7 +245,7 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// find returns the trace that the name means, by default the last step, without secrets.
+// find returns the trace of an id, by default the last step, without secrets.
 func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.Trace, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
@@ -342,7 +340,7 @@ func (p *printer) callTable(calls []sdk.Call) {
 	tab.print()
 }
 
-// callSummary says in a few words what came of a call.
+// callSummary is one line about the result of a call.
 func callSummary(c *sdk.Call) string {
 	if c.Error != "" && !c.Failed() {
 		return "cancelled: its answer was not needed any more"

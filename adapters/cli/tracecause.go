@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// judgingTime is how long verifiers took in a step, all together.
+// judgingTime returns the total time of verifiers in a step.
 func judgingTime(t *sdk.Trace) (spent time.Duration) {
 	for _, c := range t.Calls {
 		if c.Verdict != nil {
@@ -40,7 +40,7 @@ func (p *printer) causes(t *sdk.Trace) {
 	p.f("stop: %s\n", oneLine(stop))
 }
 
-// nextDecisionFor returns the next decision to run a model, -1 where there is none.
+// nextDecisionFor returns the next decision to run a model, or -1.
 func nextDecisionFor(t *sdk.Trace, model string, from int) int {
 	for k := from; k < len(t.Decisions); k++ {
 		if t.Decisions[k].Run == model {
@@ -50,12 +50,12 @@ func nextDecisionFor(t *sdk.Trace, model string, from int) int {
 	return -1
 }
 
-// isRetry reports whether a call tries once more what failed just before.
+// isRetry reports whether a call repeats the one before it, which failed.
 func isRetry(t *sdk.Trace, i int) bool {
 	return i > 0 && t.Calls[i-1].Model == t.Calls[i].Model && t.Calls[i-1].Error != ""
 }
 
-// decisionBasis says what a decision rests on.
+// decisionBasis explains a decision.
 func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	for _, b := range d.Models {
@@ -81,7 +81,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 	return why
 }
 
-// callReason says why a call was made that is not the strategy's choice.
+// callReason explains a call that is not the strategy's choice.
 func callReason(t *sdk.Trace, i int) string {
 	c := &t.Calls[i]
 	switch {
@@ -97,7 +97,7 @@ func callReason(t *sdk.Trace, i int) string {
 	return "asked in addition to the strategy's choice"
 }
 
-// lookEffect says what a look may do to what is believed of an answer.
+// lookEffect describes how a look may change the estimate of an answer.
 func lookEffect(b *sdk.Belief) string {
 	if b.Look.Judge == nil {
 		return fmt.Sprintf("it is expected to change the estimate %.2f by %.2f", b.Quality.Mean, b.Look.StdDev)

@@ -124,7 +124,7 @@ func (p *printer) alternatives(list []sdk.Alternative) {
 	tab.print()
 }
 
-// number prints a value, and nothing for those that mean none.
+// number formats a value, "" for 0 and for values that stand for none.
 func number(x float64) string {
 	if x == 0 || x < -1e300 || x > 1e300 {
 		return ""

@@ -15,13 +15,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// reportedVerdict is a verdict on a run, as the command line or a line of standard input says it.
+// reportedVerdict is a verdict on a run from the command line or standard input.
 type reportedVerdict struct {
 	where string // the line, for faults
 	trace *sdk.Trace
 }
 
-// verdictTrace returns the trace of a verdict that is written as "failed: the wrong item".
+// verdictTrace returns the trace of a verdict such as "failed: the wrong item".
 func (f *traceFlags) verdictTrace(run, text string) (*sdk.Trace, error) {
 	ending, evidence, _ := strings.Cut(text, ":")
 	v := &sdk.Verdict{Evidence: strings.TrimSpace(evidence)}
@@ -31,7 +31,7 @@ func (f *traceFlags) verdictTrace(run, text string) (*sdk.Trace, error) {
 	return step.VerdictTrace(run, f.Tenant, v)
 }
 
-// readVerdicts reads lines of a run and a verdict. Faults are those of single lines.
+// readVerdicts reads lines of a run and a verdict. It returns one fault for each invalid line.
 func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
 	lines := bufio.NewScanner(s.In)
 	lines.Buffer(nil, 1<<20)
@@ -55,8 +55,8 @@ func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []e
 	return list, faults, lines.Err()
 }
 
-// givenVerdicts returns the verdict of --verdict, or those of standard input with its
-// lines that hold none.
+// givenVerdicts returns the verdict of --verdict, or those of standard input and faults of its
+// lines.
 func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
 	if f.verdict == "-" {
 		if list, faults, err = f.readVerdicts(s); err != nil {
@@ -71,8 +71,7 @@ func (f *traceFlags) givenVerdicts(s Streams) (list []reportedVerdict, faults []
 	return []reportedVerdict{{"", t}}, nil, nil
 }
 
-// recordVerdicts adds verdicts on runs to the traces. Those that are wrong are an error after the
-// others were recorded.
+// recordVerdicts records verdicts on runs. Invalid ones are an error, after the others are recorded.
 func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	if f.file == "-" {
 		return usage("--file -: a verdict is added to a file or a store")
@@ -105,8 +104,8 @@ func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) error {
 	return errors.Join(append([]error{err}, faults...)...)
 }
 
-// addVerdicts records those verdicts that are on a run of one tenant, and returns them. One on a
-// run without a step counts once there is one, which is said.
+// addVerdicts records and returns the verdicts, except those on runs of several tenants. It prints a
+// note for one on a run without a step, which counts once there is one.
 func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reportedVerdict) (recorded []*sdk.Trace, ambiguous []error, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {

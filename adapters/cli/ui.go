@@ -58,7 +58,7 @@ func (p *progress) add(n int) {
 	}
 }
 
-// describef sets what stands beside the count: running cost, solved so far.
+// describef sets the text beside the count.
 func (p *progress) describef(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,7 @@ func newCompletionCommand(s Streams) *cobra.Command {
 	}
 }
 
-// explainHelp makes an unknown topic of the help command an error of usage, too.
+// explainHelp makes an unknown topic of the help command a usage error.
 func explainHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -80,7 +80,7 @@ func flagNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// nearest returns the name that given may be meant for, "" where there is none.
+// nearest returns the name that given is probably a misspelling of, or "".
 func nearest(given string, names []string) (best string) {
 	const farthest = 2
 	least := min(farthest, len(given)/2) + 1
@@ -92,9 +92,8 @@ func nearest(given string, names []string) (best string) {
 	return best
 }
 
-// explainUsage makes a wrong number of arguments and an unknown subcommand errors of
-// usage that say what is right. Cobra prints the help of a group for any subcommand
-// that it does not know, and reports success.
+// explainUsage makes a wrong number of arguments and an unknown subcommand usage errors with a hint.
+// For the latter, Cobra would print the help and report success.
 func explainUsage(cmd *cobra.Command) {
 	if args := cmd.Args; args != nil {
 		cmd.Args = func(cmd *cobra.Command, given []string) error {
@@ -120,8 +119,7 @@ func explainUsage(cmd *cobra.Command) {
 	}
 }
 
-// unknownCommand is the error of a command that a group does not have, with the one
-// that may have been meant.
+// unknownCommand returns the error for a command that a group does not have, with a suggestion.
 func unknownCommand(group *cobra.Command, given string) error {
 	group.SuggestionsMinimumDistance = 2
 	text := fmt.Sprintf("unknown command %q for %q", given, group.CommandPath())

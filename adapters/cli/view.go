@@ -85,7 +85,7 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 	return f.serve(ctx, s, src.Options)
 }
 
-// tracesPath returns the file or store that was named, or the usual file where there is one.
+// tracesPath returns the argument, or the default file if it exists.
 func tracesPath(args []string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
@@ -97,14 +97,14 @@ func tracesPath(args []string) (string, error) {
 	return usual, nil
 }
 
-// policyLoader loads a policy for replays: no model is called.
+// policyLoader returns a function that loads a policy for replays, which call no model.
 func policyLoader(path string, given ...string) func(sets ...string) (*policies.Policy, error) {
 	return func(sets ...string) (*policies.Policy, error) {
 		return policies.Load(path, policies.LoadOptions{Sets: slices.Concat(given, sets), WithoutSecrets: true, Patches: true})
 	}
 }
 
-// withoutPassword returns an argument as pages may show it.
+// withoutPassword redacts the password of a URL.
 func withoutPassword(arg string) string {
 	if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.Host != "" {
 		return u.Redacted()

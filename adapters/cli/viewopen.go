@@ -22,9 +22,9 @@ type traceSource struct {
 	close func() error
 }
 
-// openTraces opens what holds traces: a file of JSON lines, which is followed while it
-// grows, a SQLite file, a store's URL, or - for standard input. Lines that are no trace,
-// such as one that a crash cut short, are named on the standard error and left out.
+// openTraces opens traces: a file of JSON lines, which is followed while it grows, a SQLite file, a
+// store's URL, or - for standard input. It skips lines that are no trace, such as one that a crash cut
+// short, with a warning.
 func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error) {
 	warn := func(name string) func(int) {
 		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: left out: not a trace\n", say.Plain(name), line) }
@@ -53,7 +53,7 @@ func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error
 	return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: arg}, lines.Close}, nil
 }
 
-// checkTraces is an error for a source with lines of which none was a trace.
+// checkTraces returns an error for a source that has lines, none of which is a trace.
 func (t *traceSource) checkTraces(read int) error {
 	if read == 0 && t.LeftOut != nil && t.LeftOut() > 0 {
 		return fmt.Errorf("%s holds no traces", t.Source)

@@ -126,7 +126,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	})
 }
 
-// taskWorker returns the worker that does tasks; done removes what it leaves.
+// taskWorker returns the worker for tasks; done cleans up.
 func (f *workerFlags) taskWorker(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (tasks *swe.QueueWorker, done func() error, err error) {
 	if f.work["swe"] == 0 {
 		return &swe.QueueWorker{}, func() error { return nil }, nil

@@ -39,7 +39,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := "stepfall-view-" + g.port
-	if c, err := r.Cookie(name); err == nil && equal(c.Value, g.session) {
+	if c, err := r.Cookie(name); err == nil && equalSecrets(c.Value, g.session) {
 		if r.URL.Query().Has("token") {
 			home(w, r)
 			return
@@ -47,7 +47,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.next.ServeHTTP(w, r)
 		return
 	}
-	if !equal(r.URL.Query().Get("token"), g.token) || !g.used.CompareAndSwap(false, true) {
+	if !equalSecrets(r.URL.Query().Get("token"), g.token) || !g.used.CompareAndSwap(false, true) {
 		refuse(w, http.StatusForbidden, "The address of this page works once, in one browser. Run stepfall view again for a new one.")
 		return
 	}
@@ -55,8 +55,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	home(w, r)
 }
 
-// home sends the browser to the page without its token, by a page of its own: a
-// cookie of strict sites does not follow a redirect from another program's link.
+// home sends the browser to the address without the token. It does so from a page, since browsers
+// do not send a SameSite=Strict cookie after a redirect from another program's link.
 func home(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	q.Del("token")
@@ -138,8 +138,8 @@ func login(w http.ResponseWriter, status int, fault string) {
 		`<h1>stepfall</h1>` + fault + `<form method="post"><p><label>Operator's key <input type="password" name="key" autocomplete="current-password" autofocus required></label> <button>Open</button></p></form></html>`))
 }
 
-// sameOrigin refuses what other pages send: their origin is named, or the browser
-// says that it is not ours. A link that a person follows is not refused.
+// sameOrigin reports whether a request does not come from another site's page, by Origin and
+// Sec-Fetch-Site. A link that a person follows is allowed.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
 		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet {
@@ -154,7 +154,7 @@ func sameOrigin(r *http.Request) bool {
 	return err == nil && u.Host == r.Host
 }
 
-// secureOnly answers what pages need and nothing else.
+// secureOnly allows GET and HEAD requests only.
 func secureOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -170,4 +170,4 @@ func refuse(w http.ResponseWriter, status int, why string) {
 	http.Error(w, why, status)
 }
 
-func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+func equalSecrets(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

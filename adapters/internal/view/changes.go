@@ -18,7 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// changes are what a replay of steps expects of changes of the policy.
+// changes are the results of replaying steps with changes of the policy.
 type changes struct {
 	Policy string // its path
 	Steps  int
@@ -57,8 +57,8 @@ func (c *policyChange) Kind() string {
 	return "cheaper"
 }
 
-// pays reports whether the change is expected to be cheaper at about the same quality, or better;
-// both by more than chance.
+// pays reports whether the change is significantly cheaper at about the same quality, or
+// significantly better.
 func (c *policyChange) pays() bool {
 	const point = 0.01
 	low := c.Quality - 2*c.QualityStdError
@@ -201,8 +201,8 @@ const (
 	replayWait = 300 * time.Millisecond
 )
 
-// changes returns what a replay of the traces expects, the newest result for the key, or nil while
-// there is none. wait is for those that have to have it.
+// changes returns the newest result of a replay for the key, and starts another one if that is old.
+// Without a result it waits that long, and returns nil if there still is none.
 func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), key string, traces []*sdk.Trace, wait time.Duration) *changes {
 	last := r.newest(key)
 	if last != nil && time.Since(last.At) <= replayAge {
@@ -224,7 +224,7 @@ func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), 
 	return r.newest(key)
 }
 
-// newest returns the last result, nil where it is for another key.
+// newest returns the last result, nil if it is for another key.
 func (r *replayer) newest(key string) *changes {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -76,7 +76,7 @@ func (p *comparePage) runs(ctx context.Context) error {
 	return nil
 }
 
-// chooseRuns takes the dearest run and the best one beside it, where there are such.
+// chooseRuns chooses the dearest run and the best one, or sets Empty.
 func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
 	w, err := p.v.findWays(ctx, runs[:min(len(runs), 20)])
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// exporter holds the places of the pages that an export has, by their order.
+// exporter holds the indexes of the exported pages.
 type exporter struct {
 	steps map[string]int
 	runs  map[runID]int
@@ -80,7 +80,7 @@ func (v *viewer) exportPages(ctx context.Context, dir string, newest int) error 
 	)
 }
 
-// savePage writes a page that asks for nothing.
+// savePage writes a page without a query.
 func savePage[P any](ctx context.Context, v *viewer, dir, name string, make func(context.Context, url.Values) (*P, error)) error {
 	content, err := make(ctx, nil)
 	if err != nil {
@@ -103,7 +103,7 @@ type packedPage struct {
 	Packed string
 }
 
-// saveArchive writes n pages of a kind into the files that they share, one file at a time.
+// saveArchive writes n pages of a kind into shared files, one file at a time.
 func (v *viewer) saveArchive(dir, kind string, n int, file func(int) string, page func(int) (any, error)) error {
 	for i := 0; i < n; {
 		var b bytes.Buffer
@@ -153,8 +153,8 @@ type textPlace struct {
 	Repeated bool
 }
 
-// place returns where the file that is being written has a text that is long enough to
-// be worth a reference, and nil for others and on a server.
+// place returns the place of a text in the exported file at hand, nil for a text that is too short to
+// refer to, and on a server.
 func (v *viewer) place(s string) *textPlace {
 	const long = 200
 	if v.export == nil || v.export.texts == nil || len(s) < long {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// failures say where steps fail and take long, by model and by kind of step.
+// failures has errors and latencies by model and by kind of step.
 type failures struct {
 	Steps           int
 	Models          []modelFailures
@@ -39,7 +39,7 @@ type kindFailures struct {
 	took []time.Duration
 }
 
-// failuresOf looks at traces, the oldest first; nil where there are none.
+// failuresOf summarizes traces, the oldest first; nil if there are none.
 func failuresOf(traces []*sdk.Trace) *failures {
 	if len(traces) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func failuresOf(traces []*sdk.Trace) *failures {
 			case c.Failed():
 				m.Errors++
 				f.Errors++
-				m.causes[begin(c.Error, 120)]++
+				m.causes[firstBytes(c.Error, 120)]++
 				continue
 			case c.Verdict != nil && c.Verdict.Outcome == sdk.Failed:
 				m.Rejected++
@@ -123,8 +123,8 @@ func percentiles(took []time.Duration) (p50, p95 time.Duration) {
 	return sorted[(len(sorted)-1)/2], sorted[(len(sorted)-1)*95/100]
 }
 
-// latencyChart draws the percentiles of the time of steps, over equal numbers of steps; nil
-// where there are few of them, or no time went by between them.
+// latencyChart draws percentiles of the duration of steps, over equal numbers of steps; nil if there
+// are few or they span less than a second.
 func latencyChart(traces []*sdk.Trace) *chart {
 	const most, least = 24, 10
 	parts := min(most, len(traces)/least)

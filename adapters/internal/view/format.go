@@ -10,8 +10,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 )
 
-// dollars writes an amount with what matters of it: cents where there are dollars,
-// three digits where there are not.
+// dollars formats an amount: with cents from 1 USD up, to three digits below.
 func dollars(v float64) string {
 	a := math.Abs(v)
 	switch {
@@ -37,7 +36,7 @@ func signedDollars(v float64) string {
 	return dollars(v)
 }
 
-// groupDigits writes a number, rounded to a whole one, with its thousands apart.
+// groupDigits formats a rounded number with thousands separators.
 func groupDigits(v float64) string {
 	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	var b strings.Builder
@@ -108,6 +107,6 @@ func clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05")
 }
 
-func short(id string) string { return begin(id, 12) }
+func short(id string) string { return firstBytes(id, 12) }
 
 func plainText(text string) string { return say.Plain(text) }

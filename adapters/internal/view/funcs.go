@@ -76,7 +76,7 @@ func (v *viewer) funcs() template.FuncMap {
 	}
 }
 
-// hue is the colour of a model: its place among the models, by price.
+// hue returns the CSS class of a model's colour, by its index among the models.
 func hue(order []string, model string) string {
 	i := slices.Index(order, model)
 	if i < 0 {
@@ -85,7 +85,7 @@ func hue(order []string, model string) string {
 	return "m-" + strconv.Itoa(i%8)
 }
 
-// marks are the signs of outcomes, so that no colour is needed to tell them.
+// marks are the signs of outcomes, for those who cannot tell colours.
 var marks = map[string]string{"passed": "✓", "failed": "✗", "inconclusive": "?", "error": "!"}
 
 // Links: on a server pages have addresses, in an export they are files.
@@ -126,7 +126,7 @@ func (v *viewer) runLink(name, tenant string) string {
 // runID tells runs apart: two tenants may name theirs the same.
 type runID struct{ name, tenant string }
 
-// values are what the address of the run's page asks for.
+// values is the query of the run's page.
 func (id runID) values() url.Values {
 	q := url.Values{"name": {id.name}}
 	if id.tenant != "" {

@@ -29,8 +29,8 @@ type ledgerKey struct {
 	tenant, key, policy string
 }
 
-// patience is how long a page waits for more than fewSteps to be read: those that are
-// read by then have to do, and the next look finds more.
+// patience is how long a page waits for more than fewSteps to be read. It shows those that are read
+// by then.
 const (
 	patience = 150 * time.Millisecond
 	fewSteps = 20_000
@@ -73,8 +73,8 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 	return len(lines), nil
 }
 
-// keyOf returns the key of the account that a trace belongs to: a verdict on a run goes to the
-// run's, whenever it comes and whoever reports it. l.mu is held.
+// keyOf returns the key of a trace's account. A verdict on a run belongs to the run's account. l.mu
+// is held.
 func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
 	if t.Run == "" {
 		return own
@@ -130,6 +130,5 @@ func accountOf(traces []*sdk.Trace) *savings.Account {
 	return a
 }
 
-// candidates returns the models that the traces could choose from, the cheapest first by
-// expected cost.
+// candidates returns the models that the traces could choose from, by expected cost.
 func candidates(traces []*sdk.Trace) []string { return accountOf(traces).Candidates() }

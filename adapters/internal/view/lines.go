@@ -46,7 +46,7 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 	}
 	var older []string
 	if l.file, err = os.Open(path); err == nil {
-		older, err = putAside(path)
+		older, err = rotatedFiles(path)
 	}
 	for _, name := range older {
 		if err == nil {
@@ -62,8 +62,8 @@ func OpenLines(ctx context.Context, path string, warn func(line int)) (*Lines, e
 	return l, nil
 }
 
-// putAside returns the files that a file was renamed to, the oldest first.
-func putAside(path string) ([]string, error) {
+// rotatedFiles returns the files that a file was renamed to, the oldest first.
+func rotatedFiles(path string) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	var numbers []int
 	for _, e := range entries {
@@ -80,7 +80,7 @@ func putAside(path string) ([]string, error) {
 	return names, err
 }
 
-// readWhole reads a file that grows no more. One that is renamed meanwhile is not there.
+// readWhole reads a file that no longer grows. It is no error if the file was just renamed.
 func (l *Lines) readWhole(ctx context.Context, path string) error {
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -130,8 +130,7 @@ func (l *Lines) LeftOut() int {
 	return l.left
 }
 
-// refresh reads what was added to the file, and begins anew with a file that took
-// its place.
+// refresh reads what was added to the file, and moves on to one that replaced it.
 func (l *Lines) refresh(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,9 +159,9 @@ func (l *Lines) refresh(ctx context.Context) error {
 	return l.tail(ctx)
 }
 
-// readBetween reads the files that were begun after one and put aside before another.
+// readBetween reads the rotated files between two.
 func (l *Lines) readBetween(ctx context.Context, older, newer os.FileInfo) error {
-	names, err := putAside(l.name)
+	names, err := rotatedFiles(l.name)
 	if err != nil {
 		return err
 	}
@@ -191,7 +190,7 @@ func (l *Lines) tail(ctx context.Context) error {
 // batchLines bounds how many traces are written together.
 const batchLines = 500
 
-// read adds the whole lines from an offset on and returns the offset behind them.
+// read adds complete lines from the offset at on, and returns the offset after them.
 func (l *Lines) read(ctx context.Context, from io.Reader, at int64) (int64, error) {
 	r := bufio.NewReaderSize(from, 1<<16)
 	for {
@@ -242,7 +241,7 @@ func (l *Lines) flush(ctx context.Context) error {
 	return err
 }
 
-// readCurrent returns what read finds once the lines that were added are read.
+// readCurrent calls read after a refresh.
 func readCurrent[T any](ctx context.Context, l *Lines, read func() (T, error)) (found T, err error) {
 	if err := l.refresh(ctx); err != nil {
 		return found, err
@@ -275,8 +274,8 @@ func (l *Lines) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	return readCurrent(ctx, l, func() ([]store.Sum, error) { return l.Temporary.Runs(ctx, f) })
 }
 
-// begin returns the first n bytes of a text, cut between characters.
-func begin(text string, n int) string {
+// firstBytes returns the first n bytes of a text, cut between characters.
+func firstBytes(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}

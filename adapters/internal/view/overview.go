@@ -71,7 +71,7 @@ func readQuery(q url.Values) (pageQuery, error) {
 		}
 		day, err := time.Parse(time.DateOnly, d.text)
 		if err != nil {
-			return a, fmt.Errorf("%w: %q is no day such as 2026-11-21", errAsked, d.text)
+			return a, fmt.Errorf("%w: %q is no day such as 2026-11-21", errBadQuery, d.text)
 		}
 		*d.to = day.Add(d.add)
 	}
@@ -132,8 +132,7 @@ func (v *viewer) overview(ctx context.Context, q url.Values) (*overviewPage, err
 	return p, nil
 }
 
-// sums reads what the store has summed up, all of it at once: by tenant it takes as
-// long as the rest together.
+// sums reads the store's sums concurrently: those by tenant take as long as the others together.
 func (p *overviewPage) sums(ctx context.Context) error {
 	reader, f := p.v.o.Traces, p.Asked.Filter
 	reading, ctx := errgroup.WithContext(ctx)
@@ -167,7 +166,7 @@ func (p *overviewPage) sums(ctx context.Context) error {
 	return nil
 }
 
-// days draws what each model cost on each of the last 60 days; nil where there are not two.
+// days draws the costs of each model on the last 60 days; nil if there are fewer than two.
 func (p *overviewPage) days(sums []store.Sum) *chart {
 	days := p.Days[max(0, len(p.Days)-60):]
 	if len(days) < 2 {
@@ -226,7 +225,7 @@ func (p *overviewPage) AnsweredShare() string {
 
 func count(n int64, noun string) string { return formatWhole(n) + " " + say.Plural(n, noun) }
 
-// exampleStep finds a step that was escalated to the dearest model and answered by it.
+// exampleStep returns an escalated step that was answered by the dearest model possible, or nil.
 func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *runComparison) (*store.Step, error) {
 	f.Escalated, f.Limit = true, 20
 	if w != nil {
@@ -246,8 +245,8 @@ func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []strin
 	return nil, nil
 }
 
-// spendingChart draws what the newest steps cost, and what the baseline would have cost,
-// added up from step to step.
+// spendingChart draws the cumulative costs of the newest steps and of the baseline; nil if there are
+// fewer than three points.
 func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",

@@ -65,7 +65,7 @@ const (
 	laneHigh  = 22
 )
 
-// run makes the page of a tenant's run; without a tenant, of the newest that is named so.
+// run makes the page of a tenant's run; without a tenant, of the newest run of the name.
 func (v *viewer) run(ctx context.Context, q url.Values) (*runPage, error) {
 	name, tenant := q.Get("name"), q.Get("tenant")
 	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Tenant: tenant, Limit: 1})
@@ -142,7 +142,7 @@ type stretch struct {
 	at       time.Duration // where it is drawn
 }
 
-// timelineOf is of traces in the order in which they began.
+// timelineOf returns the timeline of traces, which are sorted by their start.
 func timelineOf(traces []*sdk.Trace) *timeline {
 	l := &timeline{}
 	busy := time.Duration(0)
@@ -210,8 +210,7 @@ func stepText(s *store.Step) string {
 	return who + ", " + dollars(s.CostUSD) + ", " + duration(s.Duration)
 }
 
-// neighbours finds the steps before and after one, among those that the filter
-// selects, by time.
+// neighbours returns the steps before and after one in time, among those that the filter selects.
 func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (before, after *store.Step, err error) {
 	own := sqlstore.StepOf(t)
 	f.Limit, f.Before, f.Until = 2, &own, t.Start.Add(1)

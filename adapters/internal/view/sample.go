@@ -12,12 +12,11 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// sampler reads whole traces for what sums do not tell, and remembers those that it
-// read: steps never change.
+// sampler reads whole traces and caches them: they never change.
 type sampler struct {
 	from store.TraceReader
 
-	// reading is held while traces are read: who comes second finds them remembered.
+	// reading is held while traces are read, so that a second caller finds them in the cache.
 	reading sync.Mutex
 
 	mu     sync.Mutex
@@ -59,8 +58,7 @@ func (s *sampler) remember(t *sdk.Trace) {
 	s.traces[t.ID] = t
 }
 
-// newest returns the traces of the newest n steps that the filter selects, the oldest
-// first, without texts being needed.
+// newest returns the traces of the newest n steps that the filter selects, the oldest first.
 func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Trace, error) {
 	f.Limit = n
 	lines, err := s.from.Steps(ctx, f)
@@ -111,8 +109,7 @@ func (s *sampler) follow(ctx context.Context, last int64, f store.Filter) (lines
 	return lines, byID, err
 }
 
-// read reads traces, several parts of the list at once: most of the time goes into
-// their JSON.
+// read reads traces concurrently: decoding their JSON takes most of the time.
 func (s *sampler) read(ctx context.Context, ids []string) ([]*sdk.Trace, error) {
 	const part = 100
 	parts := slices.Collect(slices.Chunk(ids, part))

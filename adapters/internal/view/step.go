@@ -33,16 +33,16 @@ type stepPage struct {
 	Order               []string
 }
 
-// text is a text of others, cut to what a page holds.
+// text is an untrusted text, cut to what a page holds.
 type text struct {
 	Text string
 	Left int
 }
 
-const mostText = 64 << 10
+const maxText = 64 << 10
 
 func textOf(s string) text {
-	kept := begin(s, mostText)
+	kept := firstBytes(s, maxText)
 	return text{plainText(kept), len(s) - len(kept)}
 }
 
@@ -87,9 +87,9 @@ func (v *viewer) step(ctx context.Context, q url.Values) (*stepPage, error) {
 	if err != nil || q.Get("knob") == "" {
 		return p, err
 	}
-	n, knob, ok := askedDecision(p.Trace, q)
+	n, knob, ok := requestedDecision(p.Trace, q)
 	if !ok {
-		return nil, fmt.Errorf("%w: decision %q at %q", errAsked, q.Get("n"), q.Get("knob"))
+		return nil, fmt.Errorf("%w: decision %q at %q", errBadQuery, q.Get("n"), q.Get("knob"))
 	}
 	d := p.Decisions[n]
 	d.Asked = &knob
@@ -97,8 +97,8 @@ func (v *viewer) step(ctx context.Context, q url.Values) (*stepPage, error) {
 	return p, err
 }
 
-// askedDecision returns which decision an address asks for, from 0, and at which lambda.
-func askedDecision(t *sdk.Trace, q url.Values) (n int, knob float64, ok bool) {
+// requestedDecision returns the decision, from 0, and the lambda of a query.
+func requestedDecision(t *sdk.Trace, q url.Values) (n int, knob float64, ok bool) {
 	n, nErr := strconv.Atoi(q.Get("n"))
 	knob, kErr := strconv.ParseFloat(q.Get("knob"), 64)
 	return n - 1, knob, nErr == nil && kErr == nil && n >= 1 && n <= len(t.Decisions) && knob >= 0 && !math.IsInf(knob, 0)
@@ -148,7 +148,7 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 	return list
 }
 
-// headlineOf says in a sentence what became of the step, and why it cost that.
+// headlineOf summarizes a step in a sentence.
 func headlineOf(t *sdk.Trace) string {
 	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
 		text := "The run " + plainText(t.Run) + " was reported as " + t.Verdict.Outcome.String()
@@ -156,12 +156,12 @@ func headlineOf(t *sdk.Trace) string {
 			text += " by " + plainText(t.Verdict.Verifier)
 		}
 		if t.Verdict.Evidence != "" {
-			text += ": " + plainText(begin(t.Verdict.Evidence, 300))
+			text += ": " + plainText(firstBytes(t.Verdict.Evidence, 300))
 		}
 		return text + "."
 	}
 	if len(t.Calls) == 0 {
-		return "No model was asked: " + plainText(begin(t.Error, 300))
+		return "No model was asked: " + plainText(firstBytes(t.Error, 300))
 	}
 	said := ""
 	var last string
@@ -174,10 +174,10 @@ func headlineOf(t *sdk.Trace) string {
 		if said != "" {
 			said += ", then "
 		}
-		said += plainText(c.Model) + " " + becameOf(c)
+		said += plainText(c.Model) + " " + callResult(c)
 	}
 	if t.Chosen == "" {
-		return "No answer. " + said + ". " + plainText(begin(t.Error, 300))
+		return "No answer. " + said + ". " + plainText(firstBytes(t.Error, 300))
 	}
 	text := plainText(t.Chosen) + " answered"
 	if len(t.Calls) > 1 && said != "" {
@@ -186,12 +186,12 @@ func headlineOf(t *sdk.Trace) string {
 		text += " at once"
 	}
 	if at := slices.IndexFunc(t.Calls, func(c sdk.Call) bool { return c.Model == t.Chosen && c.Verdict != nil }); at >= 0 {
-		text += "; its answer " + becameOf(&t.Calls[at])
+		text += "; its answer " + callResult(&t.Calls[at])
 	}
 	return text + ". It stopped there because " + say.Because(t.Stop) + "."
 }
 
-func becameOf(c *sdk.Call) string {
+func callResult(c *sdk.Call) string {
 	switch {
 	case c.Error != "" && !c.Failed():
 		return "was cancelled: no answer was needed any more"
@@ -236,14 +236,14 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) *decisionView {
 	default:
 		d.What = "stop without an answer"
 	}
-	if err := v.takeAgain(d, t); err != nil {
+	if err := v.recompute(d, t); err != nil {
 		d.Fault = err.Error()
 	}
 	return d
 }
 
-// takeAgain takes the decision again, as it was and at each value of a scale.
-func (v *viewer) takeAgain(d *decisionView, t *sdk.Trace) error {
+// recompute takes the decision again, as it was and at each value of a scale.
+func (v *viewer) recompute(d *decisionView, t *sdk.Trace) error {
 	q, err := ask(t, d.N-1)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (v *viewer) takeAgain(d *decisionView, t *sdk.Trace) error {
 
 const exportedPoints = 13
 
-// scalePoints returns how many places a slider has. An export holds what the engine says at each.
+// scalePoints returns the number of positions of a slider. An export holds the answer for each.
 func (v *viewer) scalePoints(models int) int {
 	switch {
 	case v.export != nil:
@@ -326,7 +326,7 @@ func (v *viewer) whyJSON(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	n, knob, ok := askedDecision(t, q)
+	n, knob, ok := requestedDecision(t, q)
 	if !ok {
 		http.Error(w, "want id, n (the decision, from 1) and knob (a lambda from 0 up)", http.StatusBadRequest)
 		return

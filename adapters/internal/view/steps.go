@@ -45,7 +45,7 @@ func (v *viewer) steps(ctx context.Context, q url.Values) (*stepsPage, error) {
 	if before := q.Get("before"); before != "" {
 		ns, err := strconv.ParseInt(before, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%w: before=%q", errAsked, before)
+			return nil, fmt.Errorf("%w: before=%q", errBadQuery, before)
 		}
 		seq, _ := strconv.ParseInt(q.Get("seq"), 10, 64)
 		a.Before = &store.Step{Start: time.Unix(0, ns).UTC(), ID: q.Get("id"), Seq: seq}
@@ -112,8 +112,8 @@ var stepOrders = map[string]func(a, b store.Step) int{
 	"calls": func(a, b store.Step) int { return cmp.Compare(b.Calls, a.Calls) },
 }
 
-// models returns the names of all models that were asked, the cheapest first by what
-// a call cost.
+// models returns the names of all models that were asked, those of the newest steps first, by expected
+// cost.
 func (v *viewer) models(ctx context.Context) ([]string, error) {
 	traces, err := v.sampler.newest(ctx, store.Filter{}, 20)
 	if err != nil {

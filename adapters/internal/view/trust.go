@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// prediction is one estimate and what a verifier said afterwards.
+// prediction is an estimate and the quality by a later verdict.
 type prediction struct {
 	Model     string
 	Start     time.Time
@@ -19,8 +19,8 @@ type prediction struct {
 	Seen float64
 }
 
-// predictionsOf pairs the belief in each model that was asked with its verdict, of the
-// verifiers that measure quality.
+// predictionsOf pairs the estimate for each model that ran with its verdict, if the verifier measures
+// quality.
 func predictionsOf(traces []*sdk.Trace) []prediction {
 	var list []prediction
 	account := accountOf(traces)
@@ -43,7 +43,7 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 	return list
 }
 
-// lastAnswer returns the model's last call in the step that did not fail, or nil.
+// lastAnswer returns the model's last call in the step without an error, or nil.
 func lastAnswer(t *sdk.Trace, model string) (call *sdk.Call) {
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c.Model == model && c.Error == "" {
@@ -53,7 +53,7 @@ func lastAnswer(t *sdk.Trace, model string) (call *sdk.Call) {
 	return call
 }
 
-// bin is a stretch of estimates and what came of them.
+// bin is a group of predictions.
 type bin struct {
 	N int
 	// Predicted and Seen are means, Low and High two standard errors round Seen (Wilson).
@@ -79,7 +79,7 @@ func (b *bin) finish() {
 // Off says that what was seen lies further from what was foretold than chance explains.
 func (b *bin) Off() bool { return b.N >= 10 && (b.Predicted < b.Low || b.Predicted > b.High) }
 
-// reliability is how well the estimates of one model, or all, foretold verdicts.
+// reliability is how well the estimates of one model, or of all, predicted verdicts.
 type reliability struct {
 	Model string
 	All   bin
@@ -100,8 +100,8 @@ func (r *reliability) IsOff() bool {
 	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
 }
 
-// judge makes the reliability of the predictionsOf; model "" is of all.
-func judge(all []prediction, model string) *reliability {
+// reliabilityOf returns the reliability of the predictions for a model, or for all if that is "".
+func reliabilityOf(all []prediction, model string) *reliability {
 	r := &reliability{Model: model}
 	var tenths [10]bin
 	var own []prediction

@@ -31,9 +31,9 @@ func (v *viewer) trust(ctx context.Context, q url.Values) (*trustPage, error) {
 	p.Steps = len(traces)
 	all := predictionsOf(traces)
 	p.Order = candidates(traces)
-	p.All = judge(all, "")
+	p.All = reliabilityOf(all, "")
 	for _, name := range p.Order {
-		if r := judge(all, name); r.All.N > 0 {
+		if r := reliabilityOf(all, name); r.All.N > 0 {
 			p.Models = append(p.Models, r)
 		}
 	}
@@ -73,7 +73,7 @@ func (p *trustPage) headline() string {
 	return text
 }
 
-// driftChart draws what was seen less what was foretold, over time.
+// driftChart draws the difference of observed and predicted quality over time; nil without points.
 func driftChart(models []*reliability) *chart {
 	c := &chart{
 		ID: "drift", Title: "Seen less foretold, over time", X: "time", Y: "share that passed, less what was foretold", Time: true, PercentY: true,

@@ -97,9 +97,8 @@ func newViewer(o Options) *viewer {
 	return v
 }
 
-// New returns the pages of what the options name, at the root of the handler; it may
-// be mounted elsewhere by http.StripPrefix. It lets everybody in: see [Local] and
-// [Keyed].
+// New returns a handler of the pages, at its root; it may be mounted elsewhere by
+// http.StripPrefix. It lets everybody in: see [Local] and [RequireKey].
 func New(o Options) http.Handler {
 	v := newViewer(o)
 	mux := http.NewServeMux()
@@ -120,7 +119,7 @@ func New(o Options) http.Handler {
 	return secure(mux)
 }
 
-// page serves a page that is made of what its address asks for.
+// page serves a page, made by make from the query.
 func page[P any](v *viewer, name string, make func(context.Context, url.Values) (*P, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		content, err := make(r.Context(), r.URL.Query())
@@ -132,8 +131,8 @@ func page[P any](v *viewer, name string, make func(context.Context, url.Values) 
 	}
 }
 
-// warm reads what the first page is made from before somebody opens it. When that
-// fails, the page says so.
+// warm reads the traces for the first page before somebody opens it. On errors, the page itself
+// fails.
 func (v *viewer) warm() {
 	_, _ = v.sampler.newest(context.Background(), store.Filter{}, v.o.Sample)
 	_ = v.ledger.read(context.Background())
@@ -203,7 +202,7 @@ func (f frame) Tabs() []tab {
 
 type tab struct{ Name, Title string }
 
-// write writes a page whole or, when it cannot be made, says why.
+// write writes a page or, if it cannot be made, an error.
 func (v *viewer) write(w http.ResponseWriter, status int, name string, content any) {
 	var b bytes.Buffer
 	if err := v.pages[name].ExecuteTemplate(&b, "layout", content); err != nil {
@@ -225,16 +224,16 @@ func (v *viewer) fail(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, errAsked):
+	case errors.Is(err, errBadQuery):
 		status = http.StatusBadRequest
 	}
 	v.write(w, status, "message", messagePage{v.frame("", http.StatusText(status), false), err.Error()})
 }
 
-// errAsked is wrapped by errors about what was asked.
-var errAsked = errors.New("the address is not one of this page's")
+// errBadQuery is wrapped by errors about what was asked.
+var errBadQuery = errors.New("the address is not one of this page's")
 
-// live tells the page when steps have come, as server-sent events.
+// live sends a server-sent event when there are new steps.
 func (v *viewer) live(w http.ResponseWriter, r *http.Request) {
 	rc := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -51,7 +51,7 @@ const (
 	mostQueries = 1000
 )
 
-// findWays looks whether at least two of the runs had the same queries.
+// findWays compares those of the runs that had the same queries; nil if there are not two.
 func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison, error) {
 	var key strings.Builder
 	var some []store.Sum
@@ -92,8 +92,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison
 	return v.ways.ways, nil
 }
 
-// compareWays returns the ways that share their queries with the largest of them, nil
-// when there are no two.
+// compareWays compares the largest group of runs with the same queries; nil if there are not two.
 func compareWays(list []comparedRun) *runComparison {
 	if len(list) < 2 {
 		return nil
@@ -151,8 +150,7 @@ func compareWays(list []comparedRun) *runComparison {
 	return w
 }
 
-// sameQueries says whether two ways have at least four in five of their queries in
-// common.
+// sameQueries reports whether two runs have at least four in five of their queries in common.
 func sameQueries(a, b *comparedRun) bool {
 	common := 0
 	for q := range a.Steps {

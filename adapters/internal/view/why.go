@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// question is one decision of a trace in the form in which the engine takes it.
+// question is a decision of a trace, with the engine's input for it.
 type question struct {
 	trace    *sdk.Trace
 	decision *sdk.Decision
@@ -38,8 +38,7 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 	return a.Sentence, nil
 }
 
-// ask returns the n-th decision of the trace, or an error that says why it cannot be
-// taken again.
+// ask returns the n-th decision of the trace, or an error if it cannot be taken again.
 func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
@@ -96,12 +95,12 @@ func (q *question) knob() float64 {
 	return 0
 }
 
-func (q *question) at(knob float64) (cascade.Strategy, error) {
+func (q *question) strategyAt(knob float64) (cascade.Strategy, error) {
 	return q.tuned.Tune([]float64{knob}, q.setting.Gamma)
 }
 
 func (q *question) decide(knob float64) (run string, err error) {
-	s, err := q.at(knob)
+	s, err := q.strategyAt(knob)
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +118,7 @@ func (q *question) name(i int) string {
 	return q.decision.Models[i].Model
 }
 
-// Candidate is one model at a decision, at one lambda. Its JSON is what changes with that.
+// candidate is one model at a decision, at one lambda. Its JSON has what depends on the lambda.
 type candidate struct {
 	Model  string      `json:"model"`
 	Belief *sdk.Belief `json:"-"`
@@ -145,7 +144,7 @@ type answer struct {
 	Candidates []candidate `json:"candidates"`
 }
 
-// pointTable holds answers by their candidates, so that an export writes once what they repeat.
+// pointTable holds answers by candidate, so that an export has repeated texts once.
 type pointTable struct {
 	Answers    []pointAnswer `json:"answers"`
 	Candidates []pointColumn `json:"candidates"`
@@ -156,7 +155,7 @@ type pointAnswer struct {
 	Sentence string `json:"sentence"`
 }
 
-// pointColumn is a candidate at each answer: null is what it was at the one before.
+// pointColumn is a candidate at each answer; null repeats the value before.
 type pointColumn struct {
 	Model string    `json:"model"`
 	Price []*string `json:"price"`
@@ -195,7 +194,7 @@ func newPointTable(answers []*answer) (t pointTable) {
 }
 
 func (q *question) explain(knob float64) (*answer, error) {
-	s, err := q.at(knob)
+	s, err := q.strategyAt(knob)
 	if err != nil {
 		return nil, err
 	}

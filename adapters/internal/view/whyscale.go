@@ -21,8 +21,8 @@ type scale struct {
 	Log    bool
 }
 
-// scale returns the values around the recorded one, out to where nothing more
-// changes: a dollar worth next to nothing, and one worth far more than any answer.
+// scale returns values around the recorded one, far enough that no decision changes beyond: from a
+// dollar that is worth next to nothing to one that is worth more than any answer.
 func (q *question) scale(points int) scale {
 	s := scale{Points: make([]float64, points), Log: !q.threshold}
 	for i := range points {
@@ -50,7 +50,7 @@ func (q *question) scale(points int) scale {
 	return s.replaceNearest(q.knob())
 }
 
-// replaceNearest puts the recorded value in place of the point next to it.
+// replaceNearest replaces the nearest point by the recorded value.
 func (s scale) replaceNearest(v float64) scale {
 	near := 0
 	for i, p := range s.Points {
@@ -64,7 +64,7 @@ func (s scale) replaceNearest(v float64) scale {
 	return s
 }
 
-// place returns where a value lies on the scale, from 0 to 1.
+// place returns the position of a value on the scale, from 0 to 1.
 func (s *scale) place(v float64) float64 {
 	n := len(s.Points)
 	if !s.Log {
@@ -80,7 +80,7 @@ func (s *scale) place(v float64) float64 {
 	return min(max((math.Log(v)-from)/(to-from), 0), 1)
 }
 
-// spans returns the stretches of the scale, with the flips found to a ten-thousandth.
+// spans returns the intervals of equal decisions, with relative errors of at most 1e-4.
 func (q *question) spans(s *scale) ([]span, error) {
 	var list []span
 	for i, p := range s.Points {
@@ -106,8 +106,7 @@ func (q *question) spans(s *scale) ([]span, error) {
 	return list, nil
 }
 
-// flip finds where the decision stops being run, between a value where it is and one
-// where it is not.
+// flip finds by bisection where the decision changes from run, between is and isNot.
 func (q *question) flip(is, isNot float64, run string) float64 {
 	if is == 0 && !q.threshold {
 		return isNot // a lambda of nothing is a case of its own: everything is free

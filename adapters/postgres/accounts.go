@@ -113,7 +113,7 @@ func (s *Store) Balances(ctx context.Context, prefix string, most int) ([]store.
 	return s.DB.Balances(ctx, prefix, most)
 }
 
-// expire counts the reservations as spent, or as given back, whose time is over.
+// expire ends overdue reservations: what does not return counts as spent.
 func (s *Store) expire(ctx context.Context) error {
 	for more := true; more; {
 		if err := s.pool.QueryRow(ctx, "SELECT stepfall.expire()").Scan(&more); err != nil {
@@ -123,8 +123,8 @@ func (s *Store) expire(ctx context.Context) error {
 	return nil
 }
 
-// sweep expires now and then, until Close. That changes nothing that a cap goes by
-// but streams, and so may be late.
+// sweep expires reservations now and then, until Close. It may be late: only limits on streams
+// depend on it.
 func (s *Store) sweep() {
 	for {
 		timer := time.NewTimer(5*time.Second + rand.N(5*time.Second))

@@ -39,14 +39,14 @@ var migrations = []migration{
 	{settledSQL, 1},
 }
 
-// compressionSQL has traces compressed by LZ4, which takes the server less time;
-// PostgreSQL before 14, or built without it, goes on as it did.
+// compressionSQL makes the server compress traces with LZ4, which is faster, unless it is older than
+// PostgreSQL 14 or built without it.
 const compressionSQL = `DO $$ BEGIN
 	EXECUTE 'ALTER TABLE stepfall.bodies ALTER COLUMN body SET COMPRESSION lz4';
 EXCEPTION WHEN feature_not_supported OR syntax_error THEN NULL;
 END $$`
 
-// tables turns the common schema into PostgreSQL's.
+// tables translates the common schema to PostgreSQL.
 func tables(schema string) string {
 	return strings.NewReplacer("SEQ PRIMARY KEY", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "TEXT", `text COLLATE "C"`,
 		"BYTES", "bytea", "COUNTERS", sqlstore.Counters, "@", "stepfall.").Replace(schema)
@@ -54,8 +54,7 @@ func tables(schema string) string {
 
 const versionQuery = "SELECT version, oldest_program FROM stepfall.migrations ORDER BY version DESC LIMIT 1"
 
-// migrate brings the tables to the version that the program knows. Programs that do it
-// at once wait for one another.
+// migrate updates the tables to the known version. Concurrent programs wait for one another.
 func migrate(ctx context.Context, pool *pgxpool.Pool, known int) error {
 	var there bool
 	if err := pool.QueryRow(ctx, "SELECT to_regclass('stepfall.migrations') IS NOT NULL").Scan(&there); err != nil {
@@ -67,14 +66,14 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, known int) error {
 			return fault(err)
 		}
 		if version >= known {
-			return fits(version, oldest, known)
+			return checkVersion(version, oldest, known)
 		}
 	}
 	return fault(pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrateTx(ctx, tx, known) }))
 }
 
-// fits says whether a program works with tables of its version or a newer one.
-func fits(version, oldest, known int) error {
+// checkVersion returns an error if the tables are too new for the program.
+func checkVersion(version, oldest, known int) error {
 	if oldest > known {
 		return fmt.Errorf("%w: they have %d, this program knows %d", store.ErrVersion, version, known)
 	}
@@ -104,5 +103,5 @@ func migrateTx(ctx context.Context, tx pgx.Tx, known int) error {
 			return err
 		}
 	}
-	return fits(version, oldest, known)
+	return checkVersion(version, oldest, known)
 }

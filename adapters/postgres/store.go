@@ -42,7 +42,7 @@ const patience = 5 * time.Second
 // reads them. Without pool_max_conns there are at most 16 connections.
 func Open(ctx context.Context, url string) (*Store, error) { return open(ctx, url, len(migrations)) }
 
-// open opens it as a program does that knows so many migrations.
+// open is Open for a program that knows the first known migrations.
 func open(ctx context.Context, url string, known int) (*Store, error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
@@ -87,8 +87,8 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
-// fault says what an error means: those of an engine that is away are sdk.ErrStoreUnavailable,
-// those of tables that are gone ErrReplaced.
+// fault makes errors of an unreachable server sdk.ErrStoreUnavailable, and those of missing tables
+// store.ErrReplaced.
 func fault(err error) error {
 	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
@@ -105,8 +105,7 @@ func fault(err error) error {
 	return err
 }
 
-// isRefused says that values were no such values, against what the tables hold, or larger
-// than the engine's limits.
+// isRefused reports whether values were invalid, violated a constraint, or exceeded a limit.
 func isRefused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains([]string{"22", "23", "54"}, class(pg))
@@ -114,7 +113,7 @@ func isRefused(err error) bool {
 
 func class(err *pgconn.PgError) string { return err.Code[:min(2, len(err.Code))] }
 
-// isAway says of an error that the engine, not what was asked of it, is at fault.
+// isAway reports whether an error is the server's or the connection's, not the statement's.
 func isAway(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connections, resources, an operator's intervention; a lock that was not had;
@@ -134,8 +133,7 @@ func isAway(err error) bool {
 // tries is how often an operation is tried that changes nothing the second time.
 const tries = 3
 
-// retry runs an operation that may be repeated: its connection may have been cut,
-// or it may have met another in a deadlock.
+// retry runs an idempotent operation, and repeats it after a lost connection or a deadlock.
 func (s *Store) retry(ctx context.Context, do func(ctx context.Context) error) error {
 	var err error
 	for try := range tries {

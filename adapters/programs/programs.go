@@ -83,9 +83,8 @@ func Into(dir string, names ...string) error {
 	return err
 }
 
-// build does what the Makefile does, with the same flags: what one of them has built
-// is not stale to the other. It looks at the sources, which go test does not see go read:
-// a test that runs a program is run again once the program would be another.
+// build builds as the Makefile does, with the same flags, so that neither rebuilds what the other has
+// built. It stats the sources, so that go test does not use cached results after they change.
 func build(root, to string, packages ...string) error {
 	if _, err := run(root, "go", append([]string{"build", "-ldflags=-w", "-o", to}, packages...)...); err != nil {
 		return err
@@ -108,7 +107,6 @@ func cloneRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(mod)), err
 }
 
-// run runs a command in a folder and returns what it prints.
 func run(dir, program string, args ...string) (string, error) {
 	var said bytes.Buffer
 	cmd := exec.Command(program, args...)

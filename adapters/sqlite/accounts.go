@@ -16,8 +16,8 @@ import (
 // Unix epoch, 0 where the account has none.
 type account struct{ period, spent, reserved int64 }
 
-// find returns the present period of an account. One that was begun stays the
-// present one when the clock goes back.
+// find returns the current period of an account, and makes it if needed. It stays the current one
+// when the clock goes back.
 func (s *Store) find(name string, length time.Duration) (account, error) {
 	a := account{}
 	if length > 0 {
@@ -41,7 +41,7 @@ func (a *account) until(length time.Duration) time.Time {
 	return time.Unix(0, a.period+int64(length))
 }
 
-// hold sets an amount aside, or refuses. So much of it returns when it is not settled in time.
+// hold reserves an amount, of which returns is given back if it is not settled within ttl.
 func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.Duration) error {
 	a, err := s.find(c.Account, c.Period)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Store) Extend(ctx context.Context, leases map[int64]store.LeaseState, t
 // unsettledFor is how long an account knows of what it has spent that it was not settled.
 const unsettledFor = 90 * 24 * time.Hour
 
-// expire counts the reservations as spent, or as given back, whose time is over.
+// expire ends overdue reservations: what does not return counts as spent.
 func (s *Store) expire() error {
 	now := s.Now().UnixNano()
 	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE expired = 0 AND until_ns < $1)")

@@ -46,7 +46,7 @@ CREATE TABLE meta (
 ) WITHOUT ROWID;
 `
 
-// schema returns the statements that make the tables of this version.
+// schema returns the statements that create the tables of this version.
 func schema() string {
 	return ledgerSchema + strings.NewReplacer("SEQ PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES", "BLOB", "COUNTERS", sqlstore.Counters, "@", "").
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
@@ -55,8 +55,8 @@ func schema() string {
 // fromThree brings tables of version 3, the first that was released, to version 4.
 const fromThree = "ALTER TABLE holds ADD COLUMN settled INTEGER NOT NULL DEFAULT 0"
 
-// migrate makes the tables in a new file, or brings those of an earlier program up to date. It
-// refuses a file that this program is too old for, or that is older than version 3.
+// migrate creates the tables in a new file, or updates those of an earlier program. It returns
+// store.ErrVersion for a file that is too new, or older than version 3.
 func migrate(ctx context.Context, db *sql.DB) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {

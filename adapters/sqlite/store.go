@@ -113,8 +113,8 @@ func connect(path string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// create makes a file with tables beside path and puts it there whole, so that no
-// process sees one without; one that another process put there meanwhile stays.
+// create makes a file with tables beside path and links it there, so that no process sees one without.
+// It keeps a file that another process has put there meanwhile.
 func create(ctx context.Context, path string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".stepfall-")
 	if err != nil {
@@ -149,7 +149,7 @@ func create(ctx context.Context, path string) error {
 	return os.Rename(fresh, path) // where there are no links
 }
 
-// isRefused says that a value was too big, or against what the tables hold.
+// isRefused reports whether a value was too big, or violated a constraint.
 func isRefused(err error) bool {
 	fault, ok := errors.AsType[*driver.Error](err)
 	if !ok {
@@ -162,8 +162,8 @@ func isRefused(err error) bool {
 	return false
 }
 
-// fault says what an error of SQLite means: a file that is locked, full, damaged or cannot
-// be read or written is sdk.ErrStoreUnavailable.
+// fault makes an error of SQLite sdk.ErrStoreUnavailable if the file is locked, full, damaged or
+// cannot be read or written.
 func fault(err error) error {
 	e, ok := errors.AsType[*driver.Error](err)
 	if !ok || errors.Is(err, sdk.ErrStoreUnavailable) {

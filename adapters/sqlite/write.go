@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// job is one change, which happens whole or not at all.
+// job is one atomic change.
 type job struct {
 	ctx  context.Context
 	do   func(sqlstore.Tx) error
@@ -22,11 +22,11 @@ type job struct {
 // maxJobs bounds the changes of one transaction.
 const maxJobs = 128
 
-// errClosed is what a change meets that comes after Close.
+// errClosed is the error of a change after Close.
 var errClosed = errors.New("the store is closed")
 
-// write makes a change that no other writer interleaves with. Changes that wait
-// together are written together, since what takes time is to wait for the disk.
+// write makes a change without interleaving other writers. Changes that wait at the same time share
+// a transaction, since syncing takes most of the time.
 func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
@@ -41,7 +41,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	// The change may be under way: what came of it must be known.
+	// The change may be under way: its result must be known.
 	select {
 	case <-j.done:
 		return fault(j.err)
@@ -55,7 +55,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	}
 }
 
-// run makes the changes until Close, those that wait by then included.
+// run makes the changes until Close, including those that wait then.
 func (s *Store) run() {
 	defer close(s.ended)
 	for {
@@ -87,7 +87,7 @@ func (s *Store) run() {
 // forgetEvery is how often pages are read anew, so that damage to the file is noticed.
 const forgetEvery = 2 * time.Second
 
-// commit makes changes in one transaction; each that fails is taken back alone.
+// commit makes changes in one transaction; one that fails is rolled back alone.
 func (s *Store) commit(batch []*job) {
 	err := func() error {
 		if err := s.checkFiles(); err != nil {
@@ -135,8 +135,8 @@ func (s *Store) commit(batch []*job) {
 	}
 }
 
-// checkWritten returns an error when the file has forgotten what this process has written or
-// read, as it does when somebody empties its -wal. It counts all processes' changes.
+// checkWritten returns an error if the file has lost changes that this process has written or read,
+// for example since its -wal was truncated. It compares a count of all processes' changes.
 func (s *Store) checkWritten() error {
 	st, err := s.statement("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'")
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Store) checkWritten() error {
 	return nil
 }
 
-// change makes one change under a savepoint. Its own error is the job's; the one
-// that is returned ends the transaction.
+// change makes one change under a savepoint, and sets the job's error. An error that it returns ends
+// the transaction.
 func (s *Store) change(j *job) error {
 	if err := s.exec("SAVEPOINT job"); err != nil {
 		return err
@@ -167,7 +167,7 @@ func (s *Store) change(j *job) error {
 	return s.exec("RELEASE job")
 }
 
-// exec runs a statement, which is prepared once. Only the goroutine of run may use it.
+// exec runs a statement, which is prepared once. Only run's goroutine may call it.
 func (s *Store) exec(query string, args ...any) error {
 	st, err := s.statement(query)
 	if err == nil {

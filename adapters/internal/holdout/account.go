@@ -61,13 +61,13 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	unit := Unit(t.Tenant, t.Run, cmp.Or(t.Session, t.Conversation), t.ID)
 	r := a.runs[unit]
 	if r == nil {
-		r = a.begin(unit, t.Holdout.Baseline)
+		r = a.addRun(unit, t.Holdout.Baseline)
 	}
 	if r.refused {
 		return
 	}
 	if t.Chosen == "" && t.Stop == sdk.StopBudget {
-		a.leaveOut(r)
+		a.removeRun(r)
 		return
 	}
 	arm := a.arm(r)
@@ -76,8 +76,8 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	r.usd += t.CostUSD
 }
 
-// leaveOut takes a run out of its arm. The lock is held.
-func (a *Account) leaveOut(r *run) {
+// removeRun takes a run out of its arm. The lock is held.
+func (a *Account) removeRun(r *run) {
 	arm := a.arm(r)
 	arm.Runs, arm.USD, arm.Squares = arm.Runs-1, arm.USD-r.usd, arm.Squares-r.usd*r.usd
 	if r.judged {
@@ -89,8 +89,8 @@ func (a *Account) leaveOut(r *run) {
 	r.refused = true
 }
 
-// begin adds a run, and forgets the oldest where there are too many. The lock is held.
-func (a *Account) begin(unit string, baseline bool) *run {
+// addRun adds a run, and forgets the oldest where there are too many. The lock is held.
+func (a *Account) addRun(unit string, baseline bool) *run {
 	if a.runs == nil {
 		a.runs = map[string]*run{}
 	}

@@ -2,5 +2,5 @@
 
 package host
 
-// accessList knows nothing of the lists of other systems.
+// accessList is only implemented on Linux.
 func accessList(string) bool { return false }

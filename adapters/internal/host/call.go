@@ -91,9 +91,8 @@ func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, 
 // deadline by its own clock, may end before the caller's.
 const clockSlack = 50 * time.Millisecond
 
-// explain turns the error of one try into one of the host's errors. ctx is the
-// caller's own, without the host's deadline; s is the session that was called, nil
-// when none was.
+// explain converts the error of one try. ctx is the caller's, without the host's
+// deadline; s is nil if no session was called.
 func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
@@ -126,7 +125,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		}
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
 	case codes.Unavailable, codes.Canceled:
-		// The caller has not given up, so that it is the connection which ended.
+		// The caller has not given up, so the connection was lost.
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
@@ -140,9 +139,8 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	return &callError{Instance: i.name, Plugin: i.plugin, Message: i.redactMessage(message), Err: err}
 }
 
-// lostReason waits for the end of a process whose connection was lost, which is a
-// moment away, and says how it ended. A process that lives on is killed: there is
-// no way back to it.
+// lostReason returns how a process ended whose connection was lost. It waits a moment for
+// the end and then kills the process, as it cannot be reached any more.
 func (s *session) lostReason() string {
 	if s == nil {
 		return "the connection was lost"
@@ -161,8 +159,7 @@ func (s *session) lostReason() string {
 	return "its process ended with " + s.Exit()
 }
 
-// redactMessage cuts a plugin's message to a length that a log can bear and hides what
-// the config says is secret.
+// redactMessage hides secrets of the config in a plugin's message and shortens it.
 func (i *instance) redactMessage(message string) string {
 	i.host.mu.Lock()
 	info := i.host.infos[i.plugin]
@@ -173,7 +170,7 @@ func (i *instance) redactMessage(message string) string {
 			hidden = append(hidden, schema.Sensitive(i.config)...)
 		}
 	}
-	const enough = 2000 // cut last, so that no half of a secret is left over
+	const enough = 2000 // cut last, so that no part of a secret remains
 	if message = redact.Visible(redact.New(hidden...).Known(message)); len(message) > enough {
 		message = strings.ToValidUTF8(message[:enough], "") + "..."
 	}
@@ -185,8 +182,8 @@ func (s *session) answered() {
 	s.unanswered.Store(0)
 }
 
-// countOverrun notes that a call missed the host's deadline, and has a process killed
-// that seems to hang.
+// countOverrun counts a call that missed the host's deadline, and kills a process that
+// seems to hang.
 func (i *instance) countOverrun(s *session) {
 	if n := s.overruns.Add(1); n >= overruns {
 		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
@@ -215,8 +212,11 @@ func (i *instance) killUnhealthy(s *session) {
 	}
 	i.host.wg.Go(func() {
 		defer s.checking.Store(false)
-		if !i.healthy(s) && !i.healthy(s) && i.host.ctx.Err() == nil {
-			s.kill("it missed a deadline and two health checks and was killed")
+		for range 2 {
+			if i.healthy(s) || i.host.ctx.Err() != nil {
+				return
+			}
 		}
+		s.kill("it missed a deadline and two health checks and was killed")
 	})
 }

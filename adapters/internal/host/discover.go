@@ -106,7 +106,7 @@ func suffixes() []string {
 	return []string{""}
 }
 
-// executable reports why path is not a program that may be started.
+// executable returns an error if path is not a program, or others could have written it.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,11 +126,11 @@ func executable(path string) error {
 	return checkFolders(path)
 }
 
-// otherOwner is said of what belongs to another user than this one and root.
+// otherOwner is what writable returns for files of users besides this one and root.
 const otherOwner = "its owner, who is another user"
 
-// checkFolders reports why another user could put another program in the place of path: a
-// folder on the way to it lets them, or one on the way that links lead.
+// checkFolders returns an error if another user could replace the program at path, because
+// they may write to a folder above it or above what it links to.
 func checkFolders(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

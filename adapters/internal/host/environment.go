@@ -31,8 +31,7 @@ func environment(c PluginConfig) []string {
 	return env
 }
 
-// secrets returns what must not appear in logs: the values that the operator
-// handed over by name.
+// secrets returns the values that must not appear in logs: those of the plugin's variables.
 func secrets(c PluginConfig) []string {
 	var out []string
 	for _, v := range c.Env {

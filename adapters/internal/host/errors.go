@@ -20,7 +20,7 @@ var (
 	errClosed = errors.New("plugin host closed")
 )
 
-// isPermanent reports whether an error stays however often a plugin is started.
+// isPermanent reports whether starting the plugin again cannot help.
 func isPermanent(err error) bool {
 	var config *configError
 	return errors.As(err, &config) || errors.Is(err, errChecksum) || errors.Is(err, jail.ErrLacks)

@@ -10,10 +10,9 @@ import (
 	"syscall"
 )
 
-// writable reports who besides its owner, root and this user may write to a file or
-// folder; "" for nobody. A group that is this user's alone is nobody else: its number
-// is that of the user, as systems that make such groups have it. Where there is an access
-// list, the rights of the group are the most that anybody on it has.
+// writable says who besides root and this user may write to a file or folder; "" for
+// nobody. A group with the number of the user is taken for the user's own. With an access
+// list, the group's rights are the most that anybody on the list has.
 func writable(path string, info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -35,8 +34,8 @@ func writable(path string, info fs.FileInfo) string {
 	return ""
 }
 
-// isOverflowUser reports whether uid stands for all that a user namespace does not know,
-// the system's root for one: nobody in it can be that user.
+// isOverflowUser reports whether uid stands for all users that the user namespace does
+// not map, such as the system's root.
 func isOverflowUser(uid uint32) bool {
 	const overflow, everybody = 65534, 4294967295
 	data, err := os.ReadFile("/proc/self/uid_map")

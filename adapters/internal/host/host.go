@@ -60,8 +60,7 @@ func New(cfg Config) (*Host, error) {
 
 const (
 	dirPrefix = "stepfall-host-"
-	// longestDir leaves room for the names of sockets, which may have about 100
-	// bytes with their folders.
+	// longestDir leaves room for names of sockets, whose paths may have about 100 bytes.
 	longestDir = 28
 )
 
@@ -198,7 +197,7 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	return s, nil
 }
 
-// ownDir makes a folder for one process. Its name is short, as sockets need it.
+// ownDir makes a folder for one process. Its name is short, as paths of sockets must be.
 func (h *Host) ownDir() (string, error) {
 	dir := filepath.Join(h.dir, fmt.Sprintf("p%d", h.dirs.Add(1)))
 	return dir, os.Mkdir(dir, 0o700)

@@ -52,7 +52,7 @@ type instance struct {
 	state    state
 	session  *session
 	starting *start
-	// crashes are the times of recent ends that nobody asked for, failed starts included.
+	// crashes are the times of recent crashes and failed starts.
 	crashes []time.Time
 	pauses  int // starts in a row that were followed by a crash
 	until   time.Time
@@ -72,7 +72,7 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 	if s := i.session; s != nil && i.state == Ready {
 		select {
 		case <-s.Done():
-			// Its end is about to be recorded; whoever comes first does it.
+			// watch may not have recorded it yet.
 			i.recordEnd(s)
 		default:
 			i.mu.Unlock()
@@ -99,7 +99,7 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 	}
 }
 
-// mayStart returns why no start is to be tried now. i.mu is held.
+// mayStart returns an error if no start may be tried now. i.mu is held.
 func (i *instance) mayStart() error {
 	switch i.state {
 	case stateClosed:
@@ -117,15 +117,15 @@ func (i *instance) mayStart() error {
 }
 
 func (i *instance) unavailable(reason string, until time.Time, err error) *unavailableError {
-	// The cause keeps its text only once when it is of the same kind.
+	// An error of the same type is not wrapped again.
 	if u, ok := errors.AsType[*unavailableError](err); ok {
 		reason, err = u.Reason, u.Err
 	}
 	return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Until: until, Err: err}
 }
 
-// start starts a process. It runs apart from the calls that wait for it: one of
-// them giving up must not spoil it for the others.
+// start starts a process. It has a context of its own, so that a call that gives up
+// does not end the start for others.
 func (i *instance) start(st *start) {
 	defer close(st.done)
 	ctx, cancel := context.WithTimeout(i.host.ctx, i.settings.StartTimeout)
@@ -150,8 +150,7 @@ func (i *instance) start(st *start) {
 	i.host.wg.Go(func() { i.watch(s) })
 }
 
-// recordFailedStart records a failed start and returns the error for those who wait.
-// i.mu is held.
+// recordFailedStart returns the error for the calls that wait. i.mu is held.
 func (i *instance) recordFailedStart(err error) error {
 	if i.state == stateClosed || i.host.ctx.Err() != nil {
 		return errClosed // the host ended the start
@@ -167,7 +166,7 @@ func (i *instance) recordFailedStart(err error) error {
 	return i.last
 }
 
-// recordEnd records that a session's process ended without being asked to. i.mu is held.
+// recordEnd records that a session's process ended unasked. i.mu is held.
 func (i *instance) recordEnd(s *session) {
 	if i.session != s || i.state == stateClosed {
 		return
@@ -206,8 +205,8 @@ func (i *instance) recordCrash(err error) {
 	i.state = statePaused
 }
 
-// pause is the time before the nth start in a row: none before the first, then
-// growing, with up to a quarter of chance so that many hosts do not move in step.
+// pause returns how long to wait after the nth crash in a row: nothing after the first,
+// then exponentially longer, up to a quarter less at random so that hosts spread out.
 func pause(n int) time.Duration {
 	if n <= 1 {
 		return 0
@@ -236,12 +235,12 @@ type session struct {
 	info   *wire.Info
 	begun  time.Time
 	slots  chan struct{}   // as many as calls may run; nil means no limit
-	dir    string          // its own, removed when it is over
+	dir    string          // removed by stop
 	models <-chan struct{} // closed when model calls are over
 	cancel context.CancelFunc
 	once   sync.Once
 
-	calls    atomic.Int32 // under way
+	calls    atomic.Int32 // in progress
 	overruns atomic.Int32 // calls in a row that missed the host's deadline
 	// unanswered is how long calls have taken, in nanoseconds, that their callers gave up since the last answer.
 	unanswered atomic.Int64
@@ -319,7 +318,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	return s, nil
 }
 
-// explainStart adds to the error of a start that the process ended, or that the limit is over.
+// explainStart adds to the error of a start how the process ended, or the limit it missed.
 func (s *session) explainStart(ctx context.Context, limit time.Duration, err error) error {
 	code := status.Code(err)
 	switch {
@@ -357,7 +356,7 @@ func (s *session) killReason() string {
 	return reason
 }
 
-// watch checks an idle process now and then, and cleans up when it ends.
+// watch checks the health of an idle process, and cleans up when the process ends.
 func (i *instance) watch(s *session) {
 	ticker := time.NewTicker(healthEvery)
 	defer ticker.Stop()

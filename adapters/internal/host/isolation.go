@@ -11,14 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 )
 
-// The levels of isolation. At every one of them a plugin gets a clean environment and
-// leads a process group of its own.
+// The levels of isolation. At each, a plugin gets a clean environment and its own process
+// group.
 const (
-	// isolationNone adds nothing: what leaves the process group lives on.
+	// isolationNone adds nothing: processes that leave the process group live on.
 	isolationNone = "none"
-	// isolationProcess holds a plugin and all that it starts together, so that all
-	// of it ends with the plugin or the host. It needs a program that calls
-	// [jail.Main]; without, it is isolationNone, and the log says so.
+	// isolationProcess ends all that a plugin starts together with the plugin or the
+	// host. It needs a program that calls [jail.Main]; otherwise it is isolationNone,
+	// and the log says so.
 	isolationProcess = "process"
 	// isolationSandbox also takes away the network, and all files but those of the
 	// system, of the plugin's program, of Config.Dir and of PluginConfig.Read.
@@ -70,7 +70,7 @@ func (h *Host) Isolation() (layers []string, missing map[string]string, err erro
 	return layers, missing, nil
 }
 
-// openJail probes the machine, once for a host.
+// openJail probes the machine.
 func (h *Host) openJail() (*jail.Jail, error) {
 	j, err := jail.Open(h.ctx, jail.Options{})
 	if err != nil && h.ctx.Err() == nil {
@@ -79,8 +79,7 @@ func (h *Host) openJail() (*jail.Jail, error) {
 	return j, err
 }
 
-// confine adds to the spec what the settings ask for. own is the plugin's folder,
-// which it may write to.
+// confine adds the isolation of the settings to the spec. The plugin may write to own.
 func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
 	if settings.Isolation == isolationNone {
 		h.log.Warn("plugin runs without isolation: it can read this program's environment, keys included, through /proc", "program", spec.Path)
@@ -107,9 +106,8 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	return nil
 }
 
-// overrideClaims puts the host's word in place of the plugin's where that is the host's to
-// say: the name is that of the policy, and of the layers that held a plugin's own
-// runs only those stand that the host itself finds on this machine.
+// overrideClaims sets the verifier's name to that of the policy, and removes layers of
+// isolation that the host does not find on this machine.
 func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 	verdict.Verifier = i.name
 	if len(verdict.Isolation) == 0 {
@@ -120,7 +118,7 @@ func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 		layers, _ = j.Layers()
 	}
 	verdict.Isolation = slices.DeleteFunc(verdict.Isolation, func(claim string) bool {
-		// A group of its own may be had by a plugin that was given one.
+		// A plugin may have been given a cgroup that the host has not.
 		return claim != jail.LayerCgroup && !slices.Contains(layers, claim)
 	})
 }

@@ -82,7 +82,7 @@ func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pr
 
 // Balances implements [store.Accounts], where what is over has been marked so.
 func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
-	order, arguments := "a.account", []any{prefix, prefix + above}
+	order, arguments := "a.account", []any{prefix, prefix + maxSuffix}
 	if most > 0 {
 		order, arguments = "spent + reserved DESC, a.account LIMIT $3", append(arguments, most)
 	}

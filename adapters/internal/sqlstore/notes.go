@@ -18,8 +18,8 @@ func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time
 	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5")
 }
 
-// put writes a note over one that is there and that the condition is true of, and reports
-// whether it did.
+// put writes a note, over an existing one only if the condition holds for that, and reports whether it
+// did.
 func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.Duration, condition string) (written bool, err error) {
 	now := time.Now()
 	args := []any{kind, name, note, now.Add(ttl).UnixNano()}

@@ -14,10 +14,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// above is greater than any text that begins as another one does.
-const above = "\U0010FFFF"
+// maxSuffix, appended to a text, is greater than all texts that begin with it.
+const maxSuffix = "\U0010FFFF"
 
-// conditions collects what a query selects by.
+// conditions collects the WHERE clause of a query.
 type conditions struct {
 	where []string
 	args  []any
@@ -37,8 +37,8 @@ func (c *conditions) equal(column, value string) {
 	}
 }
 
-// addIndexed is equal for a column whose index leaves out empty values: the engine does not
-// know that the value is none.
+// addIndexed is equal for a column with a partial index without empty values: the engine does not
+// know that the value is not empty.
 func (c *conditions) addIndexed(column, value string) {
 	if value != "" {
 		c.equal(column, value)
@@ -56,7 +56,7 @@ func (c *conditions) sql() string {
 // Trace implements [store.Traces].
 func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	id = text(id)
-	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+above)
+	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+maxSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
 	}
@@ -143,9 +143,8 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 	return d.steps(ctx, &c, "start_ns DESC, seq DESC", f.Limit)
 }
 
-// narrow keeps a filter to the days on which its model was asked, so that the steps of a
-// model that is asked seldom are not looked for among all others; it reports whether
-// there are such days.
+// narrow restricts a filter to the days on which its model was asked, so that a rarely asked model
+// needs no scan of all steps. It reports whether there are such days.
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
 	rows, err := d.read().QueryContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", name(f.Model))
 	if err != nil {
@@ -179,8 +178,8 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 	return d.steps(ctx, &c, "seq", f.Limit)
 }
 
-// steps selects steps. Conditions come with the one first that fewest steps are likely
-// to meet; an engine that does not know how many do looks only that one up in an index.
+// steps adds a filter, the most selective condition first. With blind, the engine has no statistics,
+// and only that one may use an index.
 func (c *conditions) steps(f *store.Filter, blind bool) {
 	for _, one := range [...]struct {
 		column, value string
@@ -287,7 +286,7 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	return d.sums(ctx, query, c.args, dims)
 }
 
-// columnsOf returns the columns of the tables of sums that hold the dimensions.
+// columnsOf returns the columns of dimensions in the tables of sums.
 func columnsOf(by []store.Dimension) ([]string, error) {
 	var columns []string
 	for _, dim := range by {
@@ -302,7 +301,7 @@ func columnsOf(by []store.Dimension) ([]string, error) {
 	return columns, nil
 }
 
-// totals are the sums of the counters; numeric sums of PostgreSQL become whole numbers.
+// totals returns expressions for the sums of the counters, cast since PostgreSQL's are numeric.
 func totals() []string {
 	var list []string
 	for _, name := range counterColumns {

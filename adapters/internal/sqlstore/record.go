@@ -49,8 +49,7 @@ func (d *DB) Record(ctx context.Context, entries []store.Entry) error {
 	return nil
 }
 
-// record writes rows. Those that the engine refuses for what is in them it finds by
-// halves, and leaves out.
+// record writes rows. It finds those that the engine refuses by bisection, and adds them to out.
 func (d *DB) record(ctx context.Context, rows []*row, out *store.LeftOutError) error {
 	if len(rows) == 0 {
 		return nil
@@ -162,7 +161,7 @@ func (r *row) values() []any {
 	}
 }
 
-// modelList joins the names of models so that each stands between two line breaks.
+// modelList joins the names of models so that each is enclosed in line breaks.
 func modelList(models []string) string {
 	if len(models) == 0 {
 		return ""
@@ -176,7 +175,7 @@ func StepOf(t *sdk.Trace) store.Step {
 	s := store.Step{
 		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant),
 		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
-		Error: text(t.Error), Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
+		Error: text(t.Error), Prompt: promptStart(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
 		Duration: time.Duration(count(t.Duration)), Overhead: time.Duration(count(t.Overhead)),
 		InputTokens: int(input(&t.Usage)), OutputTokens: int(output(&t.Usage)),
 	}
@@ -193,7 +192,7 @@ func StepOf(t *sdk.Trace) store.Step {
 	return s
 }
 
-// rowOf fails where a trace cannot be written, whatever the engine.
+// rowOf returns the row of a trace, or an error if no engine could write it.
 func rowOf(e store.Entry) (*row, error) {
 	t, key, body := e.Trace, e.Key, e.JSON
 	if t.ID == "" {
@@ -238,14 +237,14 @@ func rowOf(e store.Entry) (*row, error) {
 	return r, nil
 }
 
-// most bounds each number of a trace, so that thousands of absurd ones leave sums that
+// maxNumber bounds each number of a trace, so that thousands of absurd ones leave sums that
 // still fit: a provider may say that an answer has 2^62 tokens, and a day of sums that
 // ran over could not be added to any more. In nanoseconds it is eleven days, in
 // billionths of a dollar a million dollars.
-const most = 1e15
+const maxNumber = 1e15
 
-// count is a number of things, which is never below zero.
-func count[T ~int | ~int64](n T) int64 { return min(max(int64(n), 0), most) }
+// count limits a number to 0 to most.
+func count[T ~int | ~int64](n T) int64 { return min(max(int64(n), 0), maxNumber) }
 
 func input(u *sdk.Usage) int64 {
 	return count(u.InputTokens) + count(u.CachedInputTokens) + count(u.CacheWriteTokens)
@@ -253,19 +252,19 @@ func input(u *sdk.Usage) int64 {
 
 func output(u *sdk.Usage) int64 { return count(u.OutputTokens) + count(u.ReasoningTokens) }
 
-// nano rounds to the nearest: sums of traces are for reading, not for caps.
+// nano converts US dollars to billionths, rounded to nearest: sums are for reading, not for caps.
 func nano(usd float64) int64 {
 	if !(usd > 0) {
 		return 0
 	}
-	return int64(math.Round(min(usd*store.NanoUSD, most)))
+	return int64(math.Round(min(usd*store.NanoUSD, maxNumber)))
 }
 
-// text takes out what PostgreSQL's text cannot hold.
+// text removes what PostgreSQL's text cannot hold.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// name is a text that indexes hold, and filters select by: PostgreSQL refuses rows with
-// long ones. What is cut off is told apart by its digest.
+// name shortens an indexed text, since PostgreSQL refuses rows with long ones. A digest replaces the
+// rest.
 func name(s string) string {
 	s = text(s)
 	if len(s) <= nameBytes {
@@ -274,7 +273,7 @@ func name(s string) string {
 	return strings.ToValidUTF8(s[:nameBytes-2*sha256.Size-1], "") + "~" + fmt.Sprintf("%x", sha256.Sum256([]byte(s)))
 }
 
-func beginning(s string) string {
+func promptStart(s string) string {
 	if len(s) <= promptBytes {
 		return s
 	}

@@ -84,14 +84,14 @@ func (s sums) put(k sumKey, c counters, at int64) {
 	have.first, have.last = min(have.first, at), max(have.last, at)
 }
 
-// sumTables have, for each table of sums, the columns that tell its rows apart.
+// sumTables has the key columns of each table of sums.
 var sumTables = map[string][]string{
 	"sums":        {"day", "policy", "model"},
 	"tenant_sums": {"day", "tenant", "key_id", "policy", "model"},
 	"runs":        {"tenant", "run"},
 }
 
-// writeSums adds the sums to those in the tables, always in the same order.
+// writeSums adds the sums to those in the tables, in a fixed order, which avoids deadlocks.
 func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.day, b.day), cmp.Compare(a.tenant, b.tenant),

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// values returns what stands behind INSERT INTO and its columns, for rows of so many
-// columns whose values are given one after the other, and its arguments.
+// values returns the source of an INSERT and its arguments, for rows of width columns whose values
+// are in flat.
 func (d *DB) values(width int, flat []any) (query string, args []any) {
 	if len(d.Arrays) > 0 {
 		query, args = arrays(width, flat)
@@ -32,8 +32,7 @@ func (d *DB) values(width int, flat []any) (query string, args []any) {
 	return string(append(b, ')')), flat
 }
 
-// arrays gives each column as one argument: the engine reads a short query, which does
-// not grow with the rows.
+// arrays passes each column as one argument, so that the query does not grow with the rows.
 func arrays(width int, flat []any) (query string, args []any) {
 	var names, chosen, columns []string
 	for at := range width {
@@ -60,9 +59,8 @@ func column[T any](flat []any, at, width int) []T {
 	return list
 }
 
-// document is a long text: as bytes it goes into an array as it is, while in a text each
-// quote would be escaped, and read again by the engine. It is JSON as Go writes it, which
-// holds neither NUL nor what is not UTF-8.
+// document is a long text, passed as bytes, since quotes of texts in arrays have to be escaped. It is
+// JSON as Go writes it, without NUL and invalid UTF-8.
 type document []byte
 
 func documents(flat []any, at, width int) [][]byte {

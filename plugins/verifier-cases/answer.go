@@ -36,9 +36,9 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 	return nil, nil
 }
 
-// nameProgram returns the files with the program as the file that the configuration names,
-// where the answer gives it a name of its own (solution.py) that no command asks for. The
-// error says that several files could be it.
+// nameProgram renames the answer's program to the configured file if the answer calls it
+// something else (solution.py) that no command contains. It is an error if several files
+// could be the program.
 func (r *run) nameProgram(root *os.Root, files []patch.File) ([]patch.File, error) {
 	config := &r.v.config
 	if _, err := root.Stat(config.File); config.File == "" || err == nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// isGo reports whether a command is Go's, which may have to compile its library first.
+// isGo reports whether the command is the go tool, which may have to compile the standard
+// library first.
 func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
 
-// withGo lets a command of Go read the user's caches, which fit with the user's flags of builds. What it writes to them is gone
-// with the run.
+// withGo lets a go command use the user's build flags and read the user's caches. What it
+// writes to them is discarded after the run.
 func withGo(ctx context.Context, spec *jail.Spec, argv []string) error {
 	if !isGo(argv) {
 		return nil

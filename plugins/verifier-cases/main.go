@@ -121,11 +121,11 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.walls = walls
+	v.sandbox = walls
 	return v, nil
 }
 
-// resolve puts the programs that are meant in the place of a version manager's scripts.
+// resolve replaces a version manager's scripts by the programs that they would run.
 func (v *verifier) resolve(ctx context.Context) schema.Diagnostics {
 	var wrong schema.Diagnostics
 	for name, command := range map[string]*[]string{"command": &v.config.Command, "build": &v.config.Build, "checker": &v.config.Checker} {

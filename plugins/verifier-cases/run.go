@@ -18,9 +18,9 @@ import (
 
 // run is one answer on its way through the cases.
 type run struct {
-	v     *verifier
-	walls walls
-	dir   string
+	v       *verifier
+	sandbox sandbox
+	dir     string
 	// sources are the files and folders of the cases, without symbolic links.
 	sources []string
 	changes []jail.Change
@@ -40,8 +40,8 @@ func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	return spec
 }
 
-// start runs code of the answer, unless what it may read holds a case: the list of
-// mounts is final here, whoever added to it.
+// start runs code of the answer, unless one of the mounts, all of which are known here,
+// would let it read a case.
 func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) {
 	mounts := slices.Concat([]string{spec.Dir}, spec.ReadOnly, spec.Writable)
 	for _, cache := range spec.Caches {
@@ -50,7 +50,7 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 	for _, mount := range mounts {
 		real, err := filepath.EvalSymlinks(mount)
 		if err != nil {
-			continue // it is not there
+			continue // it does not exist
 		}
 		for _, source := range r.sources {
 			if isBelow(real, source) || isBelow(source, real) {
@@ -58,7 +58,7 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 			}
 		}
 	}
-	return r.walls.Run(ctx, spec)
+	return r.sandbox.Run(ctx, spec)
 }
 
 func isBelow(folder, path string) bool {
@@ -87,7 +87,7 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	switch {
 	case result.End == jail.EndRefused:
 		return r.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
-	case cannotStart(result) && !r.brings(c.Build[0]):
+	case cannotStart(result) && !r.hasFile(c.Build[0]):
 		if why, err := r.fault(ctx, c.Build); why != "" || err != nil {
 			return r.verdict(sdk.Inconclusive, "the build cannot be run: "+why), err
 		}
@@ -117,34 +117,31 @@ func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 	return verdict
 }
 
-// exitState is what came of one case.
-type exitState struct {
+type caseResult struct {
 	ran    bool
 	wrong  string // what is wrong; "" is right
 	unfit  string // why it says nothing about the answer
 	result *jail.Result
 }
 
-// cases runs the cases, several at a time, until one fails.
+// cases runs the cases in parallel until one fails.
 func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	came := make([]exitState, len(list))
+	came := make([]caseResult, len(list))
 	faults := make([]error, len(list))
 	var wait sync.WaitGroup
 	for i := range list {
 		select {
 		case r.v.slots <- struct{}{}:
 		case <-inner.Done():
-		}
-		if inner.Err() != nil {
-			break
+			continue
 		}
 		wait.Go(func() {
 			defer func() { <-r.v.slots }()
 			e, err := r.try(inner, &list[i])
 			if inner.Err() != nil {
-				return // it was cut off by another's failure
+				return // another case ended it
 			}
 			came[i], faults[i] = e, err
 			if err != nil || e.unfit != "" || e.wrong != "" && !r.v.config.All {
@@ -162,7 +159,7 @@ func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error
 	return r.decide(list, came), nil
 }
 
-func (r *run) decide(list []cases.Case, came []exitState) *sdk.Verdict {
+func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
 	passed := 0
 	var wrong []string
 	for i := range came {
@@ -197,7 +194,8 @@ func (r *run) decide(list []cases.Case, came []exitState) *sdk.Verdict {
 	return verdict
 }
 
-// name returns what evidence calls a case: the name of a hidden one may tell of it.
+// name returns the name of a case in evidence. That of a hidden case is not shown, as it may
+// tell what the case is.
 func name(number int, c *cases.Case) string {
 	if c.Public {
 		return "case " + c.Name
@@ -205,9 +203,9 @@ func name(number int, c *cases.Case) string {
 	return fmt.Sprintf("hidden case %d", number)
 }
 
-// describe says what is wrong with a case. Of a hidden one nothing is told that was
-// read from it, by the program or by a checker: evidence goes to the next model.
-func describe(number int, c *cases.Case, e *exitState) string {
+// describe says what is wrong with a case. Evidence goes to the next model: for a hidden case
+// it has nothing that the program or a checker could have read from the case.
+func describe(number int, c *cases.Case, e *caseResult) string {
 	text := name(number, c) + ": "
 	if !c.Public {
 		why, stopped := ends[e.result.End]
@@ -237,30 +235,30 @@ func describe(number int, c *cases.Case, e *exitState) string {
 	return text + "\n  got: " + last(string(e.result.Stdout))
 }
 
-// ends are what it says about an answer that a case did not end by itself.
+// ends describes the ends of runs that are failures of the answer.
 var ends = map[jail.End]string{
 	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
 	jail.EndDisk: "it wrote more than it may", jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
 }
 
-func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
+func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {
 	plan, err := c.Plan(r.v.config.Command, r.v.config.File)
 	if err != nil {
-		return exitState{}, err
+		return caseResult{}, err
 	}
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
 	if r.v.containers == nil {
 		if err := withGo(ctx, spec, r.v.config.Command); err != nil { // go run
-			return exitState{}, err
+			return caseResult{}, err
 		}
 	}
 	result, err := r.start(ctx, spec)
 	if err != nil {
-		return exitState{}, err
+		return caseResult{}, err
 	}
-	e := exitState{ran: true, result: result}
+	e := caseResult{ran: true, result: result}
 	if why, ok := ends[result.End]; ok {
 		e.wrong = why
 		return e, nil
@@ -269,8 +267,8 @@ func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
 	case result.End == jail.EndRefused:
 		e.unfit = "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
 		return e, nil
-	case cannotStart(result) && !r.brings(r.v.config.Command[0]):
-		// A program that has started may end so too.
+	case cannotStart(result) && !r.hasFile(r.v.config.Command[0]):
+		// A program that did start may have the same exit code.
 		if e.unfit, err = r.commandFault(ctx); e.unfit != "" || err != nil {
 			return e, err
 		}
@@ -292,12 +290,12 @@ func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
 	return e, nil
 }
 
-// brings reports whether the answer or its build makes the file.
-func (r *run) brings(name string) bool {
+// hasFile reports whether the file is from the answer or its build.
+func (r *run) hasFile(name string) bool {
 	return slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == filepath.ToSlash(filepath.Clean(name)) })
 }
 
-// cannotStart reports whether a run ended as one that a shell cannot start.
+// cannotStart reports whether the exit code is a shell's for a command that cannot be run.
 func cannotStart(result *jail.Result) bool {
 	return result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127)
 }
@@ -311,8 +309,8 @@ func (r *run) commandFault(ctx context.Context) (string, error) {
 	return why, err
 }
 
-// fault returns why argv cannot be run here, or "". The files of the answer are empty,
-// so that nothing of it decides.
+// fault returns why argv cannot be run here, or "". It runs it with the answer's files empty,
+// so that the answer has no influence.
 func (r *run) fault(ctx context.Context, argv []string) (string, error) {
 	spec := r.spec(slices.Concat([]string{"/bin/sh", "-c", `exec "$@" < /dev/null`, "sh"}, argv), r.v.config.Timeout)
 	spec.ReadOnly = append(spec.ReadOnly, jail.ToolPaths(argv[0])...)
@@ -326,8 +324,8 @@ func (r *run) fault(ctx context.Context, argv []string) (string, error) {
 	return tail(result), nil
 }
 
-// check has the checker compare, in a jail in which nothing of the answer runs.
-func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *exitState) error {
+// check runs the checker, in a jail without files of the answer.
+func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *caseResult) error {
 	if c.Expect.Stdout == nil {
 		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
 		return nil
@@ -344,7 +342,7 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ex
 	if err := os.Chmod(empty, 0o755); err != nil {
 		return err
 	}
-	own := &run{v: r.v, walls: r.walls, dir: empty, changes: []jail.Change{
+	own := &run{v: r.v, sandbox: r.sandbox, dir: empty, changes: []jail.Change{
 		{Path: "input", Data: []byte(c.Stdin)}, {Path: "expected", Data: []byte(*c.Expect.Stdout)}, {Path: "output", Data: []byte(out.Stdout)},
 	}}
 	checker, err := filepath.Abs(r.v.config.Checker[0])
@@ -367,7 +365,7 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ex
 	if filepath.IsAbs(checker) {
 		spec.ReadOnly = append(spec.ReadOnly, checker)
 	}
-	result, err := r.walls.Run(ctx, spec)
+	result, err := r.sandbox.Run(ctx, spec)
 	switch {
 	case err != nil:
 		return err
@@ -382,7 +380,7 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ex
 	return nil
 }
 
-// tail is the end of what a run printed, for a person.
+// tail returns the end of the output.
 func tail(result *jail.Result) string {
 	return last(strings.TrimSpace(string(result.Stdout) + "\n" + string(result.Stderr)))
 }

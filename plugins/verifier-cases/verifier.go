@@ -16,8 +16,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
-// walls run a command to its end.
-type walls interface {
+// sandbox runs a command to its end.
+type sandbox interface {
 	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 	Layers() ([]string, map[string]string)
 }
@@ -25,14 +25,13 @@ type walls interface {
 // verifier gives verdicts by cases. It is safe for concurrent use.
 type verifier struct {
 	config Config
-	// walls are those of the jail; containers take their place when not nil.
-	walls      walls
+	// sandbox is nil with containers.
+	sandbox    sandbox
 	containers *container.Pool
 	temp       string
 	slots      chan struct{}
 
-	mu sync.Mutex
-	// known are the cases of the queries that came last.
+	mu    sync.Mutex
 	known map[string]*cases.Set
 }
 
@@ -55,7 +54,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 }
 
 func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	walls, err := v.wallsOf(ctx, req.Query)
+	walls, err := v.sandboxOf(ctx, req.Query)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +93,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	r := &run{v: v, walls: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
+	r := &run{v: v, sandbox: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
 	if failed, err := r.apply(req.Answer); failed != nil || err != nil {
 		return failed, err
 	}
@@ -104,10 +103,9 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	return r.cases(ctx, set.Cases)
 }
 
-// wallsOf are those that the cases of a query run behind.
-func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (walls, error) {
+func (v *verifier) sandboxOf(ctx context.Context, query *sdk.Query) (sandbox, error) {
 	if v.containers == nil {
-		return v.walls, nil
+		return v.sandbox, nil
 	}
 	if query == nil {
 		query = &sdk.Query{}
@@ -115,7 +113,7 @@ func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (walls, error)
 	return v.containers.For(ctx, query.ID, query.Labels["image"])
 }
 
-// casesOf loads the cases of a query, once.
+// casesOf loads the cases of a query, or returns those that were loaded before.
 func (v *verifier) casesOf(query string) (*cases.Set, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,6 +131,5 @@ func (v *verifier) casesOf(query string) (*cases.Set, error) {
 	return set, nil
 }
 
-// requiredLayers adds to the layers that a policy asks for the one without which an answer
-// reads the cases wherever they are.
+// requiredLayers adds the layer without which an answer could read the cases.
 func requiredLayers(layers []string) []string { return append(slices.Clip(layers), "filesystem") }

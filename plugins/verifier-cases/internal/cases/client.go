@@ -17,7 +17,7 @@ import (
 )
 
 // clientName is the first argument of the program when it is the client of HTTP
-// cases, within the walls of the server.
+// cases, in the server's sandbox.
 const clientName = "stepfall-http-client"
 
 // Main is the client of HTTP cases when the program was started as one; it does not
@@ -72,7 +72,7 @@ func client(argv []string) error {
 	defer func() { _ = server.Process.Kill() }()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Wait() }()
-	if err := listening(port, ended); err != nil {
+	if err := awaitServer(port, ended); err != nil {
 		return err
 	}
 	responses := make([]Response, 0, len(requests))
@@ -86,8 +86,8 @@ func client(argv []string) error {
 	return json.NewEncoder(os.Stdout).Encode(responses)
 }
 
-// listening waits until the server does.
-func listening(port string, ended <-chan error) error {
+// awaitServer waits until the server listens.
+func awaitServer(port string, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	var dialer net.Dialer

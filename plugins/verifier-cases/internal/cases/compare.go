@@ -77,13 +77,13 @@ func (c Compare) close(want, got string) bool {
 		return false
 	}
 	g, err := strconv.ParseFloat(got, 64)
-	return err == nil && withinTolerance(w, g, c.Tolerance) && (!isWhole(want) || rounds(want, got))
+	return err == nil && withinTolerance(w, g, c.Tolerance) && (!isWhole(want) || roundsTo(want, got))
 }
 
-// rounds reports whether a number is nearer to an expected integer than to any other:
-// no tolerance takes 1000001.0, or 1000000.9, for 1000000.
-func rounds(want, got string) bool {
-	const digits = 256 // binary ones: more than a float has
+// roundsTo reports whether a number is nearer to an expected integer than to any other:
+// whatever the tolerance, 1000001.0 and 1000000.9 do not equal 1000000.
+func roundsTo(want, got string) bool {
+	const digits = 256 // binary, more than a float64 has
 	w, _, err := big.ParseFloat(want, 10, digits, big.ToNearestEven)
 	if err != nil {
 		return false
@@ -96,8 +96,8 @@ func rounds(want, got string) bool {
 	return apart.Abs(apart).Cmp(big.NewFloat(0.5)) < 0
 }
 
-// isWhole reports whether a number is written as an integer. Two of them are equal or
-// not, whatever the tolerance: one off by one is wrong, also where a float cannot tell.
+// isWhole reports whether a number is written as an integer. Integers are compared exactly,
+// whatever the tolerance, also those that a float64 cannot tell apart.
 func isWhole(number string) bool {
 	digits := strings.TrimPrefix(number, "+")
 	if digits == number {
@@ -117,12 +117,12 @@ func sameWhole(a, b string) bool {
 	return plain(a) == plain(b)
 }
 
-// withinTolerance takes NaN for no number.
+// withinTolerance is false for NaN.
 func withinTolerance(want, got, tolerance float64) bool {
 	return want == got || math.Abs(want-got) <= tolerance*max(1, math.Abs(want)) && !math.IsInf(want, 0)
 }
 
-// trimLines are the lines without space at their ends and blank ones at the end.
+// trimLines returns the lines without space at their ends and blank lines at the end.
 func trimLines(text string) []string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := range lines {
@@ -134,7 +134,7 @@ func trimLines(text string) []string {
 	return lines
 }
 
-// decodeJSON is one JSON value, numbers as they are written.
+// decodeJSON decodes one JSON value, with numbers as they are written.
 func decodeJSON(text string) (value any, ok bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false

@@ -72,7 +72,6 @@ func (r *row) liveCodeBench() ([]Case, error) {
 	return all, nil
 }
 
-// unpack undoes base64, zlib and a pickle that holds one string.
 func unpack(text string) (string, error) {
 	packed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil {
@@ -89,7 +88,7 @@ func unpack(text string) (string, error) {
 	return unpickle(data)
 }
 
-// unpickle reads the one string of a pickle. Nothing is ever made of other opcodes.
+// unpickle reads a pickle of one string. It refuses all other opcodes.
 func unpickle(data []byte) (string, error) {
 	malformed := errors.New("it is no pickle of one string")
 	if len(data) > 2 && data[0] == 0x80 { // PROTO

@@ -60,10 +60,10 @@ func Load(path, query string) (*Set, error) {
 	return &Set{Cases: found, Files: l.linked}, nil
 }
 
-// loader reads cases and notes where links lead.
+// loader reads cases and collects the real paths of links.
 type loader struct{ linked []string }
 
-// follow notes the real path of a file when it is another.
+// follow adds the real path of a file if it is another one.
 func (l *loader) follow(path string) error {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil && real != path {
@@ -100,7 +100,7 @@ type row struct {
 	Public   string `json:"public_test_cases"`
 	Private  string `json:"private_test_cases"`
 	Metadata string `json:"metadata"`
-	// APPS and what is like it.
+	// APPS and similar ones.
 	InputOutput json.RawMessage `json:"input_output"`
 	FnName      string          `json:"fn_name"`
 	Inputs      []any           `json:"inputs"`
@@ -194,8 +194,7 @@ func (r *row) cases() ([]Case, error) {
 	return []Case{r.Case}, nil
 }
 
-// pairs reads inputs beside outputs: text, or arguments and results when there is a
-// function.
+// pairs reads lists of inputs and outputs: texts, or arguments and results of a function.
 func (r *row) pairs() ([]Case, error) {
 	if len(r.Inputs) != len(r.Outputs) {
 		return nil, fmt.Errorf("%d inputs and %d outputs", len(r.Inputs), len(r.Outputs))
@@ -248,12 +247,11 @@ func asText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// ends are how the files of inputs, and those of outputs, may end.
 var inputEnds, outputEnds = []string{".in", ".input", ".stdin"}, []string{".out", ".ans", ".expected", ".output", ".stdout"}
 
-// folder reads NAME.in beside NAME.out (or .ans, .expected, .output), NAME/input
-// beside NAME/output, in/NAME beside out/NAME, and NAME.json. What lies below a
-// folder sample, samples or public is public.
+// folder reads pairs of NAME.in and NAME.out (or .ans, .expected, .output), NAME/input
+// and NAME/output, in/NAME and out/NAME, and NAME.json. Cases in a folder sample,
+// samples or public are public.
 func (l *loader) folder(dir string) ([]Case, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -309,7 +307,7 @@ func caseName(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, "/input"), "/input.txt")
 }
 
-// outputOf returns the file that goes with an input, or "" when the file is none.
+// outputOf returns the output file of an input, or "" if path is no input.
 func outputOf(path string) string {
 	var candidates []string
 	for _, end := range inputEnds {

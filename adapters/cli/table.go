@@ -87,7 +87,7 @@ func (g *grid) printWithin(most int) {
 	t.Render()
 }
 
-// On a terminal, a column of text is narrowed no further than to its maxCellLines word, of which
+// On a terminal, a column of text is narrowed no further than to its longest word, of which
 // minColumnWidth characters count, and a cell is cut after about maxCellLines lines.
 const (
 	minColumnWidth = 14

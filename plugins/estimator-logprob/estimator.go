@@ -43,10 +43,9 @@ func lastAttempt(attempts []sdk.Attempt, model string) int {
 	return -1
 }
 
-// signals returns all that is measured on the answer: what the step engine measured
-// before it came here, its agreement with earlier answers among that, the features of its
-// tokens, those of its tool calls' arguments with args_ before their names, and how its
-// classes stand to those of the other answers.
+// signals returns all signals of the answer: those that the step engine measured, such as its
+// agreement with earlier answers, the features of its tokens and, as args_..., of its tool
+// calls' arguments, and how its classes compare with those of the other answers.
 func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 	answer := &attempts[at].Answer
 	signals := feature.OfAnswer(answer)

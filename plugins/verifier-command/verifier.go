@@ -39,7 +39,7 @@ type reply struct {
 	CostUSD    float64      `json:"cost_usd"`
 }
 
-// inheritedVariables are the only variables of the plugin's environment that it gets.
+// inheritedVariables are the variables of the plugin's environment that the program gets.
 var inheritedVariables = []string{"PATH", "HOME", "LANG", "TZ"}
 
 // Verify runs the program. What goes wrong with it is an inconclusive verdict;
@@ -85,13 +85,13 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	} else if req.Query != nil && req.Query.WorkDir != "" {
 		dir = req.Query.WorkDir
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, v.config.Timeout, errSlow)
+	ctx, cancel := context.WithTimeoutCause(ctx, v.config.Timeout, errTimeout)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	limit := v.config.OutputKiB << 10
-	stdout := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errLoud) }}
-	stderr := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errLoud) }}
+	stdout := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errOutputSize) }}
+	stderr := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errOutputSize) }}
 
 	command := exec.Command(v.path, v.config.Command[1:]...)
 	command.Args[0] = v.config.Command[0]
@@ -102,9 +102,9 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 		}
 	}
 	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
-	command.WaitDelay = 10 * time.Second // on a busy machine it takes a while to read what a program wrote before it ended
+	command.WaitDelay = 10 * time.Second // to read what it wrote, on a busy machine
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSlow) {
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errTimeout) {
 		return nil, cause
 	}
 	if err != nil {
@@ -123,8 +123,8 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	return verdict, nil
 }
 
-// confinement is that of one run. A sandboxed program reads the folder where it
-// runs, and writes to its own for temporary files alone.
+// confinement lets a sandboxed program read the folder where it runs, and write only to its
+// folder for temporary files.
 func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 	c := &jail.Confinement{
 		Sandbox: v.config.Isolation == "sandboxed", Require: v.config.Require,
@@ -138,11 +138,11 @@ func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 }
 
 func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
-	if cause := context.Cause(ctx); errors.Is(cause, errSlow) || errors.Is(cause, errLoud) {
+	if cause := context.Cause(ctx); errors.Is(cause, errTimeout) || errors.Is(cause, errOutputSize) {
 		return nil, cause
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended; only something that it started still held its output
+		err = nil // it has ended, but a process that it started kept its output open
 	}
 	if v.config.Contract == "exit_code" {
 		return byExitCode(err, stdout, stderr)
@@ -154,8 +154,8 @@ func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Out
 }
 
 var (
-	errSlow = errors.New("it did not end in time")
-	errLoud = errors.New("it wrote too much")
+	errTimeout    = errors.New("it did not end in time")
+	errOutputSize = errors.New("it wrote too much")
 )
 
 func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
@@ -170,8 +170,7 @@ func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
 	return nil, fmt.Errorf("%w: %s", err, evidence)
 }
 
-// parse reads the program's verdict. A score is implied by the outcome when it is
-// left out.
+// parse reads the program's verdict. The outcome implies the score if there is none.
 func parse(output []byte) (*sdk.Verdict, error) {
 	var r reply
 	if err := json.Unmarshal(output, &r); err != nil {
@@ -197,7 +196,7 @@ func parse(output []byte) (*sdk.Verdict, error) {
 	return verdict, nil
 }
 
-// lastWords returns the end of what was written, for a person.
+// lastWords returns the end of the output.
 func lastWords(b *jail.Output) string {
 	const enough = 2 << 10
 	data := bytes.TrimSpace(b.Bytes())

@@ -30,12 +30,12 @@ type view struct {
 	// Calls says that an answer calls tools.
 	Calls   bool
 	Options [2]string
-	// Mark is different in every prompt: what is between two of it is data, and no
-	// answer can know how to end that.
+	// Mark is different in every prompt. Text between two marks is data, which no answer
+	// can end, as it cannot know the mark.
 	Mark string
 }
 
-// ballot is one reply: whether it is for the answer, and how surely.
+// ballot is one reply: whether it favours the answer, and with what probability.
 type ballot struct {
 	forIt bool
 	sure  float64
@@ -90,7 +90,8 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 // acceptable is the option for an answer that ends its task.
 const acceptable = "The answer is acceptable: correct and complete."
 
-// ask asks once. Swapped, the options, and in a comparison the answers, change places.
+// ask asks once. If swapped, the order of the options or, in a comparison, of the answers is
+// reversed.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
 	see := view{
 		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
@@ -101,7 +102,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if see.Calls {
 		see.Options[0] = "The answer is acceptable: the right next step, with the right arguments."
 	}
-	// letterFor is the reply that speaks for the answer.
+	// letterFor is the reply that favours the answer.
 	letterFor := "A"
 	if other != nil {
 		see.Other = v.cut(textAndCalls(other))
@@ -142,8 +143,8 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 
 var standsAlone = regexp.MustCompile(`\b[AB]\b`)
 
-// parseLetter returns the letter that a reply chooses: the only one that its last line
-// with a letter has. The article, at the beginning of a sentence, is no letter.
+// parseLetter returns the letter that a reply chooses: the only one in its last line with a
+// letter. The article A at the beginning of a sentence does not count.
 func parseLetter(reply string) (string, error) {
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")
@@ -152,7 +153,7 @@ func parseLetter(reply string) (string, error) {
 		choice := ""
 		for _, at := range standsAlone.FindAllStringIndex(line, -1) {
 			letter := line[at[0]:at[1]]
-			if article(line[:at[0]], line[at[1]:]) && letter == "A" {
+			if isArticle(line[:at[0]], line[at[1]:]) && letter == "A" {
 				continue
 			}
 			if choice != "" && choice != letter {
@@ -167,8 +168,8 @@ func parseLetter(reply string) (string, error) {
 	return "", fmt.Errorf("its reply chooses neither A nor B: %.80q", reply)
 }
 
-// article reports whether an A between the two stands for any thing.
-func article(before, after string) bool {
+// isArticle reports whether an A between the two texts is an article.
+func isArticle(before, after string) bool {
 	before = strings.TrimRight(before, " ")
 	begins := before == "" || strings.ContainsAny(before[len(before)-1:], ".!?")
 	word, _, _ := strings.Cut(strings.TrimLeft(after, " "), " ")

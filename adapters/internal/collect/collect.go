@@ -279,7 +279,7 @@ func askModel(ctx context.Context, r *router.Router, t *Task, model, run string)
 	return &answer{Outcome: row, USD: row.CostUSD}
 }
 
-// runTask runs runTask task on runTask model and records the outcome. An error ends the collection; a
+// runTask runs one task on one model and records the outcome. An error ends the collection; a
 // failed call returns none.
 func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model string) error {
 	a, err := ask(ctx, t)

@@ -331,8 +331,8 @@ func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
 	}
 }
 
-// explainsRefusal reports whether the answer explainsRefusal its refusal in stop_details, so that the text is
-// not the model's.
+// explainsRefusal reports whether the answer explains its refusal in stop_details, so that the
+// text is not the model's.
 func (s *sequence) explainsRefusal(x *middleware.Extra) bool {
 	own := gjson.ParseBytes(x.Unknown.Raw)
 	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())

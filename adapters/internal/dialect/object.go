@@ -266,8 +266,9 @@ func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.
 	return nil
 }
 
-// writeConversation writes a conversation for an API with a separate system text and alternating writeConversation:
-// consecutive messages of one role are joined. member holds the parts of a turn.
+// writeConversation writes a conversation for an API with a separate system text and
+// alternating turns: consecutive messages of one role are joined. member has the parts of a
+// turn.
 func writeConversation(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
 	for i := range messages {
 		role, err := roleOf(messages[i].Role)

@@ -30,15 +30,15 @@ func Further(usd, stdError float64) (low, high float64) {
 	return usd / factor, usd * factor
 }
 
-// always compares f with always asking p's baseline, or else its dearest model; nil where
-// there is nothing to compare.
-func (f *Forecast) always(ctx context.Context, p *policies.Policy, w World, o Options) (*Always, error) {
+// compareToBaseline compares f with always asking p's baseline, or else its dearest model; nil
+// if there is nothing to compare.
+func (f *Forecast) compareToBaseline(ctx context.Context, p *policies.Policy, w World, o Options) (*Always, error) {
 	if len(p.Models) < 2 || p.Mode == string(middleware.Off) {
 		return nil, nil
 	}
 	own := *p
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
-	own.Verifiers = nil // no verdict would change anything, so that none is paid for
+	own.Verifiers = nil // their verdicts would change nothing
 	if own.Baseline == "" {
 		own.Baseline = p.Dearest()
 	}

@@ -148,7 +148,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	for r.trial = range r.trials() {
 		r.places = r.order(clusters)
 		for k := range r.places {
-			if err := r.one(ctx, k); err != nil {
+			if err := r.runQuery(ctx, k); err != nil {
 				return nil, err
 			}
 			if o.Progress != nil {
@@ -157,12 +157,11 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 		}
 	}
 	f.mean(r.trials())
-	f.Always, err = f.always(ctx, p, w, o)
+	f.Always, err = f.compareToBaseline(ctx, p, w, o)
 	return f, err
 }
 
-// unpricedVerifiers names the verifiers that may cost something, of which the world does not know
-// what they did.
+// unpricedVerifiers names the verifiers that may cost something, but have no costs in the world.
 func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -209,8 +208,8 @@ func (f *Forecast) mean(trials int) {
 	}
 }
 
-// score returns the mean quality of the samples that count. What is believed of answers may be the same of
-// all, and each is right or wrong all the same.
+// score returns the mean quality of the samples that count. Its standard error includes the
+// variance of single answers, whose qualities may only be probabilities.
 func (f *Forecast) score(counts func(*sample) bool) (s Score) {
 	s.Mean, s.StdError, s.Answers = f.figure(func(s *sample) (float64, bool) { return s.quality, counts(s) })
 	variance := 0.0
@@ -226,8 +225,8 @@ func (f *Forecast) score(counts func(*sample) bool) (s Score) {
 	return s
 }
 
-// figure returns the mean of a value over the samples that have it, their number, and the
-// standard error: that over clusters, which are independent, and between trials.
+// figure returns the mean of a value over the samples that have it, its standard error, from
+// the variance between independent clusters and between trials, and the number of samples.
 func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, stdError float64, n int) {
 	var sums, counts []float64 // by trial
 	for i := range f.samples {
@@ -264,7 +263,7 @@ func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, s
 		within += rest * rest
 	}
 	if clusters <= 1 {
-		return mean, 0, n // one does not tell
+		return mean, 0, n
 	}
 	perTrial := float64(n) / float64(len(sums))
 	if within *= clusters / (clusters - 1) / float64(len(sums)) / (perTrial * perTrial); f.resampled {

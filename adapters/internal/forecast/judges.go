@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// judges give out verifiers and estimators in the place of the policy's plugins, which
-// say of an answer what the world lets be seen of it.
+// judges provides verifiers and estimators that replace the policy's plugins and answer from
+// what the world has recorded.
 type judges struct{ r *rehearsal }
 
 // Verifier implements [router.Plugins]. Qualities are verdicts: from 0.5 up it is
@@ -26,8 +26,8 @@ func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 	return j.truth(name), nil
 }
 
-// truth knows how good answers are or, where that stands beside the truth, what the
-// verifier said of them, and asks for its verdicts what a verifier asked.
+// truth returns a verifier that repeats the recorded verdicts, at their recorded costs. Without
+// any it judges by the quality, with the verifier's error rates.
 func (j judges) truth(verifier string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		o, usd := j.r.truth[req.Answer.Model], j.r.verdictUSD(verifier, req.Answer.Model)
@@ -51,8 +51,8 @@ func (j judges) truth(verifier string) sdk.Verifier {
 	})
 }
 
-// missingVerdict returns what stands for a verdict of which the world has none, and counts it if it has the
-// answer: whether the verifier could say nothing or was never asked is not known.
+// missingVerdict returns an inconclusive verdict, and counts it if the world has the answer: the
+// verifier may have been inconclusive or never asked.
 func (r *rehearsal) missingVerdict(model string, usd float64) *sdk.Verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,8 +62,7 @@ func (r *rehearsal) missingVerdict(model string, usd float64) *sdk.Verdict {
 	return &sdk.Verdict{CostUSD: usd}
 }
 
-// drawVerdict returns what a judge that errs at such rates says of an answer that is drawn: 1 is
-// a pass.
+// drawVerdict draws the verdict of a judge with these error rates; 1 is a pass.
 func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates cascade.Rates) float64 {
 	ifRight, ifWrong := rates.Likelihoods(true)
 	passes := ifWrong
@@ -73,7 +72,7 @@ func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates casc
 	return draw(r.seed, r.n, Model{Provider: verifier, Name: model, Verified: true}, sdk.Estimate{Mean: passes})
 }
 
-// verdictUSD is what a verdict costs in the world, 0 where that is not recorded.
+// verdictUSD is the recorded cost of a verdict, or 0.
 func (r *rehearsal) verdictUSD(verifier, model string) float64 {
 	w, ok := r.world.(VerdictCosts)
 	if !ok {
@@ -113,8 +112,8 @@ func (j judges) CostEstimator(string, string, map[string]any) (sdk.CostEstimator
 	return nil, nil
 }
 
-// estimate says of a model that has run how good its answer is, and of others what was
-// believed of them when the step was recorded.
+// estimate returns the quality of the answers of models that have run, and the recorded belief
+// of others.
 func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 	for i, name := range req.Models {

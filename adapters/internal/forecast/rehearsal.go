@@ -32,7 +32,7 @@ type rehearsal struct {
 
 	assembly *router.Assembly
 	engine   *step.Engine
-	shadow   *step.Engine // nil but in the mode shadow
+	shadow   *step.Engine // only in the mode shadow
 
 	// The history of one round: accounts, conversations and the clock.
 	round    int
@@ -40,28 +40,28 @@ type rehearsal struct {
 	sessions *middleware.Sessions
 	last     map[string]string // the model that each session was with
 	clock    time.Time
-	// held tells, of each run of all rounds, whether it goes the baseline's way.
+	// held tells which runs, of all rounds, are held out.
 	held map[string]bool
 	// expected are the expected lengths of answers, by model.
 	expected map[string]int
-	// n is the query at hand, and truth what the models do with it. Calls under way at once
-	// write under mu.
+	// n is the current query, and truth the outcomes of models. mu guards them against
+	// concurrent calls.
 	mu    sync.Mutex
 	n     int
 	truth map[string]Outcome
-	// sold are the signals of the answers, by model, that verifiers find in them.
+	// sold are the signals of answers, by model, that only verifiers return.
 	sold map[string]map[string]float64
-	// rates are how often verifiers err, by name: nil for those that are taken at their word.
+	// rates are the error rates of verifiers, by name: nil if taken as never wrong.
 	rates map[string]*cascade.Rates
-	// agreement says how answers agree; nil where they are not compared. trial is which of the
-	// trials is under way.
+	// agreement says how answers agree; nil if they are not compared. trial is the index of
+	// the current trial.
 	agreement *agreement
 	trial     int
-	// places are the queries of the trial at hand, in order.
+	// places are the queries of the current trial, in order.
 	places []place
 }
 
-// place is where a query has its turn. Queries of one run, drawn twice, are two runs.
+// place is a query in a trial. Queries of one run, drawn twice, are two runs.
 type place struct {
 	query, cluster int
 	at             time.Time
@@ -116,7 +116,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 		r.rates[c.Verifiers[i].Name] = c.Verifiers[i].Rates
 	}
 	c.Checks, c.Traces, c.Explain = []step.Check{}, o.Traces, o.Explain
-	// Failures are as many as were recorded; nobody waits between tries.
+	// Failures are as many as were recorded, without delays between tries.
 	c.Retry.BaseDelay, c.Retry.MaxDelay, c.CapWait = 1, 1, 0
 	if r.assembly.Capped {
 		c.Ledger = ledger{r}
@@ -130,8 +130,8 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	return r, err
 }
 
-// uncheckedJudges names the verifiers that err at rates which neither the policy's profile has
-// learned nor the world's outcomes show.
+// uncheckedJudges names the verifiers whose error rates are known from neither the policy's
+// profile nor the world's outcomes.
 func (r *rehearsal) uncheckedJudges(o *Options) []string {
 	learned := r.assembly.Learned
 	if o.Estimator != nil {
@@ -157,7 +157,7 @@ func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (ste
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// begin goes on to the k-th place, and forgets everything where another round begins.
+// begin moves to the k-th place, and resets the history if a new round begins.
 func (r *rehearsal) begin(k int) {
 	n := r.places[k].query
 	round := n
@@ -172,14 +172,14 @@ func (r *rehearsal) begin(k int) {
 	r.round = round
 	r.accounts = step.NewMemory(r.assembly.Caps)
 	r.accounts.Now = r.now
-	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // what doubts may cost is kept over all rounds
+	if k == 0 || r.assembly.Sessions.DoubtUpTo == 0 { // the budget for doubts is that of all rounds
 		r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	}
 	r.last = map[string]string{}
 }
 
-// trials is how often all queries are run: as often as it is drawn how answers agree, or which runs
-// there are.
+// trials is how often all queries are run: once for each resampling of runs, or for each shift
+// of the agreement.
 func (r *rehearsal) trials() int {
 	switch {
 	case r.resamples():
@@ -190,25 +190,25 @@ func (r *rehearsal) trials() int {
 	return len(r.agreement.shifts)
 }
 
-// resamplings is how often runs are drawn.
 const resamplings = 24
 
-// resamples reports whether each trial draws its runs from those that are recorded, with
-// replacement. What tools are doubted hangs on the counts of a process, so that another one, with as many runs
-// of the same kind, may doubt others: one replay does not tell.
+// resamples reports whether each trial draws its runs from the recorded ones, with replacement.
+// Which tools are doubted depends on the counts of a process: a single replay does not show how
+// much another process with similar runs would differ.
 func (r *rehearsal) resamples() bool {
 	_, ok := r.world.(*Traces)
 	return ok && r.assembly.Sessions.DoubtUpTo > 0
 }
 
-// shareOfQueries returns how many of the world's queries k places of the trial at hand make, of all trials.
+// shareOfQueries converts progress to k places in the current trial to a number of the world's
+// queries.
 func (r *rehearsal) shareOfQueries(k int) int {
 	n := r.world.Len()
 	return (r.trial*n + k*n/len(r.places)) / r.trials()
 }
 
-// order returns the queries of the trial at hand. One that draws its runs puts each where a recorded
-// one began.
+// order returns the queries of the current trial. Resampled runs start at the times of the
+// recorded ones that they replace.
 func (r *rehearsal) order(clusters []int) []place {
 	list := make([]place, len(clusters))
 	for n := range list {
@@ -242,7 +242,7 @@ func (r *rehearsal) order(clusters []int) []place {
 	return drawn
 }
 
-// clusters tells which queries are not independent of each other.
+// clusters returns equal numbers for queries that are not independent.
 func (r *rehearsal) clusters() []int {
 	if t, ok := r.world.(*Traces); ok {
 		return t.clusters()
@@ -254,8 +254,8 @@ func (r *rehearsal) clusters() []int {
 	return list
 }
 
-// one runs the query of the k-th place, and adds it to the forecast.
-func (r *rehearsal) one(ctx context.Context, k int) error {
+// runQuery runs the k-th query, and adds it to the forecast.
+func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 	r.begin(k)
 	n, cluster := r.n, r.places[k].cluster
 	own := *r.world.Query(n)
@@ -315,7 +315,7 @@ func (r *rehearsal) one(ctx context.Context, k int) error {
 	return r.runShadow(ctx, req, res)
 }
 
-// holdsOut reports whether the run of a query goes the baseline's way, as every 1/share-th does.
+// holdsOut reports whether the run of a query is held out, as every 1/share-th is.
 func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
 	unit := fmt.Sprint(r.round, " ", holdout.Unit(q.Tenant, q.Run, cmp.Or(q.Session, q.Conversation), fmt.Sprint(r.n)))
 	isHeld, known := r.held[unit]
@@ -327,8 +327,8 @@ func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
 	return isHeld
 }
 
-// runShadow runs the strategy's choice on the share of queries that the mode shadow takes. What
-// the baseline answered is there already.
+// runShadow runs the strategy on the share of queries that have a shadow. The baseline's answer
+// is already paid for.
 func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *step.Result) error {
 	share := 0.0
 	if r.shadow != nil {
@@ -342,7 +342,7 @@ func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *s
 	if len(baseline.Attempts) > 0 {
 		req.Paid = &baseline.Attempts[0]
 	}
-	res, _ := r.shadow.Run(ctx, req) // one that fails has cost what it has cost
+	res, _ := r.shadow.Run(ctx, req) // failed ones cost too
 	if res != nil && res.Trace != nil {
 		r.f.ShadowUSD += res.Trace.CostUSD
 	}
@@ -352,12 +352,12 @@ func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *s
 // errRecorded is the error of calls that failed when they were recorded.
 var errRecorded = errors.New("failed when it was recorded")
 
-// nothingUSD is what a free call costs: to the step engine an answer that has cost 0 is
-// one whose tokens have to be priced.
+// nothingUSD is the cost of a free call: the step engine prices the tokens of an answer whose
+// cost is 0.
 const nothingUSD = 1e-18
 
-// call is the answer that the world has of a model, or a failure: every deployment
-// is tried once in each attempt, and as many tries fail as were recorded.
+// call returns the world's answer of a model, or a failure: every deployment is tried once in
+// each attempt, and as many tries fail as were recorded.
 func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -375,8 +375,8 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		r.f.Unknown++
 	}
 	r.truth[m.Name] = o
-	// Estimators see the lengths that were recorded and no others, as the fit did. The
-	// expected ones are there to be paid for where no cost is known.
+	// Estimators see only recorded lengths, as the fit did. Expected ones are used to price
+	// answers of unknown cost.
 	usage := sdk.Usage{InputTokens: o.InputTokens, OutputTokens: o.OutputTokens}
 	cost := o.CostUSD
 	switch {
@@ -396,8 +396,8 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// freeSignals returns the signals of a model's answer but for those that a verifier finds, which
-// are kept for it.
+// freeSignals returns the signals of a model's answer except those that verifiers return, and
+// keeps them in r.sold.
 func (r *rehearsal) freeSignals(model string, signals map[string]float64) map[string]float64 {
 	left := maps.Clone(signals)
 	for i := range r.policy.Verifiers {

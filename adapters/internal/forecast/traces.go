@@ -30,7 +30,6 @@ type Traces struct {
 
 	once  sync.Once
 	looks map[string]looks
-	// compared has the lengths of pairs of models.
 	mu       sync.Mutex
 	compared map[[2]string]lengths
 
@@ -46,7 +45,7 @@ type stepAnswer struct {
 	model string
 }
 
-// looks are how often a verifier looked, and what that cost in all.
+// looks counts the verdicts of a verifier and adds up their costs.
 type looks struct {
 	n   int
 	usd float64
@@ -81,7 +80,7 @@ func (t *Traces) Len() int { return len(t.Steps) }
 func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
 	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, Conversation: s.Conversation, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
-	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // how the policy at hand's own steps go decides
+	maps.DeleteFunc(q.Features, func(name string, _ float64) bool { // those depend on the policy's own steps
 		return name == feature.DisputedSteps || name == feature.HeldBack || name == feature.Overspent || strings.HasPrefix(name, feature.Doubt)
 	})
 	for _, name := range s.Tools {
@@ -98,8 +97,7 @@ func (t *Traces) Query(n int) *sdk.Query {
 	return q
 }
 
-// judgedByProgram reports whether the program whose steps these are judged answers
-// itself, beside its policy.
+// judgedByProgram reports whether the recorded program judged answers itself.
 func (t *Traces) judgedByProgram() bool {
 	return slices.ContainsFunc(t.Steps, func(s *sdk.Trace) bool {
 		return slices.ContainsFunc(s.Calls, func(c sdk.Call) bool { return c.Verdict != nil && c.Verdict.Verifier == router.VerifyName })
@@ -123,7 +121,7 @@ func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
 	return b.Quality, ok
 }
 
-// firstBelief returns what was believed of a model before anything ran.
+// firstBelief returns the belief of a model before the first call.
 func firstBelief(s *sdk.Trace, model string) (sdk.Belief, bool) {
 	if len(s.Decisions) == 0 {
 		return sdk.Belief{}, false
@@ -152,7 +150,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		answers, isSilent := t.answers(n, a.models)
 		drawn = a.draw(t.Seed, n, m.Trial, a.index(m.Name), a.hardnessOf(t.Seed, m.Trial, kindOf(s)), answers)
 		if isSilent {
-			drawn.Text = "" // what cannot be compared with the others' answers
+			drawn.Text = "" // the others have none to compare with
 		}
 	} else {
 		drawn.Known = known
@@ -161,8 +159,8 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if drawn.Text != "" {
 		drawn.Tools = toolsOf(s)
 	}
-	// A profile knows its costs, which are as far off from what was expected as those of the
-	// models that ran; else its lengths are as theirs.
+	// The expected cost of a profile is corrected by the ratio of the models that ran. Without
+	// one, the lengths follow theirs.
 	ratio := costRatio(s)
 	if s.Profile != "" && known && belief.CostUSD > 0 && ratio > 0 {
 		drawn.CostUSD = belief.CostUSD * ratio
@@ -182,11 +180,11 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	return drawn
 }
 
-// lengths are by what the tokens of one model are multiplied for those of another: as sums of
-// steps where both answered or, where there are few, as the policy expects.
+// lengths are factors from one model's tokens to another's: from steps where both answered or,
+// if there are few, from what the policy expects.
 type lengths struct{ input, output float64 }
 
-// enoughSteps is on how many steps two models must have answered for their lengths to be compared.
+// enoughSteps is the number of common steps from which on lengths of two models are compared.
 const enoughSteps = 5
 
 func (t *Traces) lengths(m Model, other string) lengths {
@@ -225,7 +223,7 @@ func promptTokens(c *sdk.Call) float64 {
 	return float64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
 }
 
-// answerOf returns the call of a model that gave an answer, nil where none did.
+// answerOf returns the first call of a model that gave an answer, or nil.
 func answerOf(s *sdk.Trace, model string) *sdk.Call {
 	for i := range s.Calls {
 		if c := &s.Calls[i]; c.Model == model && c.Error == "" {
@@ -235,8 +233,8 @@ func answerOf(s *sdk.Trace, model string) *sdk.Call {
 	return nil
 }
 
-// answer returns what a model did with query n, in its step or in another one of the query;
-// it is not Known where the model gave no answer.
+// answer returns the outcome of a model in step n or in another step of its query; it is not
+// Known if the model gave no answer.
 func (t *Traces) answer(n int, m Model) Outcome {
 	o := t.callOutcome(t.Steps[n], m)
 	if o.Known {
@@ -251,7 +249,7 @@ func (t *Traces) answer(n int, m Model) Outcome {
 	return o
 }
 
-// answers returns what models did with query n. Answers are silent where some are known and
+// answers returns the outcomes of models on query n. They are silent if some are known and
 // none has a text to compare.
 func (t *Traces) answers(n int, models []Model) (list []Outcome, areSilent bool) {
 	known, texts := false, false
@@ -283,8 +281,8 @@ func (t *Traces) agreement(models []Model) *agreement {
 	return a
 }
 
-// clusters numbers the steps that are not independent alike: those of one run or conversation,
-// of one query, and of runs that have a query in common.
+// clusters returns equal numbers for steps that are not independent: those of one run,
+// conversation or query, and of runs with a common query.
 func (t *Traces) clusters() []int {
 	of, first := make([]int, len(t.Steps)), map[[2]string]int{}
 	root := func(n int) int {
@@ -325,7 +323,7 @@ func (t *Traces) sameQuery(id string) []*sdk.Trace {
 	return t.ofQuery[id]
 }
 
-// toolsOf returns the tools that an answer of a step calls.
+// toolsOf returns the tools that the first answer of a step with any calls.
 func toolsOf(s *sdk.Trace) []string {
 	for i := range s.Calls {
 		if tools := s.Calls[i].Tools; tools != nil {
@@ -335,18 +333,16 @@ func toolsOf(s *sdk.Trace) []string {
 	return nil
 }
 
-// kindOf names what kind of answer a step has.
 func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
-// truth returns how good the answer of a model in a step was by how its run ended, and false where
-// nobody reported that.
+// truth returns the quality of a model's answer in a step according to the verdict on its run.
 func (t *Traces) truth(s *sdk.Trace, model string) (quality float64, isKnown bool) {
 	t.credit.Do(t.readTruths)
 	quality, isKnown = t.truths[stepAnswer{s, model}]
 	return quality, isKnown
 }
 
-// readTruths joins the reports of how runs ended to the answers of their steps.
+// readTruths assigns the verdicts on runs to the answers of their steps.
 func (t *Traces) readTruths() {
 	if len(t.Reports) == 0 {
 		return
@@ -376,7 +372,7 @@ func (t *Traces) readTruths() {
 	}
 }
 
-// callOutcome is what a model did in a step; it is not Known where the model gave no answer.
+// callOutcome is the outcome of a model in a step; it is not Known if the model gave no answer.
 func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	failures := 0
 	for _, c := range s.Calls {
@@ -405,7 +401,7 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 	return Outcome{Failures: failures}
 }
 
-// costRatio is what the answers of a step cost, over what was expected of them before.
+// costRatio is the ratio of actual to expected costs of a step's answers, 0 if unknown.
 func costRatio(s *sdk.Trace) float64 {
 	if len(s.Decisions) == 0 {
 		return 0

@@ -62,7 +62,7 @@ type Outcome struct {
 	Known bool
 }
 
-// truth is what is best known of how good the answer is.
+// truth is the quality by the run's end, if that is known.
 func (o *Outcome) truth() float64 {
 	if o.Ended {
 		return o.RunQuality
@@ -70,7 +70,7 @@ func (o *Outcome) truth() float64 {
 	return o.Quality
 }
 
-// anyVerifier is the name under which a verdict is whoever's is asked for.
+// anyVerifier stands for all verifiers in [Outcome.Verdicts].
 const anyVerifier = ""
 
 // World has queries and what models do with them. Asked twice, it says the same.
@@ -105,8 +105,7 @@ type VerdictCosts interface {
 	VerdictUSD(n int, verifier, model string) (usd float64, known bool)
 }
 
-// draw returns a quality drawn from a belief, the same for the same seed and model
-// whatever else is drawn.
+// draw draws a quality from a belief. It depends only on its arguments.
 func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
 	h := fnv.New64a()
 	name := m.Served

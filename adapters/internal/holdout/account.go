@@ -12,8 +12,8 @@ import (
 // alpha is the chance that a comparison ever misses the truth.
 const alpha = 0.05
 
-// maxRuns is how many runs an account knows by name. A step of a run that it has forgotten
-// begins a new one.
+// maxRuns is how many runs an account keeps by name. A later step of one that was dropped
+// counts as a new run.
 const maxRuns = 100_000
 
 // arm adds up the runs that went one way.
@@ -50,7 +50,7 @@ type run struct {
 // fallback. So is a run of which a cap refused a step: it cost less than its way does.
 func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
-		a.judge(t)
+		a.recordVerdict(t)
 		return
 	}
 	if t.Holdout == nil || t.Holdout.Fallback {
@@ -89,7 +89,7 @@ func (a *Account) removeRun(r *run) {
 	r.refused = true
 }
 
-// addRun adds a run, and forgets the oldest where there are too many. The lock is held.
+// addRun adds a run, and drops the oldest above maxRuns. The lock is held.
 func (a *Account) addRun(unit string, baseline bool) *run {
 	if a.runs == nil {
 		a.runs = map[string]*run{}
@@ -111,8 +111,8 @@ func (a *Account) arm(r *run) *arm {
 	return &a.treated
 }
 
-// judge takes a verdict on a run. The last one stands; one that is inconclusive takes it back.
-func (a *Account) judge(t *sdk.Trace) {
+// recordVerdict replaces the verdict on a run. An inconclusive one removes it.
+func (a *Account) recordVerdict(t *sdk.Trace) {
 	quality, judged := t.Verdict.Quality()
 	a.mu.Lock()
 	defer a.mu.Unlock()

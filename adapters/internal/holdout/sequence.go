@@ -58,12 +58,12 @@ func proportion(right, n int, alpha float64) Interval {
 		return mixed - xlogy(s, p) - xlogy(f, 1-p) + math.Log(alpha)
 	}
 	estimate := s / (s + f)
-	return Interval{estimate, cross(excess, estimate, 0), cross(excess, estimate, 1)}
+	return Interval{estimate, findZero(excess, estimate, 0), findZero(excess, estimate, 1)}
 }
 
-// cross returns where a function passes 0 between inside, where it is below, and outside;
-// outside where it does not.
-func cross(f func(float64) float64, inside, outside float64) float64 {
+// findZero returns where f becomes positive between inside, where it is negative, and
+// outside; outside if it does not.
+func findZero(f func(float64) float64, inside, outside float64) float64 {
 	if !(f(outside) > 0) {
 		return outside
 	}
@@ -83,7 +83,7 @@ func lgamma(x float64) float64 {
 	return v
 }
 
-// xlogy is x log y, and 0 where x is.
+// xlogy is x log y, and 0 for x = 0.
 func xlogy(x, y float64) float64 {
 	if x == 0 {
 		return 0

@@ -18,11 +18,11 @@ import (
 const headerTenant = "X-Stepfall-Tenant"
 
 const (
-	// fresh is how long what the store said of a key is believed.
+	// fresh is how long a key from the store is used.
 	fresh = 500 * time.Millisecond
-	// grace is for how long while the store is away.
+	// grace is how long while the store is unavailable.
 	grace = time.Minute
-	// maxKnown bounds the digests that are remembered.
+	// maxKnown bounds the number of known digests.
 	maxKnown = 100_000
 )
 
@@ -36,7 +36,7 @@ type Guard struct {
 	known map[[32]byte]knownKey
 }
 
-// knownKey is what the store said of a digest, and when; a nil key is one that it has not.
+// knownKey is a key as read from the store; nil if it has none with the digest.
 type knownKey struct {
 	key *store.Key
 	at  time.Time
@@ -126,7 +126,7 @@ func (g *Guard) Wrap(next http.Handler, refuse RefuseFunc) http.Handler {
 	})
 }
 
-// admit takes a request from the key's limits. The returned function books what it used.
+// admit charges a request to the key's limits. The returned function settles what it used.
 func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle func(*middleware.Report), why *gateway.Refusal) {
 	limits := chargesOf(key, length)
 	if len(limits) == 0 {
@@ -140,7 +140,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 	if full, refused := errors.AsType[*store.RefusedError](err); refused {
 		for _, l := range limits {
 			if l.Account == full.Account {
-				// The minute may have ended since, or be another one here.
+				// The minute may have ended, or clocks differ.
 				wait := time.Second
 				if !full.Until.IsZero() {
 					wait = max(wait, full.Until.Sub(g.now()))
@@ -169,8 +169,7 @@ type limit struct {
 	used func(sdk.Usage) int64
 }
 
-// A request under way counts as its prompt, of so many bytes a token, and an answer of usual
-// length.
+// Until it ends, a request counts as the tokens of its body and of a typical answer.
 const bytesPerToken, answerTokens = 4, 500
 
 func chargesOf(key *store.Key, length int64) []limit {
@@ -192,12 +191,10 @@ func chargesOf(key *store.Key, length int64) []limit {
 	return list
 }
 
-// refusal returns the answer to a request that has no way to the gateway.
 func refusal(reason string, status int, code, message string, after time.Duration) *gateway.Refusal {
 	return &gateway.Refusal{Reason: reason, Status: status, Code: code, Message: message, RetryAfter: after}
 }
 
-// storeDown is the answer while the store is away.
 func storeDown(what string) *gateway.Refusal {
 	return refusal(gateway.ReasonStore, http.StatusServiceUnavailable, "store_unavailable", what+" cannot be looked up now", time.Second)
 }

@@ -18,11 +18,10 @@ import (
 // prefix begins every secret, so that scanners for secrets find one that leaked.
 const prefix = "sf-"
 
-// digest is what the store knows a secret by. A secret has 256 random bits: there is
-// nothing to guess, and so nothing to slow guessing down for.
+// digest is what the store keeps of a secret. As a secret has 256 random bits, a slow hash
+// would not make it harder to guess.
 func digest(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 
-// random returns n random bytes; reading them cannot fail.
 func random(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
-// spend answers GET /v1/spend, or says why not.
+// spend answers GET /v1/spend, or returns a refusal.
 func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) *gateway.Refusal {
 	if r.Method != http.MethodGet {
 		return refusal("", http.StatusMethodNotAllowed, "method_not_allowed", "there is only GET /v1/spend", 0)

@@ -168,8 +168,8 @@ func drawHalves(a, b []int, seed uint64) (first, second []int) {
 	return first, second
 }
 
-// correct sets the p-values of all cells, by Holm's step-down correction.
-func correct(results []*result) {
+// correctPValues sets the p-values of all cells, by Holm's step-down correction.
+func correctPValues(results []*result) {
 	var cells []*entrant
 	for _, r := range results {
 		for _, m := range methods {

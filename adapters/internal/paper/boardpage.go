@@ -28,7 +28,7 @@ func (n *entrant) mark() string {
 
 // writeBoard writes the page of results, and which data were read from where.
 func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []string) {
-	correct(results)
+	correctPValues(results)
 	p.printf("Each method is fitted to one half of a table and measured on the other: %d random pairs of halves, each way, so %d halves; every method on the same ones. "+
 		"Cells are the area under the cost-quality curve of `index` less that of the method, in points. ▲ `index` is ahead, ▼ it is behind, where zero lies outside by a bootstrap that draws the queries anew, "+
 		"divides them and fits everything again (%d times), at 5 %% after Holm's correction over all %d cells; no mark: not told apart.\n\n", e.boardPairs(), 2*e.boardPairs(), e.boardResamples(), len(results)*(len(methods)-1))

@@ -130,9 +130,8 @@ type cell struct {
 
 func (c *cell) has(name string) bool { return c.comparisons[0].Row(name) != nil }
 
-// over returns the mean of a value over the splits on which it is defined, and on
-// how many it is.
-func (c *cell) over(name string, value func(*eval.Comparison, *eval.Row) float64) (mean float64, n int) {
+// mean returns the mean of a value over the splits on which it is defined, and their number.
+func (c *cell) mean(name string, value func(*eval.Comparison, *eval.Row) float64) (mean float64, n int) {
 	for _, result := range c.comparisons {
 		r := result.Row(name)
 		if r == nil {
@@ -147,7 +146,7 @@ func (c *cell) over(name string, value func(*eval.Comparison, *eval.Row) float64
 }
 
 func (c *cell) auc(name string) float64 {
-	v, _ := c.over(name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.AUC })
+	v, _ := c.mean(name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.AUC })
 	return v
 }
 
@@ -174,11 +173,11 @@ func (c *cell) text(name string) string {
 // of its interval. Splits share their queries, so the width is not divided by
 // their number.
 func (c *cell) gap(name string) string {
-	d, n := c.over(name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.Difference.Value })
+	d, n := c.mean(name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.Difference.Value })
 	if n == 0 || name == c.comparisons[0].Reference {
 		return "-"
 	}
-	half, m := c.over(name, func(_ *eval.Comparison, r *eval.Row) float64 { return (r.Difference.High - r.Difference.Low) / 2 })
+	half, m := c.mean(name, func(_ *eval.Comparison, r *eval.Row) float64 { return (r.Difference.High - r.Difference.Low) / 2 })
 	if m == 0 {
 		return fmt.Sprintf("%+.2f", 100*d)
 	}

@@ -169,19 +169,19 @@ func (c *cell) atBest() *eval.Table {
 	t := &eval.Table{Header: []string{"strategy", "USD at its quality", "share of its cost", "reached in", "quality % at its cost", "points above it", "2-sigma", "USD at the picked model's quality", "share of its cost"}}
 	best := func(c *eval.Comparison) eval.Point { return c.Frame.Models[c.Frame.Best] }
 	for _, r := range c.comparisons[0].Rows {
-		cost, n := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest })
-		share, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest / best(c).Cost })
-		quality, _ := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost })
-		half, _ := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 {
+		cost, n := c.mean(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest })
+		share, _ := c.mean(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtBest / best(c).Cost })
+		quality, _ := c.mean(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost })
+		half, _ := c.mean(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 {
 			return (r.QualityAtBestCostInterval.High - r.QualityAtBestCostInterval.Low) / 2
 		})
-		above, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost - best(c).Quality })
+		above, _ := c.mean(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.QualityAtBestCost - best(c).Quality })
 		line := []string{r.Name, eval.Dollars(cost), "-", fmt.Sprintf("%d of %d", n, len(c.comparisons)), fmt.Sprintf("%.1f", 100*quality), fmt.Sprintf("%+.1f", 100*above), fmt.Sprintf("± %.1f", 100*half)}
 		if n > 0 {
 			line[2] = fmt.Sprintf("%.0f %%", 100*share)
 		}
-		picked, k := c.over(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked })
-		pickedShare, _ := c.over(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked / c.Frame.Models[c.Picked].Cost })
+		picked, k := c.mean(r.Name, func(_ *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked })
+		pickedShare, _ := c.mean(r.Name, func(c *eval.Comparison, r *eval.Row) float64 { return r.CostAtPicked / c.Frame.Models[c.Picked].Cost })
 		if k < len(c.comparisons) {
 			line = append(line, fmt.Sprintf("%s (%d of %d)", eval.Dollars(picked), k, len(c.comparisons)), "-")
 		} else {

@@ -24,12 +24,11 @@ type Account struct {
 	sums
 	// holdout is the policy beside runs that went the baseline's way.
 	holdout holdout.Account
-	// runs are those of which a step or a verdict was added, with the last verdict on each.
+	// runs has the runs that had a step or a verdict, with the last verdict on each.
 	runs map[string]runVerdict
-	// shadowSteps are answers of shadowed steps and of shadows that wait for one another.
+	// shadowSteps are answers of shadowed steps, and of their shadows, that wait for the other.
 	shadowSteps map[shadowKey]shadowAnswer
-	// histories are what runs that go on have said so far.
-	histories histories
+	histories   histories
 }
 
 type runVerdict struct{ hasStep, hasVerdict, judged, passed bool }
@@ -57,8 +56,8 @@ type sums struct {
 	tabled bool
 }
 
-// verdicts are those of one verifier. Of ones that err, which are erring in number, right is how
-// many of the answers are expected to be so after them.
+// verdicts counts those of one verifier. erring counts those of known error rates; they add
+// the probability that the answer is right to right.
 type verdicts struct {
 	passed, failed, inconclusive, erring int
 	right                                float64
@@ -91,24 +90,23 @@ type mean struct {
 
 func (m *mean) add(x float64) { m.n, m.sum = m.n+1, m.sum+x }
 
-// value is 0 where nothing was added.
 func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
 
 // modelSums are over the steps that could have been asked of one model.
 type modelSums struct {
-	// believed has the costs that were expected of the model, quality the qualities.
+	// believed has the expected costs of the model, quality the expected qualities.
 	believed, quality mean
-	// ran counts the steps that it ran in, at the cost real; failed those without an answer
-	// of any model, estimated the others. spent is what all of them cost.
+	// ran counts the steps in which it ran, at the cost real; failed those without an answer
+	// of any model, estimated the others. spent is the cost of all of them.
 	ran, failed, estimated int
 	spent, real            float64
-	// Of real, cold was paid for prompts that would have been cached. unpriced of the
-	// estimated steps do not say the model's prices: believedMissing is what was expected.
+	// Of real, cold was paid for prompts that would have been cached. unpriced counts the
+	// estimated steps without the model's prices, believedMissing their expected costs.
 	cold, believedMissing float64
 	unpriced              int
 	// input and answers are the tokens of its own: of a prompt over what the step
-	// counted of it, and of an answer. cached is how many were, prompts what they cost, and
-	// coldPrompts what they would have without.
+	// counted of it, and of an answer. cached is how many were cached, prompts what the
+	// prompts cost, and coldPrompts what they would have cost without a cache.
 	input                ratio
 	answers              answers
 	cached               int
@@ -122,13 +120,13 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !sdk.IsStep(t.Mode) {
-		a.end(t)
+		a.recordVerdict(t)
 		return
 	}
 	a.begin(t)
 	a.spent += t.CostUSD
 	if len(t.Decisions) > 0 {
-		a.join(t)
+		a.joinShadow(t)
 	}
 	switch t.Mode {
 	case middleware.ShadowAlternative:
@@ -147,7 +145,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		a.unanswered++
 	}
 	a.judge(t)
-	a.waste(t)
+	a.addWaste(t)
 	if len(t.Decisions) == 0 {
 		return
 	}
@@ -160,7 +158,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	said.answer(t)
 }
 
-// compare adds what a step that nobody waited for tells of the tokens of models.
+// compare adds the token counts of a shadow's models.
 func (s *sums) compare(t *sdk.Trace) {
 	if len(t.Decisions) == 0 {
 		return
@@ -179,8 +177,8 @@ func (a *Account) begin(t *sdk.Trace) {
 	}
 }
 
-// end takes a verdict on a run. The last one stands; one that is inconclusive takes it back.
-func (a *Account) end(t *sdk.Trace) {
+// recordVerdict replaces the verdict on a run. An inconclusive one removes it.
+func (a *Account) recordVerdict(t *sdk.Trace) {
 	quality, judged := t.Verdict.Quality()
 	a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 }
@@ -190,7 +188,7 @@ func (a *Account) note(t *sdk.Trace, v runVerdict) {
 	if a.runs == nil {
 		a.runs = map[string]runVerdict{}
 	}
-	if _, known := a.runs[unit]; !known && len(a.runs) >= maxRuns { // one or another is forgotten
+	if _, known := a.runs[unit]; !known && len(a.runs) >= maxRuns { // drop any
 		for name := range a.runs {
 			delete(a.runs, name)
 			break
@@ -311,7 +309,7 @@ func (s *sums) verdictsOf(verifier string) *verdicts {
 	return s.judged[verifier]
 }
 
-// judge counts what was found out about the answer that was returned.
+// judge counts the verdict on the returned answer, or its estimated quality.
 func (s *sums) judge(t *sdk.Trace) {
 	c := ChosenCall(t)
 	if c == nil {
@@ -328,8 +326,8 @@ func (s *sums) judge(t *sdk.Trace) {
 	s.verdictsOf(v.Verifier).add(c)
 }
 
-// waste adds what of a step's cost bought no answer that was returned.
-func (s *sums) waste(t *sdk.Trace) {
+// addWaste adds the costs of verdicts and of answers that were not returned.
+func (s *sums) addWaste(t *sdk.Trace) {
 	chosen := ChosenCall(t)
 	for i := range t.Calls {
 		if c := &t.Calls[i]; c != chosen {
@@ -360,7 +358,7 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	return usd, answered
 }
 
-// add counts a step in which b was believed of the model.
+// add counts a step in which b was the model's belief.
 func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)

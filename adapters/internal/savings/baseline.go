@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// answers compares what two models say on the same steps: output with all that is paid for
-// as such, visible with what goes on in later prompts.
+// answers compares the answers of two models on the same steps: output counts all tokens
+// that are paid for, visible those that later prompts contain.
 type answers struct{ output, visible ratio }
 
 func (a *answers) add(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
@@ -22,16 +22,15 @@ func (a *answers) merge(o *answers) {
 	a.visible.merge(&o.visible)
 }
 
-// reference is what is known of a model beside another one, whose answers are there where
-// its own are missing.
+// reference compares a model with another, from whose answers its missing ones are estimated.
 type reference struct {
-	// input compares the tokens that the two make of one prompt.
+	// input compares the tokens that the two count in a prompt.
 	input ratio
-	// The answers of steps in which the strategy asked both: same are those that say the
-	// same. In drawn ones it was chance that asked; each stands for as many steps as it
-	// takes until chance asks.
+	// chosen are steps in which the strategy asked both, and same those of them with equal
+	// answers. In drawn ones the model was asked at random; each has the inverse of the
+	// probability as its weight.
 	chosen, same, drawn answers
-	// missing counts the steps where the model's own answer is, and estimate adds up what it
+	// missing counts the steps without an answer of the model, and estimate adds up what it
 	// would have cost there with the other one's tokens.
 	missing  int
 	estimate estimate
@@ -61,7 +60,7 @@ func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
 	}
 }
 
-// compareDrawn adds a step that chance had both answer, which stands for so many.
+// compareDrawn adds a step in which one of the two was asked at random.
 func (r *reference) compareDrawn(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
 	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
 	r.drawn.add(group, p, own, other, weight)
@@ -97,7 +96,7 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	}
 }
 
-// expect adds how many tokens the two models were expected to answer in a step.
+// expect adds the expected output tokens of the two models in a step.
 func (r *reference) expect(t *sdk.Trace, own *sdk.Belief, other string) {
 	models := t.Decisions[0].Models
 	i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == other })
@@ -115,7 +114,7 @@ func promptOf(u *sdk.Usage) sdk.Usage {
 
 func inputTokens(u *sdk.Usage) int { return u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens }
 
-// outputTokens counts reasoning as the output tokens that cost the same.
+// outputTokens converts reasoning tokens to output tokens by price.
 func outputTokens(p *sdk.Price, u *sdk.Usage) float64 {
 	weight := 1.0
 	if p.Output > 0 {
@@ -124,8 +123,8 @@ func outputTokens(p *sdk.Price, u *sdk.Usage) float64 {
 	return float64(u.OutputTokens) + weight*float64(u.ReasoningTokens)
 }
 
-// coldUSD is what a call paid more for its prompt than it would have if as much of it had
-// been cached as of another's: who is always asked finds what the steps before left.
+// coldUSD is how much less a call's prompt would have cost with the share of another call's
+// that was cached. A model that is always asked finds the prompts of earlier steps cached.
 func coldUSD(p *sdk.Price, own, other *sdk.Usage) float64 {
 	total := inputTokens(own)
 	if total == 0 || inputTokens(other) == 0 {
@@ -142,7 +141,7 @@ func coldUSD(p *sdk.Price, own, other *sdk.Usage) float64 {
 	return max(0, p.CostUSD(promptOf(own))-p.CostUSD(warm))
 }
 
-// answerOf returns the last call of a model that gave an answer, nil where none did.
+// answerOf returns the last call of a model that gave an answer, or nil.
 func answerOf(t *sdk.Trace, model string) *sdk.Call {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == model && c.Error == "" {
@@ -152,15 +151,15 @@ func answerOf(t *sdk.Trace, model string) *sdk.Call {
 	return nil
 }
 
-// isMeasure reports whether a call tells how long its model's answers are: one that was cut off,
-// whose usage is estimated, or that a check rejected, does not.
+// isMeasure reports whether a call shows how long its model's answers are: not if it was cut
+// off, its usage is estimated, or a check rejected it.
 func isMeasure(c *sdk.Call) bool {
 	isRejected := c.Verdict != nil && c.Verdict.Outcome == sdk.Failed && sdk.IsCheck(c.Verdict.Verifier)
 	return c.Error == "" && !c.Usage.Estimated && c.StopReason != sdk.StopReasonCancelled && !isRejected
 }
 
-// compare adds what a step tells of the tokens of a model that answered in it: beside the
-// count of the prompt that the step began with, and beside the other models.
+// compare adds the tokens of a model that answered in a step, compared with the step's own
+// count of the prompt and with the other models.
 func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	if !isMeasure(own) {
 		return
@@ -195,28 +194,28 @@ func (m *modelSums) reference(other string) *reference {
 	return m.references[other]
 }
 
-// enoughRuns is on how many steps the tokens of two models must be known before one's are
+// enoughRuns is the number of steps with tokens of two models from which on one's are
 // estimated by the other's.
 const enoughRuns = 5
 
-// selection is by how much the mean of steps that were chosen may be off that of others, in
-// standard deviations of single steps: no data say it where none was drawn.
+// selection is how far the mean of steps that were chosen may be from that of others, in
+// standard deviations of single steps: an assumption, as only drawn steps could show it.
 const selection = 0.15
 
-// factor is by what tokens of one model are multiplied for those of another.
+// factor converts tokens of one model to those of another.
 type factor struct {
-	// ratio is that of steps that both answered. Where other is not nil it is that of all of
-	// one's steps, and other that of the other's.
+	// ratio is that of steps that both answered or, if other is not nil, of all steps of the
+	// one, with those of the other in other.
 	ratio, other *ratio
-	// drawn is the ratio of steps that were drawn, and weight, in [0, 1], what it counts for.
+	// drawn is the ratio of steps that were drawn, and weight its weight in [0, 1].
 	drawn  *ratio
 	weight float64
-	// bias is, relative to the factor, by how much steps that were chosen may be off.
+	// bias is the possible bias of steps that were chosen, relative to the factor.
 	bias float64
 }
 
-// factorOf weighs steps that were drawn against those that were chosen by their variances. Of all on which
-// both answered, the chosen ones may be those that said the same: by how much they may be off shows in all.
+// factorOf weighs drawn and chosen steps by their variances. chosen may be those of all that
+// had equal answers, which deviate less: the bias is that of all.
 func factorOf(chosen, all, other, drawn *ratio) factor {
 	f := factor{ratio: chosen, other: other, bias: selection * max(chosen.deviation(), all.deviation())}
 	variance := chosen.variance() + f.bias*f.bias
@@ -237,14 +236,14 @@ func factorOf(chosen, all, other, drawn *ratio) factor {
 	return f
 }
 
-// leaveOut returns the factor where a group of runs is left out.
-func (f *factor) leaveOut(group int) float64 {
-	value := f.ratio.leaveOut(group)
+// withoutGroup returns the factor without a group of runs.
+func (f *factor) withoutGroup(group int) float64 {
+	value := f.ratio.withoutGroup(group)
 	if f.other != nil {
-		value /= f.other.leaveOut(group)
+		value /= f.other.withoutGroup(group)
 	}
 	if f.drawn != nil {
-		value += f.weight * (f.drawn.leaveOut(group) - value)
+		value += f.weight * (f.drawn.withoutGroup(group) - value)
 	}
 	return value
 }
@@ -256,22 +255,22 @@ func (f *factor) main() *ratio {
 	return f.ratio
 }
 
-// stepVariance returns the variance of usd dollars that single steps make of x tokens.
+// stepVariance returns the variance of an amount that was estimated from x tokens, due to
+// single steps.
 func (f *factor) stepVariance(usd, x float64) float64 {
 	r := f.main()
 	if f.other != nil {
-		x /= f.other.leaveOut(everyone)
+		x /= f.other.withoutGroup(everyone)
 	}
 	return usd * usd * r.residual() * r.all.x / x
 }
 
-// factors are those of a prompt, of an answer, and of what of an answer is visible.
+// factors are those of prompts, of answers, and of the visible parts of answers.
 type factors struct{ input, output, visible factor }
 
-// factors returns by what the prompts and answers of another model are multiplied for those
-// of m, and whether that was measured: on the steps where both answered, those that said
-// the same where there are enough, or else by what each of them used on its own. Where m was
-// hardly ever asked, its answers are as much longer as was expected.
+// factors returns the factors from another model to m, and whether they were measured: on
+// steps where both answered, preferably with equal answers, or else on the steps of each.
+// If m was hardly ever asked, its answers are as much longer as was expected.
 func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	if r := m.references[other]; r != nil {
 		chosen := &r.chosen
@@ -293,9 +292,9 @@ func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
 	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &m.answers.visible, &o.answers.visible, nil)}, true
 }
 
-// prompt returns the part of an estimate that is the prompt, and what of it is history. A model
-// that was seen to cache finds as much cached as the one that was asked or, where that one
-// does not cache, as it found itself elsewhere.
+// prompt returns the cost of the prompt in an estimate, and the part of it that is history. A
+// model that was seen to cache finds as much cached as the one that was asked or, if that one
+// does not cache, as it found itself in other steps.
 func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	switch {
 	case m.cached == 0 || !(m.coldPrompts > 0):
@@ -306,30 +305,30 @@ func (m *modelSums) prompt(e *estimate) (usd, history float64) {
 	return m.prompts / m.coldPrompts * e.cold, e.warmHistory
 }
 
-// missingAnswers are those of a model, estimated by the answers of another.
+// missingAnswers estimates the missing answers of a model from those of another.
 type missingAnswers struct {
 	factors
 	e               *estimate
 	prompt, history float64
 }
 
-// cost returns what the model would have cost in place of the other, with a group of runs
-// left out of the factors. Its own answers take the place of the other's in later prompts.
+// cost returns what the model would have cost in place of the other, with factors without a
+// group of runs. Its own answers replace the other's in later prompts.
 func (p *missingAnswers) cost(group int) float64 {
-	input := p.input.leaveOut(group)
-	return p.e.fees + input*(p.prompt-p.history) + p.output.leaveOut(group)*p.e.output + p.visible.leaveOut(group)*p.history
+	input := p.input.withoutGroup(group)
+	return p.e.fees + input*(p.prompt-p.history) + p.output.withoutGroup(group)*p.e.output + p.visible.withoutGroup(group)*p.history
 }
 
-// biasAndVariance returns the bias that steps that were chosen may have, and the variance that single
-// steps have round what the factors expect.
+// biasAndVariance returns the bias that chosen steps may have, and the variance of single
+// steps around what the factors expect.
 func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
-	output := p.output.leaveOut(everyone) * p.e.output
-	bias = p.output.bias*output + p.visible.bias*p.visible.leaveOut(everyone)*math.Abs(p.history)
+	output := p.output.withoutGroup(everyone) * p.e.output
+	bias = p.output.bias*output + p.visible.bias*p.visible.withoutGroup(everyone)*math.Abs(p.history)
 	if p.e.answer > 0 {
 		variance = p.output.stepVariance(output, p.e.answer)
 	}
 	if p.e.input > 0 {
-		variance += p.input.stepVariance(p.input.leaveOut(everyone)*p.prompt, p.e.input)
+		variance += p.input.stepVariance(p.input.withoutGroup(everyone)*p.prompt, p.e.input)
 	}
 	return bias, variance
 }
@@ -338,8 +337,7 @@ func (p *missingAnswers) biasAndVariance() (bias, variance float64) {
 type baselineCost struct {
 	fixed   float64
 	missing []missingAnswers
-	// hasInterval says that there is one, and drawn that all that is missing is estimated by
-	// steps that were drawn.
+	// drawn says that all missing answers are estimated from steps that were drawn.
 	hasInterval, drawn bool
 }
 
@@ -371,9 +369,9 @@ func (c *baselineCost) usd(group int) float64 {
 	return usd
 }
 
-// twoStdErrors is half the width of the interval of two standard errors: of the factors by
-// the jackknife over groups of runs, of single steps, and of what the steps that were
-// chosen leave open, all in one direction.
+// twoStdErrors is half the width of an interval of two standard errors: those of the factors,
+// by a jackknife over groups of runs, those of single steps, and the bias that chosen
+// steps may have, all of it in one direction.
 func (c *baselineCost) twoStdErrors() float64 {
 	if !c.hasInterval {
 		return 0
@@ -389,7 +387,7 @@ func (c *baselineCost) twoStdErrors() float64 {
 		b, v := p.biasAndVariance()
 		bias += b
 		single += v
-		output := p.output.leaveOut(everyone) * p.e.output
+		output := p.output.withoutGroup(everyone) * p.e.output
 		byStep += output * output * p.output.main().variance()
 		freedom = min(freedom, float64(len(p.output.main().byGroup)-1))
 	}

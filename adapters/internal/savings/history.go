@@ -5,26 +5,26 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// maxHistories is how many runs are known that may go on. The next step of one that was
-// forgotten is taken for a first one.
+// maxHistories is how many runs are kept. The next step of one that was dropped is taken for
+// its first.
 const maxHistories = 10_000
 
-// histories are what has been said in runs, by run.
+// histories are those of runs, by name.
 type histories map[string]*history
 
-// history is what models said in a run so far, as far as it is in its next prompt.
+// history counts the answers in a run that its next prompt contains.
 type history struct {
 	// said has the tokens of each model's answers; those of last, the newest, are fresh.
 	said  map[string]int
 	last  string
 	fresh int
-	// prompt is how long the prompt was before that answer.
+	// prompt is the length of the prompt before that answer.
 	prompt int
 }
 
-// begin returns the history of a step, nil where it has no run or conversation. A prompt
-// that has become shorter begins anew; one that has grown by less than the last answer, as
-// where a program asks single questions, goes on without it.
+// begin returns the history of a step, nil if it has no run or conversation. A shorter prompt
+// starts a new history. One that has grown by less than half the last answer does not
+// contain it, as when a program asks single questions.
 func (h *histories) begin(t *sdk.Trace) *history {
 	if t.Run == "" && t.Session == "" {
 		return nil
@@ -36,7 +36,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 		if *h == nil {
 			*h = histories{}
 		}
-		if len(*h) >= maxHistories { // one or another is forgotten
+		if len(*h) >= maxHistories { // drop any
 			for name := range *h {
 				delete(*h, name)
 				break
@@ -57,7 +57,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 	return own
 }
 
-// add adds what of a step's prompt were answers of others to what is known of a model.
+// add adds to the model's references which part of the prompt were answers of the others.
 func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
 	if h == nil || b.Price == nil || t.Chosen == "" {
 		return

@@ -7,16 +7,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// groups is into how many parts runs are divided at random. An estimate that leaves one of
-// them out differs from the whole by what the runs in it happened to be: the jackknife of
-// Quenouille and Tukey, by group, for which sums are enough.
+// groups is the number of parts into which runs are divided at random, for the delete-a-group
+// jackknife of Quenouille and Tukey, which needs only sums.
 const groups = 32
 
 // everyone leaves no group out.
 const everyone = -1
 
-// groupOf returns the group of a step's run; where it has none, of its conversation or of
-// the step alone. All steps of a run are in one group: they resemble each other.
+// groupOf returns the group of a step's run or, without one, of its conversation or of the
+// step itself. All steps of a run are in one group, as they resemble each other.
 func groupOf(t *sdk.Trace) int {
 	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
 	h := uint64(offset)
@@ -43,7 +42,7 @@ type ratio struct {
 	n          int
 	all        sumPair
 	yy, xy, xx float64
-	byGroup    []groupSum // of the groups that something was added in
+	byGroup    []groupSum // only groups with values
 }
 
 func (r *ratio) add(group int, y, x float64) {
@@ -81,8 +80,8 @@ func (r *ratio) of(group int) *sumPair {
 
 func (r *ratio) isKnown() bool { return r.all.x > 0 && r.all.y > 0 }
 
-// leaveOut returns the ratio where a group is left out; 1 where nothing was added.
-func (r *ratio) leaveOut(group int) float64 {
+// withoutGroup returns the ratio without a group; 1 if nothing was added.
+func (r *ratio) withoutGroup(group int) float64 {
 	if !r.isKnown() {
 		return 1
 	}
@@ -90,15 +89,15 @@ func (r *ratio) leaveOut(group int) float64 {
 	if own := r.of(group); own != nil {
 		s.add(sumPair{-own.y, -own.x})
 	}
-	// Rounding leaves a little where all is in one group.
+	// All is in one group, but for rounding.
 	if s.y < 1e-9*r.all.y || s.x < 1e-9*r.all.x {
 		return r.all.y / r.all.x
 	}
 	return s.y / s.x
 }
 
-// deviation returns, relative to the mean number y, the standard deviation of single ones
-// round those that the ratio expects.
+// deviation returns the standard deviation of single numbers y around what the ratio
+// expects, relative to their mean.
 func (r *ratio) deviation() float64 {
 	if !r.isKnown() {
 		return 0
@@ -108,7 +107,7 @@ func (r *ratio) deviation() float64 {
 	return math.Sqrt(residual*float64(r.n)) / r.all.y
 }
 
-// variance returns, relative to the ratio, that of its estimate.
+// variance returns the variance of the estimate of the ratio, relative to it.
 func (r *ratio) variance() float64 {
 	if !r.isKnown() {
 		return 0
@@ -116,9 +115,8 @@ func (r *ratio) variance() float64 {
 	return r.residual() * float64(r.n) / max(1, float64(r.n-1))
 }
 
-// residual returns, relative to the sum of the numbers y, the variance of that sum round
-// what the ratio expects, counted by group or, where that is more, as where there is one
-// group alone, by number.
+// residual returns the variance of the sum of the numbers y around what the ratio expects,
+// relative to the sum: that by group or by number, whichever is larger.
 func (r *ratio) residual() (sum float64) {
 	if !r.isKnown() {
 		return 0

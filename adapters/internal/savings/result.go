@@ -133,7 +133,6 @@ func (a *Account) Beside(baseline string) (r Result) {
 	return r
 }
 
-// round lets no amount end in digits that mean nothing.
 func (r *Result) round() {
 	for _, usd := range [...]*float64{&r.SpentUSD, &r.ShadowUSD, &r.ComparedUSD, &r.BaselineUSD, &r.TwoStdErrorsUSD, &r.SavedUSD, &r.DiscardedUSD, &r.VerdictsUSD} {
 		*usd = sdk.RoundUSD(*usd)
@@ -157,7 +156,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 
-// quality is measured where anything measured it.
+// quality is the measured quality or, if nothing measured it, the expected one.
 func (s *sums) quality() Quality {
 	if q := s.recorded.quality("recorded outcomes"); q.N > 0 {
 		return q
@@ -167,7 +166,7 @@ func (s *sums) quality() Quality {
 	var by []string
 	for _, name := range slices.Sorted(maps.Keys(s.judged)) {
 		v := s.judged[name]
-		if !v.measure() {
+		if !v.measureQuality() {
 			continue
 		}
 		if name == "" {
@@ -194,9 +193,9 @@ func (s *sums) quality() Quality {
 	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
 }
 
-// measure reports whether the verdicts say how good answers are: not those of a verifier
-// that only finds faults, or that says nothing.
-func (v *verdicts) measure() bool {
+// measureQuality reports whether the verdicts measure quality: not if the verifier only finds
+// faults or is always inconclusive.
+func (v *verdicts) measureQuality() bool {
 	return v.passed > 0 || v.failed > 0 && v.inconclusive == 0
 }
 
@@ -205,7 +204,7 @@ func (a *Account) Measures(verifier string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	v := a.judged[verifier]
-	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measure()
+	return v == nil && !sdk.IsCheck(verifier) || v != nil && v.measureQuality()
 }
 
 func (m *mean) quality(by ...string) Quality {

@@ -5,26 +5,26 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// maxShadows is how many steps wait for the trace of their shadow, or a shadow for that of
-// its step: more than can be under way at once.
+// maxShadows is how many steps and shadows may wait for the trace of the other: more than
+// can run at once.
 const maxShadows = 2000
 
-// shadowKey names a shadowed step, and which of its two traces is meant.
+// shadowKey names one of the two traces of a shadowed step.
 type shadowKey struct {
 	tenant, query string
 	isShadow      bool
 }
 
-// shadowAnswer is the answer that one of the two traces has, and what the model's tokens cost.
+// shadowAnswer is the answer in one of the two traces, with the model's price.
 type shadowAnswer struct {
 	call  sdk.Call
 	price *sdk.Price
 }
 
-// join compares the answer that a step in the mode shadow returned with that of its shadow,
-// when both are known. Steps are drawn for a shadow by chance; those whose shadow ends
-// without the baseline are of the kind in which its answer is missing later.
-func (a *Account) join(t *sdk.Trace) {
+// joinShadow compares the answer of a step in the mode shadow with that of its shadow, once
+// both are known. Steps get a shadow at random; those whose shadow does not end with the
+// baseline are of the kind in which the baseline's answer is missing later.
+func (a *Account) joinShadow(t *sdk.Trace) {
 	key := shadowKey{t.Tenant, t.QueryID, t.Mode == middleware.ShadowAlternative}
 	c := ChosenCall(t)
 	if t.QueryID == "" || c == nil || !key.isShadow && t.Mode != string(middleware.Shadow) {
@@ -43,7 +43,7 @@ func (a *Account) join(t *sdk.Trace) {
 		if a.shadowSteps == nil {
 			a.shadowSteps = map[shadowKey]shadowAnswer{}
 		}
-		if len(a.shadowSteps) >= maxShadows { // one or another is forgotten
+		if len(a.shadowSteps) >= maxShadows { // drop any
 			for name := range a.shadowSteps {
 				delete(a.shadowSteps, name)
 				break

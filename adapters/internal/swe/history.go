@@ -144,5 +144,5 @@ func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, erro
 	return found, nil
 }
 
-// cacheDir is the build cacheDir of the commands in the tree, empty when an attempt begins.
+// cacheDir is the build cache of commands in the tree, empty when an attempt begins.
 func (c *Checkout) cacheDir() string { return c.Dir + ".cache" }

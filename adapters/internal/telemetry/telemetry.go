@@ -89,7 +89,7 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 	return t, nil
 }
 
-// isEnabled says whether the environment asks for a signal to be exported.
+// isEnabled reports whether the environment asks for a signal to be exported.
 func isEnabled(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
@@ -143,13 +143,12 @@ type Gauges struct {
 	Queue func(ctx context.Context) (map[string]int64, error)
 }
 
-// look bounds one look at the store, and accounts how many of its accounts are shown: those that
-// hold most.
+// storeTimeout bounds reads from the store, and maxAccounts the number of accounts shown.
 const (
 	storeTimeout = 2 * time.Second
 	maxAccounts  = 100
-	// The accounts are read anew in the background, after stale or, where there are so many
-	// that reading takes long, after rest times as long as that took.
+	// The accounts are read again in the background after accountsMaxAge or, if reading takes
+	// long, after restFactor times as long.
 	accountsMaxAge = 10 * time.Second
 	restFactor     = 100
 )
@@ -205,11 +204,11 @@ func (t *Telemetry) Watch(g Gauges) error {
 type largestAccounts struct {
 	mu      sync.Mutex
 	list    []store.Balance
-	next    time.Time // when they are read anew
+	next    time.Time // when they are read again
 	reading bool
 }
 
-// observe shows whether the store can be used, and its accounts of money.
+// observe records whether the store can be used, and its largest accounts.
 func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
 	if s.Ping(ctx) != nil {
 		o.ObserveFloat64(up, 0)
@@ -247,8 +246,8 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 	return l.list
 }
 
-// replace takes what was read since begun for the list, and says when to read again. The
-// lock is held.
+// replace sets the list, unless reading it failed, and the time of the next read. The lock
+// is held.
 func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err error) {
 	now := time.Now()
 	l.reading, l.next = false, now.Add(max(accountsMaxAge, restFactor*now.Sub(begun)))
@@ -266,7 +265,7 @@ func (t *Telemetry) Close(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// describe names what could not be had.
+// describe says in err what could not be made.
 func describe(what string, err error) error {
 	if err == nil {
 		return nil

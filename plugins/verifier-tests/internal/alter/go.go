@@ -328,7 +328,7 @@ func isLiteral(e ast.Expr) bool {
 	return isBasic || isName && (name.Name == "true" || name.Name == "false")
 }
 
-// alterCompared is alterComparison of what a call compares.
+// alterCompared is alterComparison for what a call compares.
 func (g *goTest) alterCompared(condition ast.Expr, call *ast.CallExpr) bool {
 	g.comparer = calledName(call)
 	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {

@@ -59,7 +59,7 @@ func (g *goTest) expectedNotes(expected ast.Expr) []string {
 	return literalNotes(g.values(expected), g.comparer == "")
 }
 
-// literalNotes returns the literalNotes of literals, nil if any value is not one. Structs count only
+// literalNotes returns the notes of literals, nil if any value is not one. Structs count only
 // under an operator: a method may take different ones for equal.
 func literalNotes(values []ast.Expr, isOperator bool) []string {
 	var all []string

@@ -23,7 +23,7 @@ var (
 	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'|\b\d+(?:\.\d+)?\b|\b(?:true|false)\b`)
 	// plainLiteralText is a literal whose note is its own text.
 	plainLiteralText = regexp.MustCompile(`^\s*(?:-?\d+|"[^"\\]*"|true|false)\s*$`)
-	// literalForm matches what a value literalForm of literals has besides them.
+	// literalForm matches what a value made of literals has besides them.
 	literalForm = regexp.MustCompile(`^(?:[\s,&*\[\](){}-]|vec!|String::from|(?:List|Set)\.of|Arrays\.asList|new\b|f?abs\b|(?:\w+::)*[A-Z]\w*|\w+:\s|\.(?:to_string|to_owned|into|as_\w+|to_vec|abs)\b)*$`)
 	lastName    = regexp.MustCompile(`[\w!]*\s*$`)
 	// Assertions that hold where two sides are equal, or where something is so.
@@ -195,7 +195,7 @@ func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, s.name)
 }
 
-// alter returns the assertion with alter literals or else inverted; isValue means the former.
+// alter returns the assertion with other literals or else inverted; isValue means the former.
 func (s *lineAssertion) alter(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
 	var edits []edit
 	for _, at := range c.leaves {

@@ -87,8 +87,8 @@ func logWord(line string, at func(line, word string) bool) bool {
 // counted matches the number in SKIPPED [3] file:line, which names no test.
 var counted = regexp.MustCompile(`^\[\d+\]$`)
 
-// readSummary reads the short readSummary of pytest -rA, a word and a name on each line. Names end at
-// their first space, as in the data sets.
+// readSummary reads the short summary of pytest -rA, a word and a name on each line. Names end
+// at their first space, as in the data sets.
 func readSummary(name func(line string, fields []string) string) func(string) []Test {
 	return func(log string) []Test {
 		var found logTests

@@ -73,8 +73,8 @@ func hostConfig(p *policies.Policy) host.Config {
 	return c
 }
 
-// verifyTimeout is the longest that any verifier block of the plugin asks for, or
-// the plugin's call_timeout; the block's own timeout bounds each verification.
+// verifyTimeout is the longest timeout of the plugin's verifier blocks, or its
+// call_timeout if that is longer; the block's own timeout bounds each verification.
 func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
 	longest := b.CallTimeout
 	for i := range p.Verifiers {

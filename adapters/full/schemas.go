@@ -35,8 +35,8 @@ func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	}
 }
 
-// cacheSchema returns what dir has of the program and role, or what ask says, which it
-// remembers. An empty dir remembers nothing.
+// cacheSchema returns the schema in dir for the program and role, or else asks for it and
+// writes it to dir. Nothing is cached if dir is empty.
 func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
 	if dir == "" {
 		return ask()
@@ -60,7 +60,7 @@ func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return s, os.WriteFile(file, text, 0o600) // half of it is no JSON, and not believed
+	return s, os.WriteFile(file, text, 0o600) // a partial file is not valid JSON and is ignored
 }
 
 func findPlugin(p policies.Plugin) (string, error) {

@@ -194,12 +194,11 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 
 var statusText = regexp.MustCompile(`\bstatus (?:code: )?([45]\d\d)\b`)
 
-// errorType returns the error.type of a failed call: the HTTP status where it is a known one,
-// or the kind of error.
+// errorType returns the error.type of a failed call: a known HTTP status or the kind of error.
 func errorType(text string) attribute.KeyValue {
 	if m := statusText.FindStringSubmatch(text); m != nil {
 		if code, err := strconv.Atoi(m[1]); err != nil || http.StatusText(code) == "" {
-			return semconv.ErrorTypeOther // a server may make up any
+			return semconv.ErrorTypeOther // servers may invent codes
 		}
 		return semconv.ErrorTypeKey.String(m[1])
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// sums count what an operator adds up, by model and tenant.
+// sums are counters by model and tenant.
 type sums struct {
 	steps, calls, tokens, escalations, refusals metric.Int64Counter
 	spent                                       *usdSums
@@ -86,7 +86,7 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 }
 
 // leastUSD is the unit in which dollars are added up, so that sums of many small amounts are
-// those that a hand count gives.
+// exact.
 const leastUSD = 1e-12
 
 // usdSums are dollars by model and tenant.
@@ -131,8 +131,8 @@ func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.
 	}
 }
 
-// tenantAccounts are what the steps of each tenant come to, and those of all: a baseline is
-// estimated from the steps at hand, so that the tenants' savings do not add up to those of all.
+// tenantAccounts are accounts of each tenant and of all. A baseline is estimated from the steps
+// of an account, so that the tenants' savings do not add up to those of all.
 type tenantAccounts struct {
 	all savings.Account
 	mu  sync.RWMutex
@@ -210,7 +210,7 @@ func (a *tenantAccounts) tenant(name string) *savings.Account {
 	return a.of[name]
 }
 
-// boundedSet keeps the values of a label few.
+// boundedSet limits the number of values of a label.
 type boundedSet struct {
 	mu   sync.RWMutex
 	seen map[string]bool

@@ -75,7 +75,7 @@ type Fault struct {
 // tokenPattern matches words, runs of spaces and signs, each of at most eight characters.
 var tokenPattern = regexp.MustCompile(`[\pL\pN_]{1,8}|[\pZ\s]{1,8}|(?s:.)`)
 
-// tokens cuts text into tokens. Joined, they are the text again.
+// tokens splits text into tokens. Joined, they are the text again.
 func tokens(text string) []string { return tokenPattern.FindAllString(text, -1) }
 
 func countTokens(text string) int { return len(tokens(text)) }
@@ -92,8 +92,8 @@ func usage(req *Request, r *Reply, choices int) Usage {
 	return Usage{InputTokens: countTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
 }
 
-// logProbs makes log-probabilities for tokens around confidence. They depend on
-// nothing but the arguments.
+// logProbs makes log-probabilities for tokens around confidence. They depend only on
+// the arguments.
 func logProbs(list []string, confidence float64, top int) []sdk.TokenLogProb {
 	if confidence <= 0 || confidence >= 1 {
 		confidence = 0.9

@@ -146,7 +146,7 @@ func run(ctx context.Context, o *Options, policy *policies.Policy, plugins route
 	return d.report, err
 }
 
-// collect asks every model about every task, and has the answers judged.
+// collect runs every model on every task and verifies the answers.
 func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
 	list := make([]collect.Task, len(d.o.Tasks))
 	for i := range d.o.Tasks {
@@ -194,7 +194,7 @@ func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
 	if err != nil {
 		return err
 	}
-	// The file has them in the order in which they came; the same tasks give the same fit.
+	// The file is in the order of completion. In the order of tasks, fits are reproducible.
 	var rows []int
 	for _, t := range list {
 		if row := slices.Index(table.Queries, t.QueryID); row >= 0 {
@@ -243,8 +243,8 @@ func (d *demo) solve(ctx context.Context) error {
 	return nil
 }
 
-// point solves each half with the strategy, and the file of its profile, that choose makes of
-// the other.
+// point solves each half of the tasks with the strategy, and the file of its profile, that
+// choose returns for the other half.
 func (d *demo) point(ctx context.Context, name string, share float64, choose func(other *outcome.Table) (policies.Strategy, string, error)) (*Point, error) {
 	p := &Point{Budget: share, Traces: make([]*sdk.Trace, d.report.Tasks)}
 	for h := range 2 {
@@ -283,8 +283,8 @@ func (d *demo) point(ctx context.Context, name string, share float64, choose fun
 	return p, nil
 }
 
-// complete gives a trace's calls the times, texts and evidence that were recorded: the step
-// begins when its first answer was asked for.
+// complete adds the recorded times, texts and evidence to a trace's calls. The step begins with
+// its first call.
 func (d *demo) complete(t *sdk.Trace) {
 	for i := range t.Calls {
 		c := &t.Calls[i]

@@ -35,8 +35,7 @@ const Mixed = "single models, mixed"
 // resamples of the tasks that intervals come from.
 const resamples = 1000
 
-// compare measures the strategies beside the single models, whose outcomes are those that
-// all of them were fitted to.
+// compare compares the strategies with the single models.
 func (r *Report) compare(ctx context.Context, singles *eval.Outcomes) error {
 	var players []*eval.Player
 	var samples []*eval.Sample

@@ -28,8 +28,8 @@ type Traces struct {
 	Reports []*sdk.Trace
 	Seed    uint64
 
-	once  sync.Once
-	looks map[string]looks
+	once     sync.Once
+	looks    map[string]looks
 	mu       sync.Mutex
 	compared map[[2]string]lengths
 

@@ -8,7 +8,7 @@ import (
 	"runtime/metrics"
 )
 
-// room is by how much the heap grows at least.
+// room is the least growth of the heap.
 const room = 64 << 20
 
 // Roomy has the heap grow by 64 MB between two collections, or to twice its size where
@@ -21,7 +21,7 @@ func Roomy() {
 	}
 }
 
-// afterEach sets the percentage now, where it is percent, and after each collection.
+// afterEach sets the percentage, which is percent now, and again after each collection.
 func afterEach(percent int) {
 	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
 	metrics.Read(samples)
@@ -29,7 +29,7 @@ func afterEach(percent int) {
 	for _, s := range samples {
 		kept += s.Value.Uint64()
 	}
-	// The percentage is of all that is looked through, and of Go's smallest heap, 4 MB.
+	// The percentage is of all that is scanned, and at least of 4 MB, Go's smallest heap.
 	want := max(100, int(room*100/max(kept, 4<<20)))
 	if want < percent*4/5 || want > percent*5/4 {
 		debug.SetGCPercent(want)

@@ -173,8 +173,8 @@ func (p *pkg) mutants() (list []mutant, err error) {
 	return list, nil
 }
 
-// findCovered runs the tests without a mutant, which have to pass, sets how long a mutant may take,
-// and returns the mutants in blocks that the tests run.
+// findCovered runs the tests without a mutant, sets the timeout of mutants, and returns the
+// mutants in blocks that the tests run.
 func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io.Writer) (covered []mutant, err error) {
 	profile, binary := filepath.Join(tmp, "profile"), filepath.Join(tmp, "tests")
 	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, p.ImportPath).CombinedOutput(); err != nil {
@@ -203,7 +203,7 @@ func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io
 	return covered, nil
 }
 
-// runs reports whether the tests run the block at a position, and whether there is one.
+// runs reports whether the tests run the block at a position, and whether it is in a block.
 func runs(profiles []*cover.Profile, at token.Position) (isCovered, inBlock bool) {
 	for _, f := range profiles {
 		if filepath.Base(f.FileName) != filepath.Base(at.Filename) {
@@ -251,8 +251,7 @@ func (p *pkg) try(ctx context.Context, dir string, m *mutant) error {
 	return nil
 }
 
-// command is a run of the tests, as go test makes it. A mutant that fills the memory is
-// stopped before the machine is out of it.
+// command runs the tests as go test does, with limited memory.
 func (p *pkg) command(ctx context.Context, binary string, args ...string) *exec.Cmd {
 	args = append([]string{"-c", `ulimit -v 8000000 2>/dev/null; exec "$@"`, "sh", binary, fmt.Sprintf("-test.short=%t", p.short), "-test.paniconexit0"}, args...)
 	cmd := exec.CommandContext(ctx, "sh", args...)

@@ -54,13 +54,13 @@ func board(ctx context.Context, e *Env, p *Page) error {
 // boardPoints is the number of lambdas of a curve.
 const boardPoints = 12
 
-// Of each table so many random pairs of halves are measured both ways, 10 unless
-// Env.Splits says otherwise, and so many resamples of its queries are fitted anew, 12.
+// boardPairs is the number of random pairs of halves of a table, 10 by default, each measured
+// both ways; boardResamples is the number of resamples, each with new fits, 12 by default.
 func (e *Env) boardPairs() int { return 2 * e.splits() }
 
 func (e *Env) boardResamples() int { return max(2, 12*e.splits()/5) }
 
-// entrant is what one method came to on one table.
+// entrant is the result of one method on one table.
 type entrant struct {
 	auc, gap                 []float64 // on each half; gap is index minus it
 	hindsight, chosen, short []float64 // costs as shares of the best model's, and what it fell short by
@@ -72,7 +72,6 @@ func (n *entrant) gapAndError() (gap, deviation float64) {
 	return stat.Mean(n.gap, nil), stat.StdDev(n.refitted, nil)
 }
 
-// result is a contest with what came of it.
 type result struct {
 	*contest
 	queries int
@@ -80,7 +79,7 @@ type result struct {
 	by      map[string]*entrant
 }
 
-// compare measures all methods on the second rows of a table, fitted to the first.
+// compare fits all methods to the train rows of a table and measures them on the test rows.
 func (c *contest) compare(ctx context.Context, t *outcome.Table, train, test []int, seed uint64, choose bool) (*eval.Comparison, error) {
 	h, err := eval.NewHalves(t.Rows(train), t.Rows(test), false)
 	if err != nil {
@@ -94,7 +93,7 @@ func (c *contest) compare(ctx context.Context, t *outcome.Table, train, test []i
 	return s.Run(ctx)
 }
 
-// compete measures a contest: pairs of halves, each way, and resamples with refits.
+// compete measures a contest on pairs of halves, each both ways, and on resamples.
 func (e *Env) compete(ctx context.Context, c *contest, d *Data) (*result, error) {
 	pairs := e.boardPairs()
 	r := &result{contest: c, by: map[string]*entrant{}}

@@ -26,7 +26,7 @@ func (n *entrant) mark() string {
 	return " ▼"
 }
 
-// writeBoard writes the page of results, and which data were read from where.
+// writeBoard writes the page of results with the sources of the data.
 func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []string) {
 	correctPValues(results)
 	p.printf("Each method is fitted to one half of a table and measured on the other: %d random pairs of halves, each way, so %d halves; every method on the same ones. "+
@@ -52,7 +52,7 @@ func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []s
 		"Peers' rules stand for their decision alone: cascadeflow's cheapest model drafts, the best verifies, with one threshold; Firstpass' ladder goes up the cost-quality front until the gate passes.\n")
 }
 
-// grid shows all cells, and draws them.
+// grid adds a table and a heat map of all cells.
 func (p *Page) grid(results []*result) {
 	t := &eval.Table{Header: []string{"index minus"}}
 	picture := &figure.HeatMap{Name: "board", Title: "index minus each method", X: "table", Scale: "AUC points", FractionalDigits: 1}
@@ -102,7 +102,7 @@ func (r *result) table() *eval.Table {
 }
 
 // shareAtBest is the cost at the best single model's quality as a share of that
-// model's, infinite where the quality is not reached.
+// model's, infinite if the quality is not reached.
 func shareAtBest(c *eval.Comparison, r *eval.Row) float64 {
 	if math.IsNaN(r.CostAtBest) {
 		return math.Inf(1)

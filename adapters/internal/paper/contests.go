@@ -128,7 +128,7 @@ func callers(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 // mistrals are words in the names of Mistral's models.
 var mistrals = []string{"istral", "Mixtral", "mathstral"}
 
-// billions are the parameters that a token meets, in billions, by name.
+// billions matches the number of active parameters in a name, in billions.
 var billions = regexp.MustCompile(`-(\d+)[bB]`)
 
 // family returns the models whose names have one of some words, with costs by size and
@@ -178,7 +178,7 @@ func subset(name string, n int) func(*outcome.Table, uint64) (*outcome.Table, er
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) { return thin(t, n).Subset(name) }
 }
 
-// inSeconds has seconds for costs, of the arms that have them.
+// inSeconds uses seconds as costs, for the arms that have them.
 func inSeconds(t *outcome.Table, seed uint64) (*outcome.Table, error) {
 	c := *t
 	c.CostUSD = t.Signals["agent_seconds"]

@@ -23,7 +23,7 @@ type column struct {
 	study  eval.Study
 }
 
-// studySplits sets up the column's study on each of some splits and has it measured.
+// studySplits calls measure with the column's study for each of some splits.
 func (e *Env) studySplits(col *column, share float64, splits int, measure func(s *eval.Study) error) error {
 	t := col.table
 	if col.models != nil {
@@ -48,7 +48,7 @@ func (e *Env) studySplits(col *column, share float64, splits int, measure func(s
 	return nil
 }
 
-// grid is what came of columns.
+// grid has the results of columns.
 type grid struct {
 	heads []string
 	cells []*cell
@@ -58,7 +58,6 @@ func (g *grid) add(head string, c *cell) {
 	g.heads, g.cells = append(g.heads, head), append(g.cells, c)
 }
 
-// columns measures each of a list of columns.
 func (e *Env) columns(ctx context.Context, page string, share float64, splits int, list []column) (*grid, error) {
 	g := &grid{}
 	for _, col := range list {
@@ -102,7 +101,7 @@ func (e *Env) groups(ctx context.Context, page string, share float64, splits int
 	return g, nil
 }
 
-// table puts cells side by side by what text says of each row.
+// table has a column for each cell and a row for each strategy.
 func (g *grid) table(corner string, text func(c *cell, row string) string) *eval.Table {
 	t := &eval.Table{Header: append([]string{corner}, g.heads...)}
 	for _, name := range eval.StrategyNames() {
@@ -118,8 +117,8 @@ func (g *grid) table(corner string, text func(c *cell, row string) string) *eval
 	return t
 }
 
-// aucs has the AUC in per cent, the best of each column bold; gaps the differences to the
-// reference.
+// aucs has the AUC in per cent, the best of each column in bold; gaps has the differences to
+// the reference.
 func (g *grid) aucs() *eval.Table              { return g.table("AUC %", (*cell).text) }
 func (g *grid) gaps(corner string) *eval.Table { return g.table(corner, (*cell).gap) }
 
@@ -150,7 +149,7 @@ func (c *cell) auc(name string) float64 {
 	return v
 }
 
-// text writes the mean AUC in per cent, the best of the cell bold.
+// text returns the mean AUC in per cent, the best of the cell in bold.
 func (c *cell) text(name string) string {
 	v := c.auc(name)
 	if math.IsNaN(v) {
@@ -169,7 +168,7 @@ func (c *cell) text(name string) string {
 	return s
 }
 
-// gap writes the mean paired difference to the reference with the mean half-width
+// gap returns the mean paired difference to the reference with the mean half-width
 // of its interval. Splits share their queries, so the width is not divided by
 // their number.
 func (c *cell) gap(name string) string {
@@ -188,7 +187,7 @@ func (c *cell) gap(name string) string {
 	return fmt.Sprintf("%+.2f ± %.2f%s", 100*d, 100*half, star)
 }
 
-// overSplits computes something on each of n splits, several at a time.
+// overSplits calls f for each of n splits in parallel.
 func overSplits[T any](ctx context.Context, n int, f func(ctx context.Context, i int) (T, error)) ([]T, error) {
 	out := make([]T, n)
 	group, ctx := errgroup.WithContext(ctx)

@@ -15,13 +15,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Budgets are shares of the way from the cheapest point of the fitted curve to the
-// dearest; each order is drawn so many times.
+// pacingShares are budgets as shares of the way from the cheapest point of the fitted curve to
+// the dearest; each order is drawn pacingStreams times.
 var pacingShares = []float64{0.1, 0.3, 0.6}
 
 const pacingStreams = 5
 
-// order is one in which queries come.
+// order is an order of queries.
 type order struct {
 	name string
 	of   func(t *outcome.Table, rng *rand.Rand) []int
@@ -35,7 +35,7 @@ var orders = []order{
 	{"dearest first, within and across groups", dearestFirst},
 }
 
-// inBlocks has all queries of one group before those of the next.
+// inBlocks puts all queries of one group before those of the next.
 func inBlocks(t *outcome.Table, rng *rand.Rand) []int {
 	rank := map[string]int{}
 	rows := rng.Perm(len(t.Queries))
@@ -48,7 +48,7 @@ func inBlocks(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// inBursts goes on with the same group for 25 queries on average.
+// inBursts stays with a group for 25 queries on average.
 func inBursts(t *outcome.Table, rng *rand.Rand) []int {
 	left := rng.Perm(len(t.Queries))
 	rows := make([]int, 0, len(left))
@@ -63,7 +63,7 @@ func inBursts(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// drifting has groups come and go one after the other, each among half of the others.
+// drifting moves from group to group, with about half of the others mixed in.
 func drifting(t *outcome.Table, rng *rand.Rand) []int {
 	rows := inBlocks(t, rng)
 	place := make([]float64, len(rows))
@@ -74,7 +74,7 @@ func drifting(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// dearestFirst sorts by what all models together cost, which nobody can know before.
+// dearestFirst sorts by the cost of all models together, which is not known in practice.
 func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 	rows := rng.Perm(len(t.Queries))
 	usd := make([]float64, len(rows))
@@ -94,7 +94,7 @@ type track struct {
 	cost, quality [][]float64 // by point and query
 }
 
-// tracks fits an index to one half and plays its operating points on the other.
+// tracks fits an index to one half and replays its operating points on the other.
 func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) {
 	train, test := t.Split(0.5, seed)
 	p, err := fit.Fit(ctx, train, fit.Options{Seed: seed})
@@ -126,7 +126,7 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 	return &track{test, pacer.Points(), samples[0].Cost, samples[0].Quality}, nil
 }
 
-// right is the quality of the operating point that costs so much on these queries.
+// right is the quality at a cost on these queries, interpolated between operating points.
 func (t *track) right(usd float64) float64 {
 	for i := range t.points[1:] {
 		low, high := stat.Mean(t.cost[i], nil), stat.Mean(t.cost[i+1], nil)
@@ -141,7 +141,7 @@ func (t *track) right(usd float64) float64 {
 	return stat.Mean(t.quality[len(t.quality)-1], nil)
 }
 
-// way is one of spending a budget.
+// way is a way to spend a budget.
 type way struct {
 	name    string
 	over    float64
@@ -154,12 +154,11 @@ var ways = []way{
 	{"paced by group", fit.DefaultPace, true},
 }
 
-// losses is what came of streams under budgets: how far the mean cost was from the
-// budget, relative to it, and by how much the quality was below that of the lambda that
-// spends the budget on the very same queries, and of the one that spends what was spent.
+// losses are those of streams under budgets: how far the mean cost was from the budget,
+// relative to it, and by how much the quality was below that of the lambdas that spend, on the
+// same queries, the budget and what was spent.
 type losses struct{ off, lost, lostSpent []float64 }
 
-// spend spends budgets on streams of one order.
 func (t *track) spend(o order, w way, seed uint64) (p losses, err error) {
 	points := slices.Clone(t.points)
 	for i := range points {

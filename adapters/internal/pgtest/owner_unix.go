@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// owner is whom the server runs as: root may not run it.
+// owner is the user that the server runs as, which must not be root.
 type owner struct{ credential *syscall.Credential }
 
-// ordinary returns the caller, or an ordinary user in place of root.
+// ordinary returns the current user, or another one if that is root.
 func ordinary() (owner, error) {
 	if os.Getuid() != 0 {
 		return owner{}, nil
@@ -33,7 +33,7 @@ func ordinary() (owner, error) {
 
 func (o owner) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	// Of its own, so that an interrupt at the terminal reaches the test alone.
+	// In its own group, so that an interrupt at the terminal reaches only the test.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: o.credential, Setpgid: true}
 	return cmd
 }

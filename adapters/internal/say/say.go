@@ -55,8 +55,8 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// isHidden says whether a character is no plain text. Line breaks and tabs are, and so
-// are the joiners that scripts and emoji need.
+// isHidden reports whether a character is not plain text. Line breaks, tabs and the joiners
+// that scripts and emoji need are.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200c', '\u200d':

@@ -82,8 +82,7 @@ func Write(o Options) ([]string, error) {
 	return written, err
 }
 
-// complete fills in what the options leave open, and refuses those that no project can be
-// written by.
+// complete sets defaults and validates the options.
 func (o *Options) complete() error {
 	if !validName.MatchString(o.Name) {
 		return fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
@@ -112,13 +111,13 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// project is what templates know.
+// project is the data of the templates.
 type project struct {
 	Name, Module, Block, Python string
 	Verifier                    bool
 }
 
-// render returns the file that a template, or a file that is none, becomes.
+// render renders a template, or returns the file if it is none.
 func (p *project) render(path string) (name string, text []byte, err error) {
 	if text, err = templates.ReadFile(path); err != nil {
 		return "", nil, err
@@ -153,8 +152,8 @@ func write(dir, name string, text []byte, mode fs.FileMode, written *[]string) e
 	return nil
 }
 
-// writeModule writes go.mod. Against a clone it takes over the clone's
-// requirements and checksums, so that the project builds without a network.
+// writeModule writes go.mod. With a clone it copies the clone's requirements and
+// checksums, so that the project builds without a network.
 func writeModule(o Options, written *[]string) error {
 	if o.Source == "" {
 		return write(o.Dir, "go.mod", fmt.Appendf(nil, "module example.com/%s\n\ngo 1.26.0\n", o.Name), 0o644, written)

@@ -39,7 +39,7 @@ func (s *Suite) Materialise(ctx context.Context, dir string) ([]swe.Task, error)
 	return tasks, nil
 }
 
-// qualifyTests returns the names of tests as test commands report them: for Go
+// qualifyTests returns the names that test commands report: for Go
 // "example.com/repo/folder.TestName".
 func (s *Suite) qualifyTests(repo string, names []string) []string {
 	if s.Repos[repo].Language != "go" {

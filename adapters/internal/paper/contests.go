@@ -34,8 +34,7 @@ var methods = []method{
 	{cascade.NameIndex, "index"},
 }
 
-// contest is a table of the board: a file, what is taken of it, and what is seen of an
-// answer.
+// contest is a table of the board: a file, how it is changed, and which signals methods see.
 type contest struct {
 	key, title, file string
 	verified         bool
@@ -74,7 +73,7 @@ func withoutSignals(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 	return &c, nil
 }
 
-// oneRun draws one of the runs that a quality is the mean of.
+// oneRun draws one of the runs whose mean a quality is.
 func oneRun(t *outcome.Table, seed uint64) (*outcome.Table, error) {
 	c := *t
 	c.Quality, c.Signals, c.InputTokens, c.OutputTokens = nil, nil, nil, nil
@@ -131,7 +130,7 @@ var mistrals = []string{"istral", "Mixtral", "mathstral"}
 // billions matches the number of active parameters in a name, in billions.
 var billions = regexp.MustCompile(`-(\d+)[bB]`)
 
-// family returns the models whose names have one of some words, with costs by size and
+// family selects the models whose names contain one of some words, with costs by size and
 // length, on one question in n.
 func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table, error) {
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) {
@@ -173,7 +172,7 @@ func thin(t *outcome.Table, n int) *outcome.Table {
 	return t.Rows(rows)
 }
 
-// subset takes a set of models on one query in n.
+// subset selects a set of models on one query in n.
 func subset(name string, n int) func(*outcome.Table, uint64) (*outcome.Table, error) {
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) { return thin(t, n).Subset(name) }
 }

@@ -29,12 +29,12 @@ func (d *Data) String() string {
 	return fmt.Sprintf("%s (%d queries, %d models, sha256 %.12s)", d.Name, len(d.Table.Queries), len(d.Table.Models), d.Hash)
 }
 
-// of returns a part of the data, or another form of it.
+// of returns the data with another table, made from its own.
 func (d *Data) of(t *outcome.Table, suffix string) *Data {
 	return &Data{Table: t, Name: d.Name + suffix, Hash: d.Hash}
 }
 
-// questionsOf returns the questions with each of these sets of models that they have.
+// questionsOf returns the questions for each of these sets of models, if they have them.
 func (e *Env) questionsOf(sets ...string) (data []*Data) {
 	for _, set := range sets {
 		if e.Questions == nil {
@@ -47,7 +47,7 @@ func (e *Env) questionsOf(sets ...string) (data []*Data) {
 	return data
 }
 
-// eachData has a section with a table of what is measured on each of a list.
+// eachData adds a section with a table for each of the data.
 func (e *Env) eachData(p *Page, list []*Data, measure func(d *Data) (*eval.Table, error)) error {
 	for _, d := range list {
 		e.startingf("%s: %s", p.Name, d.Name)

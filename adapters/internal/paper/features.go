@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// families returns the sets of those names of which the table has every model, and
-// where it has none the sets by number of models.
+// families returns those of the named sets of which the table has every model, or else sets by
+// number of models.
 func families(d *Data, names ...string) []modelSet {
 	var out []modelSet
 	for _, name := range names {
@@ -88,8 +88,8 @@ func (f *featurePage) write(ctx context.Context, e *Env, p *Page) error {
 	return nil
 }
 
-// classification has the page of answers that can be compared, and one more table of
-// model families where there are outcomes of MMLU-Pro.
+// classification is the page about answers that can be compared, with another table of
+// model families if there are outcomes of MMLU-Pro.
 func classification(ctx context.Context, e *Env, p *Page) error {
 	if err := comparable.write(ctx, e, p); err != nil || len(e.Own) > 0 {
 		return err

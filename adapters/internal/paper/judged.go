@@ -111,7 +111,7 @@ const mostAttempts = 5
 
 var attemptOrders = []string{"best on train first", "most of what is left first", "index"}
 
-// attempts returns what up to so many attempts in each order come to on one half.
+// attempts returns the results of several attempts in each order on one half.
 func attempts(ctx context.Context, t *outcome.Table, seed uint64) ([]eval.Point, error) {
 	train, test := t.Split(0.5, seed)
 	fitted, err := estimate.Fit(train, estimate.Options{Quality: estimate.KindLatent, Seed: seed})
@@ -139,7 +139,7 @@ func attempts(ctx context.Context, t *outcome.Table, seed uint64) ([]eval.Point,
 	return play(ctx, test, player)
 }
 
-// mostPasses orders models by what they pass: of all queries, or of those that are left.
+// mostPasses orders models by the number of passes on all queries, or on those that are left.
 func mostPasses(t *outcome.Table, left bool) []int {
 	var order []int
 	done := make([]bool, len(t.Queries))

@@ -124,8 +124,7 @@ type source struct {
 	list func(e *Env) []*Data
 }
 
-// data returns the tables of the kind that there are: the user's own, or else the
-// project's.
+// data returns the tables of the kind: the user's, or else the project's.
 func (s *source) data(e *Env) []*Data {
 	if len(e.Own) > 0 {
 		return e.Own

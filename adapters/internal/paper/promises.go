@@ -18,7 +18,7 @@ import (
 // promiseConfidence is the confidence with which promises are given.
 const promiseConfidence = 0.95
 
-// promiseResult is what one promise came to on one split.
+// promiseResult is the result of one promise on one split.
 type promiseResult struct {
 	promised, broken bool
 	// cost over that of the cheapest point of the same curve that keeps the floor on
@@ -26,8 +26,8 @@ type promiseResult struct {
 	cost float64
 }
 
-// promises checks what fits promise of quality on halves that they have not seen: of the
-// tables of agents, and of three models on questions, whose answers nothing judges.
+// promises checks the promised qualities of fits on halves that they have not seen: of the
+// tables of agents, and of three models on questions without verdicts.
 func promises(ctx context.Context, e *Env, p *Page) error {
 	splits := 20 * e.splits()
 	p.printf("`stepfall fit --min-quality`, `--as-good-as` and `--max-wrong` promise something of as many new queries as they have seen, with confidence %.2g. "+
@@ -144,8 +144,8 @@ func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (promi
 	return promiseResult{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
 }
 
-// points returns what a profile does on a table: first at the operating point that it
-// promises something of, then at those of its curve that cost no more than a limit.
+// points returns the results of a profile on a table: first at the operating point of its
+// promise, then at the points of its curve that cost no more than a limit.
 func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64) ([]eval.Point, error) {
 	beliefs, err := p.Estimator.On(t)
 	if err != nil {
@@ -169,7 +169,7 @@ func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64
 	return play(ctx, t, player)
 }
 
-// play returns the means of what a player's strategies do on a table.
+// play returns the mean results of a player's strategies on a table.
 func play(ctx context.Context, t *outcome.Table, player *eval.Player) ([]eval.Point, error) {
 	samples, err := eval.Replay(ctx, eval.OutcomesOf(t), []*eval.Player{player}, 1, nil)
 	if err != nil {

@@ -32,9 +32,8 @@ type modelSet struct {
 	models []string
 }
 
-// sets returns sets of models of these sizes and all: by name where the table has the
-// models of the project's sets, elsewhere spread evenly over the models sorted by cost,
-// the dearest included.
+// sets returns sets of models of these sizes and of all models: the project's named sets if
+// the table has their models, or else models at even distances in the order of cost.
 func sets(t *outcome.Table, sizes ...int) []modelSet {
 	var out []modelSet
 	for _, n := range sizes {
@@ -78,7 +77,6 @@ func (e *Env) simulate() ([]*Data, float64) {
 	return questions.data(e), e.share(0.5)
 }
 
-// noiseOf returns the paper's noise of a level.
 func noiseOf(level string) *eval.Noise {
 	n := estimate.NoiseLevels()[level]
 	return &eval.Noise{Ante: n.Ante, Post: n.Post}
@@ -128,7 +126,7 @@ func routerbench(ctx context.Context, e *Env, p *Page) error {
 	return nil
 }
 
-// costNoise adds what noise on the predicted costs does, at medium noise on the quality.
+// costNoise shows the effect of noise on predicted costs, at medium noise on the quality.
 func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) error {
 	all := sets(d.Table, paperSizes...)
 	models := all[min(2, len(all)-1)].models
@@ -151,7 +149,7 @@ func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) er
 	return nil
 }
 
-// heatMaps are what is compared by noise: the AUC of a row less that of another.
+// heatMaps show differences between the AUCs of two rows by noise.
 var heatMaps = []struct{ key, title, caption, row, less string }{
 	{"routing", "cascade routing minus routing", "Cascade routing minus routing", cascade.NameCascadeRoute, cascade.NameRoute},
 	{"cascading", "cascade routing minus cascading", "Cascade routing minus cascading", cascade.NameCascadeRoute, cascade.NameCascade},

@@ -80,8 +80,8 @@ func randomState(rng *rand.Rand, n int) *cascade.State {
 	return s
 }
 
-// time measures the mean time of a first decision over random states, and takes the
-// lowest of some rounds.
+// time measures the mean time of a first decision over random states, and returns the
+// lowest of several rounds.
 func (v *variant) time(ctx context.Context, n, rounds int, seed uint64) (time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
 	const states, budget = 200, 10 * time.Millisecond

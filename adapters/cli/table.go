@@ -22,7 +22,7 @@ type column struct {
 
 // grid is a table that a command prints: drawn with light lines and without colours, so
 // that it can be pasted anywhere. In a pipe or a file every cell is whole, unless it has more
-// than mostInCell characters. On a terminal
+// than maxCellLength characters. On a terminal
 // it is as wide as that at most: texts wrap, and where that is not enough each row becomes
 // a list of its cells.
 type grid struct {

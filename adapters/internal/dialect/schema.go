@@ -189,7 +189,7 @@ func isOpen(schema json.RawMessage) (open bool) {
 }
 
 // isRecursive reports whether a schema refers to itself, or nests references deeper than
-// mostReferred.
+// maxReferenceDepth.
 func isRecursive(schema json.RawMessage) bool {
 	root := decode(schema)
 	return refersBack(root, root, map[*orderedObject]bool{}, 0)

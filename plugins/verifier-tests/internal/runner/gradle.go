@@ -40,11 +40,11 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 		},
 	}
 	properties, _ := tree.read("gradle.properties") // that there is none is usual
-	arguments := "-XX:+DisableAttachMechanism"      // the tests could attach an agent to Gradle itself
-	if own := gradleMemory.FindSubmatch(properties); own != nil {
-		arguments = strings.TrimSpace(string(own[1])) + " " + arguments
+	own := ""
+	if found := gradleMemory.FindSubmatch(properties); found != nil {
+		own = string(found[1])
 	}
-	options := []string{"--no-daemon", "--continue", "--init-script=" + dir + "/seal.gradle", "-Dorg.gradle.jvmargs=" + arguments}
+	options := []string{"--no-daemon", "--continue", "--init-script=" + dir + "/seal.gradle", "-Dorg.gradle.jvmargs=" + buildArguments(own)}
 	if user, err := os.UserHomeDir(); err == nil && !g.foreign {
 		// What Gradle keeps of its own goes into the tree, and away with it.
 		options = append(options, "--offline", "--gradle-user-home="+dir+"/home", "-Dmaven.repo.local="+filepath.Join(user, ".m2", "repository"))

@@ -48,3 +48,17 @@ func TestJavaBuildFiles(t *testing.T) {
 		t.Errorf("built %q, want %q", built, want)
 	}
 }
+
+// What a user or a tree says of the JVM of a build counts, but for that nobody may attach to it.
+func TestArgumentsOfBuilds(t *testing.T) {
+	tree := javaTreeOf(t, map[string]string{"gradle.properties": "org.gradle.jvmargs = -XX:TieredStopAtLevel=4 -Xmx1g\n"})
+	const want = "-XX:TieredStopAtLevel=1 -XX:TieredStopAtLevel=4 -Xmx1g -XX:+DisableAttachMechanism"
+	maven, err := newMaven(Config{Env: []string{"MAVEN_OPTS=-XX:TieredStopAtLevel=4 -Xmx1g"}}).Plan([]string{"mvn", "test"}, tree, "n")
+	if err != nil || !slices.Contains(maven.Last, "MAVEN_OPTS="+want) {
+		t.Errorf("Maven: %v %q", err, maven.Last)
+	}
+	gradle, err := (&gradle{}).Plan([]string{"gradle", "test"}, tree, "n")
+	if err != nil || !slices.Contains(gradle.Argv, "-Dorg.gradle.jvmargs="+want) {
+		t.Errorf("Gradle: %v %q", err, gradle.Argv)
+	}
+}

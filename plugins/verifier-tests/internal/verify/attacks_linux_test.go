@@ -30,6 +30,7 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	v := open(t, config)
 	for _, a := range sample(list, 1) {
 		t.Run(strings.ReplaceAll(a.name, "/", "∕"), func(t *testing.T) {
+			t.Parallel() // two verdicts of one tree do not see each other
 			verdict := judge(t, v, &sdk.Query{WorkDir: tree}, a.answer)
 			left, err := filepath.Glob(filepath.Join(tree, "*stepfall*"))
 			if err != nil {

@@ -213,7 +213,7 @@ func TestGoWithoutAHome(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		t.Setenv(name, "")
 	}
-	v := goVerifier(t, verify.Config{Reruns: -1})
+	v := goVerifier(t, verify.Config{Reruns: -1, State: t.TempDir()}) // nothing was compiled for it, either
 	query := &sdk.Query{WorkDir: write(t, goTree)}
 	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {
 		t.Errorf("a right answer is %s: %s", verdict.Outcome, verdict.Evidence)

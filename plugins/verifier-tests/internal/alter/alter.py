@@ -1,7 +1,6 @@
 # Alters what tests in Python expect, by the syntax tree. See package alter.
 import ast
 import builtins
-import doctest
 import json
 import random
 import re
@@ -880,6 +879,7 @@ class Alteration:
 
     def examples(self):
         """Alters what the examples of the documentation give."""
+        import doctest  # here, as it takes longer to load than all other modules
         for node in [n.value for n in ast.walk(self.tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and isinstance(n.value.value, str)]:
             for example in doctest.DocTestParser().get_examples(self.text(node).rstrip("'\"")):
                 first = node.lineno - 1 + example.lineno + example.source.count("\n")

@@ -66,20 +66,21 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: check every 
 # themselves and listed. A data race is never retried.
 # PACKAGES="./sdk/..." tests only those. The slowest packages start first: at the end of
 # the list they would run alone, mostly one test after the other. Many wait for databases,
-# time-outs and kills, and so more of them run at once than there are processors; in CI they
-# try every attack and wait less, and tests about time would fail more often.
+# time-outs and kills, and so more of them run at once than there are processors; where they
+# try every attack they wait less, and tests about time would fail more often. CI leaves vet
+# to make lint, which has the same packages vetted whole.
 PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./...
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 GOTEST = go test $(1) -timeout 30m $(PACKAGES)
 ifdef AGAIN
 test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
 GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgname --hide-summary skipped --packages "$(PACKAGES)" \
-  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt -- $(1) -timeout 30m
+  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt -- $(1) -vet=off -timeout 30m
 endif
 
 .PHONY: test
 test: ## Run all tests
-	$(call GOTEST,$(if $(AGAIN),,-p $(AT_ONCE)))
+	$(call GOTEST,$(if $(filter all,$(STEPFALL_ATTACKS)),,-p $(AT_ONCE)))
 
 .PHONY: short
 short: ## Run the fast tests: no attacks, databases, containers or whole tasks

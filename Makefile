@@ -69,7 +69,7 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: check every 
 # time-outs and kills, and so more of them run at once than there are processors; where they
 # try every attack they wait less, and tests about time would fail more often. CI leaves vet
 # to make lint, which has the same packages vetted whole.
-PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./...
+PACKAGES := ./plugins/verifier-tests/internal/verify ./adapters/cli ./adapters/internal/swe ./sdk/jail/container ./...
 AT_ONCE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 GOTEST = go test $(1) -timeout 30m $(PACKAGES)
 ifdef AGAIN

@@ -2,10 +2,12 @@ package verify_test
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
@@ -28,6 +30,11 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(state)
 	os.Exit(code)
 }
+
+// openJail probes the machine once for all tests.
+var openJail = sync.OnceValues(func() (*jail.Jail, error) {
+	return jail.Open(context.Background(), jail.Options{Temp: state})
+})
 
 // everyAttack reports whether every row of the attacks is tried, as in CI, and not a sample
 // of each kind.
@@ -77,7 +84,7 @@ func write(t testing.TB, files map[string]string) string {
 func open(t *testing.T, config verify.Config) *verify.Verifier {
 	t.Helper()
 	config.State = cmp.Or(config.State, state)
-	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir()})
+	j, err := openJail()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,9 @@ model "only" {
   price { free = true }
 }
 plugin "probe" {
-  path = "%PATH%"
-  env  = ["` + underTest + `"]
+  path      = "%PATH%"
+  env       = ["` + underTest + `"]
+  isolation = "none" # it notes the number that its process has outside of a namespace
 }
 verifier "probe" {
   plugin         = "probe"

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
@@ -30,7 +31,8 @@ type Options struct {
 	Config map[wire.Role]map[string]any
 	// Env is the environment of the plugin; nil means PATH and HOME.
 	Env []string
-	// Log gets the plugin's log; nil discards it.
+	// Log gets the plugin's log, and a warning if nothing holds the plugin's processes together; nil
+	// discards both.
 	Log hclog.Logger
 	// Models answers model calls; nil means a model that always says "yes".
 	Models wire.ModelCaller
@@ -45,10 +47,11 @@ const underTest = "STEPFALL_PLUGIN_UNDER_TEST"
 
 // Main is for the TestMain of a plugin whose test binary doubles as the plugin:
 // it runs the program when the kit has started it, and the tests otherwise. It
-// does not return.
+// calls [jail.Main] first, and does not return.
 //
 //	func TestMain(m *testing.M) { plugintest.Main(m, main) }
 func Main(m *testing.M, program func()) {
+	jail.Main()
 	if os.Getenv(underTest) != "" {
 		program()
 		os.Exit(0)
@@ -63,6 +66,7 @@ var errRecursion = errors.New("the program under test runs the conformance kit i
 type run struct {
 	Options
 	tempDir string
+	jail    *jail.Jail // nil where there is none: what leaves the plugin's process group lives on
 	info    *wire.Info
 	report  *Report
 }
@@ -128,6 +132,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(r.tempDir)
+	if r.jail, err = jail.Open(ctx, jail.Options{}); err != nil && o.Log != nil {
+		o.Log.Warn("plugin's children that leave its process group outlive it", "reason", err)
+	}
 	for _, c := range processChecks() {
 		r.do(ctx, c.name, c, wire.RoleInfo{})
 		if r.info == nil && c.name == "info" {
@@ -195,6 +202,7 @@ func Test(t *testing.T, o Options) {
 func (r *run) spec() process.Spec {
 	return process.Spec{
 		Path: r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log,
+		Jail: r.jail, Confinement: &jail.Confinement{},
 		// Generous: this is not a test of speed.
 		StartTimeout: 20 * time.Second, StopGrace: 5 * time.Second,
 	}

@@ -12,5 +12,6 @@
 // [Run] starts a plugin program many times and checks what the protocol asks of
 // it: handshake, versions, schema, diagnostics, long queries, cancellation,
 // concurrency, crashes, shutdown. [Test] does so in a Go test, and the command
-// `stepfall plugin check --conformance PROGRAM` for everybody else.
+// `stepfall plugin check --conformance PROGRAM` for everybody else. What the plugin
+// starts ends with it, as under a host, in programs that call jail.Main: [Main] does.
 package plugintest

@@ -2,6 +2,7 @@ package plugintest_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,5 +62,22 @@ func TestConfigure(t *testing.T) {
 	ds := plugintest.Configure(t, judge(), wire.Verifier, map[string]any{"typo": 1})
 	if !ds.HasErrors() || ds[0].Path[0] != "typo" {
 		t.Errorf("got %v", ds)
+	}
+}
+
+// An outcome that there is not is an error of the call that names its number.
+func TestVerifierWithAnUnknownOutcome(t *testing.T) {
+	for _, outcome := range []sdk.Outcome{-1, 3, 99} {
+		p := plugin.Plugin{Name: "verifier-odd", Version: "1.0.0", Roles: []plugin.Role{
+			plugin.Verifier(func(context.Context, noConfig) (sdk.Verifier, error) {
+				return sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+					return &sdk.Verdict{Outcome: outcome}, nil
+				}), nil
+			}),
+		}}
+		_, err := plugintest.Verifier(t, p, nil).Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
+		if want := fmt.Sprintf("unknown outcome %d", outcome); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "panic") {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }

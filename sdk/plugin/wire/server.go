@@ -206,6 +206,9 @@ func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer
 	if verdict == nil {
 		return status.Error(codes.Internal, "the verifier returned neither a verdict nor an error")
 	}
+	if verdict.Outcome < sdk.Inconclusive || verdict.Outcome > sdk.Failed {
+		return status.Errorf(codes.Internal, "the verifier returned a verdict with the unknown outcome %d", verdict.Outcome)
+	}
 	out := toWire[pb.Verdict](verdict)
 	if verdict.Duration == 0 {
 		out.Duration = durationpb.New(time.Since(start))

@@ -2,6 +2,7 @@ package scaffold_test
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
@@ -29,11 +31,26 @@ func pythonProgram(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raising := strings.Replace(string(text), `        words = len(`, "        if \"boom\" in request.answer.text:\n            raise KeyError(\"boom\")\n        words = len(", 1)
-	if raising == string(text) {
-		t.Fatal("the template has changed: nothing raises")
+	for at, fault := range map[string]string{
+		`        self.words, self.log =`: `        if config["words"] == 7:
+            raise SystemExit(7)
+`,
+		`        words = len(`: `        if "boom" in request.answer.text:
+            raise KeyError("boom")
+        if "exit" in request.answer.text:
+            raise SystemExit(3)
+        if "interrupt" in request.answer.text:
+            raise KeyboardInterrupt()
+        if "typo" in request.answer.text:
+            return Verdict("pass")
+`,
+	} {
+		if strings.Count(string(text), at) != 1 {
+			t.Fatalf("the template has changed: it has no %q", at)
+		}
+		text = []byte(strings.Replace(string(text), at, fault+at, 1))
 	}
-	if err := os.WriteFile(path, []byte(raising), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(path, text, 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}
 	return path
@@ -78,18 +95,35 @@ func TestPythonLogsExceptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Stop()
-	ds, err := p.Client().Configure(t.Context(), &wire.ConfigureRequest{Instance: "words", Role: wire.Verifier, Config: map[string]any{"words": 2.0}})
-	if err != nil || ds.HasErrors() {
+	configure := func(words float64) (schema.Diagnostics, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		return p.Client().Configure(ctx, &wire.ConfigureRequest{Instance: "words", Role: wire.Verifier, Config: map[string]any{"words": words}})
+	}
+	if ds, err := configure(7); err != nil || !strings.Contains(ds.Error(), "SystemExit(7)") {
+		t.Errorf("an exit of the constructor came as %v, %v", ds, err)
+	}
+	if ds, err := configure(2); err != nil || ds.HasErrors() {
 		t.Fatal(err, ds)
 	}
 	ask := func(text string) (*sdk.Verdict, error) {
-		return p.Client().Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		return p.Client().Verify(ctx, &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}})
 	}
 	if v, err := ask("two words"); err != nil || v.Outcome != sdk.Passed {
 		t.Errorf("got %+v, %v", v, err)
 	}
-	if _, err := ask("boom"); err == nil || !strings.Contains(err.Error(), "KeyError('boom')") {
-		t.Errorf("an exception came as %v", err)
+	for text, want := range map[string]string{
+		"boom": "KeyError('boom')", "exit": "SystemExit(3)", "interrupt": "KeyboardInterrupt()",
+		"typo": "the outcome 'pass' is none of passed, failed, inconclusive",
+	} {
+		if _, err := ask(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("an exception came as %v, want %s", err, want)
+		}
+	}
+	if v, err := ask("two words"); err != nil || v.Outcome != sdk.Passed {
+		t.Errorf("after exceptions: %+v, %v", v, err)
 	}
 	p.Stop()
 	if !strings.Contains(log.String(), "raise KeyError") || !strings.Contains(log.String(), "verifier-words") {

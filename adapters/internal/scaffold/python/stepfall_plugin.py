@@ -53,9 +53,17 @@ class Field:
 
 
 class Verdict:
-    """passed, failed or inconclusive, with a score and a confidence in [0, 1]."""
+    """passed, failed or inconclusive, with a score and a confidence in [0, 1].
+
+    The confidence is the probability that the outcome is right. 0 means 1: a judge
+    that computes a certainty of 0 says inconclusive.
+    """
+
+    OUTCOMES = {"passed": 1, "failed": 2, "inconclusive": 3}
 
     def __init__(self, outcome, score=0.0, confidence=0.0, evidence="", cost_usd=0.0):
+        if outcome not in self.OUTCOMES:
+            raise ValueError("the outcome %r is none of %s" % (outcome, ", ".join(self.OUTCOMES)))
         self.outcome, self.score, self.confidence = outcome, score, confidence
         self.evidence, self.cost_usd = evidence, cost_usd
 
@@ -469,7 +477,7 @@ def plugin_services(grpc, plugin):
                     role[:] = [request.role]
                 except ConfigError as e:
                     errors.append(e)
-                except Exception as problem:
+                except BaseException as problem:
                     failed("configuring failed", problem)
                     errors.append(ConfigError("the plugin failed while it was configured: %r" % problem))
             reply = pb.ConfigureResponse()
@@ -492,7 +500,7 @@ def plugin_services(grpc, plugin):
                     e = reply.estimates.add()
                     if estimate is not None:
                         e.mean, e.std_dev = estimate
-            except Exception as problem:
+            except BaseException as problem:
                 failed("estimate failed", problem)
                 context.abort(grpc.StatusCode.UNKNOWN, repr(problem))
             return reply
@@ -510,7 +518,7 @@ def plugin_services(grpc, plugin):
             _models.call_id.set(request.call_id)
             try:
                 events.put((None, verifier.verify(request, report)))
-            except Exception as problem:
+            except BaseException as problem:  # sys.exit(), too: the call waits for an event
                 events.put((None, problem))
 
         threading.Thread(target=work, daemon=True).start()
@@ -518,7 +526,7 @@ def plugin_services(grpc, plugin):
         while event is not None:
             yield event
             event, verdict = events.get()
-        if isinstance(verdict, Exception):
+        if isinstance(verdict, BaseException):
             failed("verification failed", verdict)
             context.abort(grpc.StatusCode.INTERNAL, "verify raised %r" % verdict)
         if not isinstance(verdict, Verdict):
@@ -526,7 +534,7 @@ def plugin_services(grpc, plugin):
             context.abort(grpc.StatusCode.INTERNAL, "verify gave %r and not a verdict" % (verdict,))
         yield pb.VerifyResponse(
             verdict=pb.Verdict(
-                outcome={"passed": 1, "failed": 2}.get(verdict.outcome, 3),
+                outcome=Verdict.OUTCOMES[verdict.outcome],
                 score=verdict.score,
                 confidence=verdict.confidence,
                 evidence=verdict.evidence,

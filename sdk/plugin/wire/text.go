@@ -16,12 +16,13 @@ const (
 	maxFields      = 2000 // of all roles
 )
 
-// showable makes a plugin's text safe to show, and cuts it at limit bytes.
+// showable makes a plugin's text safe to show, and cuts it at limit bytes, those of escapes included.
 func showable(text string, limit int) string {
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "..."
+	shown := redact.Visible(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
+	if len(text) <= limit && len(shown) <= limit {
+		return shown
 	}
-	return redact.Visible(text)
+	return strings.ToValidUTF8(shown[:min(len(shown), limit)], "") + "..."
 }
 
 func showableNames(names []string) []string {

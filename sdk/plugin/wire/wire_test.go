@@ -202,3 +202,20 @@ func TestMalformedResults(t *testing.T) {
 		}
 	}
 }
+
+// What is shown of a plugin's text is bounded with its escapes.
+func TestShowableIsCut(t *testing.T) {
+	const limit = 100
+	for text, want := range map[string]string{
+		"short":                            "short",
+		strings.Repeat("x", limit):         strings.Repeat("x", limit),
+		strings.Repeat("x", limit+1):       strings.Repeat("x", limit) + "...",
+		"x" + strings.Repeat("é", limit/2): "x" + strings.Repeat("é", limit/2-1) + "...",
+		strings.Repeat("\x1b", limit/6):    strings.Repeat(`\u001b`, limit/6),
+		strings.Repeat("\x1b", limit/2):    strings.Repeat(`\u001b`, limit/2)[:limit] + "...",
+	} {
+		if got := showable(text, limit); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}

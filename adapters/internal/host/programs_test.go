@@ -36,7 +36,7 @@ func TestProgramsThatCannotBePlugins(t *testing.T) {
 		"dangling link":      {func(p string) error { return os.Symlink("/no/such/program", p) }, "no such file"},
 		"handshake of another protocol": {func(p string) error {
 			return os.WriteFile(p, []byte("#!/bin/sh\necho '1|7|unix|/tmp/x|grpc|'\nsleep 5\n"), 0o755)
-		}, "another version of the plugin protocol"},
+		}, "another version of the plugin protocol (7) than this host (1)"},
 		"binary noise": {func(p string) error {
 			return os.WriteFile(p, fmt.Appendf(nil, "#!/bin/sh\nhead -c %d /dev/urandom\n", noise), 0o755)
 		}, "it ended before the handshake"},

@@ -132,7 +132,9 @@ func (p *Process) startError(err error, sink *logSink) error {
 		e.Err = err
 		return e
 	case strings.Contains(text, "incompatible API version"):
-		e.Err = fmt.Errorf("%w: it speaks another version of the plugin protocol than this host (%d); rebuild it with a matching SDK", errStarting, wire.ProtocolVersion)
+		_, theirs, _ := strings.Cut(text, "Plugin version: ")
+		theirs, _, _ = strings.Cut(theirs, ",")
+		e.Err = fmt.Errorf("%w: it speaks another version of the plugin protocol (%s) than this host (%d); rebuild it with a matching SDK", errStarting, theirs, wire.ProtocolVersion)
 	case errors.Is(err, context.Canceled):
 		e.Err = fmt.Errorf("%w: %w", errStarting, context.Canceled)
 	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "timeout while waiting"):

@@ -7,11 +7,12 @@
 //	defer model.Close()
 //	answer, err := llms.GenerateFromSinglePrompt(ctx, model, "How high is Ben Nevis?")
 //
-// Open loads the policy, creates the langchaingo models that it names, starts its plugins, reads its
-// profile, opens its ledger and its trace file, and combines them in a [middleware.Model]. Providers,
-// stores and plugins are values of [Options], so a program links only what it uses; package full
-// includes them all. Models with the provider "go" come from the application, in [Options.Models], and
-// may be any llms.Model.
+// Open loads the policy, creates the langchaingo models that it names, finds its plugins, reads its
+// profile, opens its ledger and its trace file, and combines them in a [middleware.Model]. Plugins start
+// at their first use, or with [Router.Start]; one whose config schema is not known yet also runs briefly
+// in Open, to be asked. Providers, stores and plugins are values of [Options], so a program links only
+// what it uses; package full includes them all. Models with the provider "go" come from the application,
+// in [Options.Models], and may be any llms.Model.
 //
 // [Wrap] needs no file and takes models that the program already has:
 //

@@ -24,6 +24,21 @@ import (
 // ReasonCircuitOpen is why a model is not asked for a while.
 const ReasonCircuitOpen = "circuit open after repeated failures"
 
+// IsSent reports whether a call was sent to a server: one that met an open circuit was not.
+func IsSent(c *sdk.Call) bool {
+	return !c.Failed() || c.Error != unavailable(c.Model).Error()
+}
+
+// CallsSent counts the calls of a step that were sent to a server.
+func CallsSent(t *sdk.Trace) (n int) {
+	for i := range t.Calls {
+		if IsSent(&t.Calls[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 var errCircuitOpen = errors.New(ReasonCircuitOpen)
 
 // statusText finds the HTTP status in the errors of the openai and anthropic clients.

@@ -319,11 +319,16 @@ func TestServersAreGivenThePauseTheyAskFor(t *testing.T) {
 
 func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
 	down := fails(errors.New("API returned unexpected status code: 503"))
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(down), large(says("right"))}, Breaker: middleware.BreakerConfig{Failures: 1}})
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(down), large(says("right"))}, Breaker: middleware.BreakerConfig{Failures: 1}, Step: step.Config{Retry: step.Retry{MaxAttempts: 2, BaseDelay: time.Nanosecond}}})
 	for i := range 3 {
 		ctx, rep := middleware.WithReport(t.Context())
-		if _, err := m.GenerateContent(ctx, human("q")); err != nil {
+		resp, err := m.GenerateContent(ctx, human("q"))
+		if err != nil {
 			t.Fatal(err)
+		}
+		// The first failure opens the circuit, which the second try meets: it is in the trace, and no call.
+		if s := rep.Steps()[0]; i == 0 && (len(s.Calls) != 3 || middleware.IsSent(&s.Calls[1]) || middleware.CallsSent(s) != 2 || middleware.TotalsOf(resp.Choices[0]).Calls != 2) {
+			t.Errorf("%d of %d calls were sent: %+v", middleware.CallsSent(s), len(s.Calls), s.Calls)
 		}
 		if out := rep.Steps()[0].Infeasible; i > 0 && (len(out) != 1 || !strings.Contains(out[0].Reason, "circuit open") || len(rep.Steps()[0].Calls) != 1) {
 			t.Errorf("step %d: %+v", i, rep.Steps()[0])

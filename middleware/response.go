@@ -66,7 +66,7 @@ func (c *call) respond(result *step.Result) *llms.ContentResponse {
 		info := make(map[string]any, len(choice.GenerationInfo)+8)
 		maps.Copy(info, choice.GenerationInfo)
 		info[keyTraceID], info[keyModel], info[keyStop] = t.ID, t.Chosen, string(t.Stop)
-		info[keyCostUSD], info[keyCalls], info[keyQuality] = t.CostUSD, len(t.Calls), result.Quality.Mean
+		info[keyCostUSD], info[keyCalls], info[keyQuality] = t.CostUSD, CallsSent(t), result.Quality.Mean
 		info[keyInputTokens] = t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
 		info[keyOutputTokens] = t.Usage.OutputTokens + t.Usage.ReasoningTokens
 		own.GenerationInfo = info

@@ -148,7 +148,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		before = guardByKeys(shared, signals, &o)
 	}
 	if shared != nil {
-		f.page.accounts = shared
+		f.page.accounts, f.page.store = shared, cmp.Or(f.store, os.Getenv(storeVariable))
 	}
 	err = f.serve(ctx, s, r, addr, o, before)
 	result := account.Result()

@@ -28,6 +28,8 @@ import (
 // servedPage is the operator's page beside a gateway.
 type servedPage struct {
 	view string // the address and, after an equals sign, the variable with the key
+	// store is the address of the shared store; "" is none.
+	store string
 	// accounts are shared with other processes; nil where those of this process count.
 	accounts store.Accounts
 }
@@ -54,7 +56,11 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	} else if !addr.IP.IsLoopback() {
 		return "", nil, usage("--view %s can be reached by others: give the operator a key, as %s=VARIABLE", p.view, p.view)
 	}
-	src, err := openTraces(ctx, s, tracesOf(r))
+	traces := p.tracesOf(r)
+	if traces == "" {
+		return "", nil, usage("--view shows what the policy records, which is nothing: give it trace { file = \"traces.jsonl\" }, or serve with --store")
+	}
+	src, err := openTraces(ctx, s, traces)
 	if err != nil {
 		return "", nil, fmt.Errorf("--view shows what the policy records: %w", err)
 	}
@@ -91,18 +97,18 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	}, nil
 }
 
-// tracesOf returns where the router's policy records steps.
-func tracesOf(r *router.Router) string {
-	p := r.Policy()
-	for _, path := range []string{p.Trace.Database, p.Trace.File} {
+// tracesOf returns where the router's policy records steps: "" is nowhere.
+func (p *servedPage) tracesOf(r *router.Router) string {
+	policy := r.Policy()
+	for _, path := range []string{policy.Trace.Database, policy.Trace.File} {
 		switch {
 		case strings.Contains(path, "://"):
 			return path
 		case path != "":
-			return p.Locate(path)
+			return policy.Locate(path)
 		}
 	}
-	return "traces.jsonl"
+	return p.store
 }
 
 // statusOf returns what of the router is not in its traces.

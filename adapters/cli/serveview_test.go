@@ -144,9 +144,23 @@ func TestServeView(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", flags, code, &said)
 		}
 	}
+	// A store has the steps, whatever the policy records.
+	t.Run("store", func(t *testing.T) {
+		gateway, pages := serveWithPages(t, policy, "--view", "127.0.0.1:0=OPERATOR_KEY", "--store", filepath.Join(t.TempDir(), "s.db"), "--open")
+		if status, body := chat(t, gateway, "run-1"); status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		end := time.Now().Add(time.Minute)
+		for body := ""; !strings.Contains(body, "run-1"); time.Sleep(20 * time.Millisecond) {
+			var status int
+			if status, body = page(t, http.DefaultClient, pages+"/steps", "Authorization", "Bearer the operator's key"); status != http.StatusOK || time.Now().After(end) {
+				t.Fatalf("the steps: %d %s", status, body)
+			}
+		}
+	})
 	// A policy that records nothing has nothing to show.
 	var said bytes.Buffer
-	if code := cli.Run(t.Context(), []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--view", "127.0.0.1:0"}, cli.Streams{Out: io.Discard, Err: &said}); code == cli.ExitOK || !strings.Contains(said.String(), "--view shows what the policy records") {
+	if code := cli.Run(t.Context(), []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--view", "127.0.0.1:0"}, cli.Streams{Out: io.Discard, Err: &said}); code == cli.ExitOK || !strings.Contains(said.String(), `--view shows what the policy records, which is nothing: give it trace { file = "traces.jsonl" }`) {
 		t.Errorf("exit code %d, %s", code, &said)
 	}
 }

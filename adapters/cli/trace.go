@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -89,6 +90,10 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	defer func() { err = errors.Join(err, src.close()) }()
 	account := &savings.Account{Baseline: f.baseline}
 	listed := traceList{Steps: []listedStep{}}
+	all, err := f.sum(ctx, src.Traces)
+	if err != nil {
+		return err
+	}
 	verifiers := verifierCounts{}
 	err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		account.Record(ctx, t)
@@ -96,7 +101,7 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 			return
 		}
 		verifiers.add(t)
-		listed.Total++
+		listed.Kept++
 		if t.Stop == sdk.StopBudget {
 			listed.Capped++
 		}
@@ -108,17 +113,23 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := src.checkTraces(listed.Total); err != nil {
+	if err := src.checkTraces(listed.Kept); err != nil {
 		return err
 	}
 	listed.Savings = account.Result()
-	listed.CostUSD, listed.Saved = listed.Savings.SpentUSD, listed.Savings.String()
-	if known := account.Candidates(); f.baseline != "" && listed.Total > 0 && !slices.Contains(known, f.baseline) {
+	listed.Total, listed.CostUSD, listed.Saved = listed.Kept, listed.Savings.SpentUSD, listed.Savings.String()
+	if all.Steps > int64(listed.Kept) { // traces were pruned
+		listed.Total, listed.CostUSD = int(all.Steps), all.CostUSD
+	}
+	if known := account.Candidates(); f.baseline != "" && listed.Kept > 0 && !slices.Contains(known, f.baseline) {
 		return usage("--baseline %s: no step could have used this model; known models: %s", say.Short(f.baseline), strings.Join(known, ", "))
 	}
 	return s.render(listed, func(p *printer) {
 		p.steps(&listed)
 		verifiers.print(p)
+		if listed.Kept < listed.Total && listed.Saved != "" {
+			p.f("Of the steps whose traces are kept: ")
+		}
 		p.printSavings(&listed.Savings)
 	})
 }
@@ -131,15 +142,39 @@ func (p *printer) steps(listed *traceList) {
 		tab.row(t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), t.models, cmp.Or(t.Chosen, "none"), string(t.Stop), usd(t.CostUSD), short(t.Duration))
 	}
 	tab.print()
-	p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
-	if listed.Capped > 0 {
-		p.f("%d of %d steps were stopped by a cap (stop = budget_cap)\n", listed.Capped, listed.Total)
+	kept := ""
+	if listed.Kept < listed.Total {
+		kept = fmt.Sprintf("; the traces of %d are kept", listed.Kept)
 	}
+	p.f("%d of %d steps, %s USD in all%s\n", len(listed.Steps), listed.Total, usd(listed.CostUSD), kept)
+	if listed.Capped > 0 {
+		p.f("%d of %d steps were stopped by a cap (stop = budget_cap)\n", listed.Capped, listed.Kept)
+	}
+}
+
+// sum returns what the store has summed up of all steps that the flags select, also of those
+// whose traces were pruned; the zero value where there is no such sum.
+func (f *traceFlags) sum(ctx context.Context, traces store.TraceReader) (all store.Sum, err error) {
+	if f.Session != "" || f.Failed {
+		return all, nil
+	}
+	var sums []store.Sum
+	if f.Run != "" {
+		sums, err = traces.Runs(ctx, store.Filter{Run: f.Run, Tenant: f.Tenant, Limit: math.MaxInt32})
+	} else {
+		sums, err = traces.Sums(ctx, nil, f.Filter)
+	}
+	for i := range sums {
+		all.Steps += sums[i].Steps
+		all.CostUSD += sums[i].CostUSD
+	}
+	return all, err
 }
 
 type traceList struct {
 	Steps   []listedStep   `json:"steps"`
 	Total   int            `json:"total"`
+	Kept    int            `json:"traces_kept"`
 	Capped  int            `json:"stopped_by_cap"`
 	CostUSD float64        `json:"cost_usd"`
 	Savings savings.Result `json:"savings"`

@@ -114,6 +114,6 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 	}
 	t := x.Steps[len(x.Steps)-1]
 	o.Model, o.Usage = t.Chosen, t.Usage
-	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), NotSent: x.notSentOf(t)}
+	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: middleware.CallsSent(t), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), NotSent: x.notSentOf(t)}
 	return o
 }

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/semconv/v1.40.0/genaiconv"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -116,7 +117,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 		attribute.String("stepfall.stop", string(t.Stop)),
 		attribute.String("stepfall.chosen", t.Chosen),
 		attribute.Float64("stepfall.cost_usd", t.CostUSD),
-		attribute.Int("stepfall.calls", len(t.Calls)),
+		attribute.Int("stepfall.calls", middleware.CallsSent(t)),
 		attribute.Float64("stepfall.overhead_s", t.Overhead.Seconds()),
 	))
 	span.SetAttributes(knownAttributes(
@@ -137,7 +138,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 		attribute.String("stepfall.chosen", t.Chosen), attribute.String("stepfall.stop", string(t.Stop)))
 	r.stepDuration.Record(ctx, t.Duration.Seconds(), by)
 	r.stepCost.Record(ctx, t.CostUSD, by)
-	r.stepCalls.Record(ctx, int64(len(t.Calls)), by)
+	r.stepCalls.Record(ctx, int64(middleware.CallsSent(t)), by)
 	r.add(ctx, t)
 }
 
@@ -182,6 +183,9 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 			attribute.String("stepfall.verifier", v.Verifier), attribute.String("stepfall.outcome", v.Outcome.String())))
 	}
 	span.End(trace.WithTimestamp(start.Add(c.Latency)))
+	if !middleware.IsSent(c) {
+		return
+	}
 
 	chat, of := genaiconv.OperationNameChat, genaiconv.ProviderNameAttr(provider)
 	model := r.callTokens.AttrRequestModel(served)

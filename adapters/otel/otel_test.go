@@ -192,3 +192,46 @@ func BenchmarkRecord(b *testing.B) {
 		recorder.Record(b.Context(), t)
 	}
 }
+
+// A call that met an open circuit was sent to nobody: its span says so, and no metric counts it.
+func TestCallsThatWereNotSentDoNotCount(t *testing.T) {
+	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
+	recorder, err := otel.New(otel.Config{
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := escalated(time.Now())
+	step.Calls = append([]sdk.Call{{Model: "small", Attempt: 1, Error: "small: provider_unavailable: circuit open after repeated failures"}}, step.Calls[1:]...)
+	recorder.Record(t.Context(), step)
+	if ended := spans.Ended(); len(ended) != 4 || attributesOf(ended[0])["error.type"].AsString() != "circuit_open" || attributesOf(ended[3])["stepfall.calls"].AsInt64() != 2 {
+		t.Errorf("spans: %+v", ended)
+	}
+	var out metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int64{}
+	for _, m := range out.ScopeMetrics[0].Metrics {
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				found[m.Name] += int64(p.Count)
+			}
+		case metricdata.Histogram[int64]:
+			for _, p := range data.DataPoints {
+				found[m.Name] += p.Sum
+			}
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				found[m.Name] += p.Value
+			}
+		}
+	}
+	for name, want := range map[string]int64{"stepfall.calls": 2, "stepfall.step.calls": 2, "gen_ai.client.operation.duration": 2, "stepfall.escalations": 0} {
+		if found[name] != want {
+			t.Errorf("%s is %d, want %d", name, found[name], want)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -59,6 +60,9 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	asked, rest := map[string]bool{}, t.CostUSD
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		if !middleware.IsSent(c) {
+			continue
+		}
 		asked[c.Model] = true
 		rest -= c.CostUSD
 		model := attribute.String("model", s.models.label(c.Model))

@@ -246,7 +246,7 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 			switch c := &t.Calls[i]; {
 			case c.StopReason == sdk.StopReasonRefused:
 				leftOut("a model refused a request", t, c.Model, c.Error)
-			case !c.Failed() || ctx.Err() != nil || strings.HasSuffix(c.Error, middleware.ReasonCircuitOpen), strings.HasSuffix(c.Error, sdk.ErrBudgetExhausted.Error()):
+			case !c.Failed() || ctx.Err() != nil || !middleware.IsSent(c), strings.HasSuffix(c.Error, sdk.ErrBudgetExhausted.Error()):
 			case !slices.ContainsFunc(t.Calls[i+1:], func(later sdk.Call) bool { return later.Model == c.Model && later.Error == "" }):
 				leftOut("a model gave no answer in a step", t, c.Model, c.Error)
 			}

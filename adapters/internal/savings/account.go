@@ -39,6 +39,8 @@ const maxRuns = 100_000
 // sums are what an [Account] holds. Those of two accounts add up field by field.
 type sums struct {
 	steps, unanswered int
+	// read counts all of them, shadows and embeddings too.
+	read int
 	// spent is all of it; of that, shadowed went to shadow runs.
 	spent, shadowed     float64
 	shadows, embeddings int
@@ -124,13 +126,14 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	a.begin(t)
+	a.read++
 	a.spent += t.CostUSD
 	if len(t.Decisions) > 0 {
 		a.joinShadow(t)
 	}
 	switch t.Mode {
 	case middleware.ShadowAlternative:
-		if len(t.Calls) > 0 { // else it was left out
+		if len(t.Calls) > 0 { // else it was left out, or needed none
 			a.shadows++
 		}
 		a.shadowed += t.CostUSD
@@ -254,6 +257,7 @@ func (a *Account) Add(b *Account) {
 	a.discarded += b.discarded
 	a.verdicts += b.verdicts
 	a.steps += b.steps
+	a.read += b.read
 	a.unanswered += b.unanswered
 	a.spent += b.spent
 	a.shadowed += b.shadowed

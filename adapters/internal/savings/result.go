@@ -19,6 +19,8 @@ type Result struct {
 	// no steps.
 	Steps      int `json:"steps"`
 	Unanswered int `json:"unanswered"`
+	// Read counts the traces of steps: also of embeddings, and of shadows with or without a call.
+	Read int `json:"-"`
 	// Embeddings are calls that made embeddings.
 	Embeddings int `json:"embeddings,omitempty"`
 	// SpentUSD is everything, ShadowUSD what of it went to Shadows runs of the mode shadow.
@@ -92,7 +94,7 @@ func (a *Account) Result() Result { return a.Beside(a.Baseline) }
 func (a *Account) Beside(baseline string) (r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r = Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
+	r = Result{Steps: a.steps, Read: a.read, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
 	var ends mean
 	for _, v := range a.runs {
 		if !v.judged || !v.hasStep {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -175,12 +176,15 @@ func StepOf(t *sdk.Trace) store.Step {
 	s := store.Step{
 		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant),
 		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
-		Error: text(t.Error), Prompt: promptStart(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
+		Error: text(t.Error), Prompt: promptStart(text(t.Prompt)), Calls: middleware.CallsSent(t), CostUSD: t.CostUSD,
 		Duration: time.Duration(count(t.Duration)), Overhead: time.Duration(count(t.Overhead)),
 		InputTokens: int(input(&t.Usage)), OutputTokens: int(output(&t.Usage)),
 	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		if !middleware.IsSent(c) {
+			continue
+		}
 		model := name(c.Model)
 		if !slices.Contains(s.Asked, model) {
 			s.Asked = append(s.Asked, model)
@@ -208,6 +212,9 @@ func rowOf(e store.Entry) (*row, error) {
 	r.Key = name(key)
 	for i := range t.Calls {
 		c := &t.Calls[i]
+		if !middleware.IsSent(c) {
+			continue
+		}
 		model := name(c.Model)
 		at := slices.IndexFunc(r.calls, func(s callSum) bool { return s.model == model })
 		if at < 0 {

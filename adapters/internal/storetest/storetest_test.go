@@ -101,6 +101,7 @@ func testEngine(t *testing.T, fresh func(t testing.TB) engine) {
 		"ABillThatIsNotKnownIsUnsettled":          uncertain,
 		"ABillThatIsNotKnownIsHeldOnce":           uncertainOnce,
 		"WhatIsReleasedComesBack":                 releasing,
+		"CallsThatWereNotSentDoNotCount":          unsentCalls,
 		"WhatIsOldIsPruned":                       pruning,
 		"TracesComeBack":                          traces,
 		"ATraceCountsOnce":                        countsOnce,

@@ -356,3 +356,37 @@ func longNames(t *testing.T, e engine) {
 		}
 	}
 }
+
+// A call that met an open circuit was sent to nobody: it is in the trace, and in no list or sum.
+func unsentCalls(t *testing.T, e engine) {
+	s := e.Open(t)
+	unsent := sdk.Call{Model: "small", Attempt: 1, Error: "small: provider_unavailable: circuit open after repeated failures"}
+	// A server, such as another gateway, may say the same of its own models: it was asked.
+	upstream := sdk.Call{Model: "large", Attempt: 1, Error: "large: provider_unavailable: openai: status 503: circuit open after repeated failures"}
+	answered, failed := trace(0), trace(3)
+	answered.Chosen, answered.Calls = "large", []sdk.Call{unsent, upstream, {Model: "large", Attempt: 2, CostUSD: 0.2}}
+	failed.Tenant, failed.Calls = answered.Tenant, []sdk.Call{unsent}
+	must(t, s.Record(t.Context(), entriesOf([]*sdk.Trace{answered, failed})))
+	runs, err := s.Runs(t.Context(), store.Filter{Run: "run0"})
+	must(t, err)
+	total, err := s.Sums(t.Context(), nil, store.Filter{})
+	must(t, err)
+	models, err := s.Sums(t.Context(), []store.Dimension{store.ByTenant, store.ByModel}, store.Filter{Tenant: "acme"})
+	must(t, err)
+	for _, sums := range [][]store.Sum{runs, total} {
+		if len(sums) != 1 || sums[0].Steps != 2 || sums[0].Calls != 2 || sums[0].Escalated != 0 {
+			t.Errorf("two steps with two calls come to %+v", sums)
+		}
+	}
+	if len(models) != 2 || models[1].Model != "large" || models[1].Calls != 2 || models[1].Failed != 1 {
+		t.Errorf("the calls of models come to %+v", models)
+	}
+	listed, err := s.Steps(t.Context(), store.Filter{})
+	if must(t, err); len(listed) != 2 || listed[0].Calls != 0 || listed[1].Calls != 2 || !slices.Equal(listed[1].Asked, []string{"large"}) {
+		t.Errorf("listed %+v", listed)
+	}
+	whole, err := s.Trace(t.Context(), answered.ID)
+	if must(t, err); len(whole.Calls) != 3 {
+		t.Errorf("the trace has %d calls, want all three", len(whole.Calls))
+	}
+}

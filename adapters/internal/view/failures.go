@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -63,6 +64,9 @@ func failuresOf(traces []*sdk.Trace) *failures {
 		}
 		for i := range t.Calls {
 			c := &t.Calls[i]
+			if !middleware.IsSent(c) {
+				continue
+			}
 			if models[c.Model] == nil {
 				models[c.Model] = &modelFailures{Model: c.Model, causes: map[string]int{}}
 			}

@@ -105,7 +105,7 @@ func (v *viewer) overview(ctx context.Context, q url.Values) (*overviewPage, err
 	}
 	p.Result = account.Beside(p.Asked.Baseline)
 	p.Asked.Baseline = p.Result.Baseline
-	p.Unread = p.Total.Steps - int64(p.Result.Steps+p.Result.Shadows+p.Result.Embeddings)
+	p.Unread = p.Total.Steps - int64(p.Result.Read)
 	if p.Ways, err = v.findWays(ctx, p.Runs); err != nil {
 		return nil, err
 	}
@@ -201,6 +201,9 @@ func (p *overviewPage) headline() string {
 	}
 	r := &p.Result
 	text := fmt.Sprintf("%s cost %s", count(int64(r.Steps), "step"), dollars(r.SpentUSD))
+	if p.Unread > 0 {
+		text = fmt.Sprintf("%s cost %s, and the %s whose traces are kept and read %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD), formatWhole(r.Read), dollars(r.SpentUSD))
+	}
 	if r.Baseline != "" && r.BaselineUSD > 0 && r.Share() > -1 {
 		what, share := "less", r.Share()
 		if share < 0 {

@@ -746,6 +746,27 @@ func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 	}
 }
 
+// All traces of shadows are read: also of those that needed no call beside the step's own, and
+// of those that were left out.
+func TestShadowsWithoutACallAreRead(t *testing.T) {
+	traces := fleetTraces(3, 1)
+	for i, tr := range slices.Clone(traces) {
+		shadow := *tr
+		shadow.ID, shadow.Mode, shadow.Calls, shadow.CostUSD = fmt.Sprint("shadow", i), middleware.ShadowAlternative, nil, 0
+		if i == 0 {
+			shadow.Chosen, shadow.Decisions, shadow.Error = "", nil, "left out: 64 shadows were waiting"
+		}
+		traces = append(traces, &shadow)
+	}
+	p, err := newViewer(Options{Traces: reader(t, traces)}).overview(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Total.Steps != 6 || p.Unread != 0 {
+		t.Errorf("%d of %d steps are unread", p.Unread, p.Total.Steps)
+	}
+}
+
 // Where only the free checks look at answers, nothing is measured, and nothing drifts.
 func TestFreeChecksMeasureNothing(t *testing.T) {
 	traces := fleetTraces(1200, 1)

@@ -795,6 +795,7 @@ func TestOverviewAnswers(t *testing.T) {
 		traces[i].Chosen, traces[i].Stop, traces[i].Error = "", sdk.StopBudget, "a cap leaves no room"
 	}
 	traces[50].Calls = append(traces[50].Calls, sdk.Call{Model: "pro", Error: "529 overloaded", Latency: time.Second})
+	traces[60].Calls = append(traces[60].Calls, sdk.Call{Model: "away", Error: "away: provider_unavailable: circuit open after repeated failures"})
 	v := newViewer(Options{Traces: reader(t, traces)})
 	p, err := v.overview(t.Context(), nil)
 	if err != nil {
@@ -805,7 +806,7 @@ func TestOverviewAnswers(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	for _, m := range f.Models {
-		if m.P95 < m.P50 || m.Model == "pro" && m.Errors == 0 {
+		if m.Model == "away" || m.P95 < m.P50 || m.Model == "pro" && m.Errors == 0 {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -22,7 +22,7 @@ var (
 	ErrTruncatedStream = errors.New("truncated stream")
 )
 
-// errCallTimeout: a call took longer than its candidate may.
+// errCallTimeout: a call exceeded its candidate's timeout.
 var errCallTimeout = errors.New("call timed out")
 
 // Call makes one call of one model: it implements [step.Caller].
@@ -30,7 +30,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &c.m.targets[s.Index]
 	d, more := t.pick(s.Attempt)
 	if d == nil {
-		return nil, unavailable(s.Model.Name)
+		return nil, unavailableError(s.Model.Name)
 	}
 	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
@@ -55,7 +55,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if err == nil {
 		err = stream.flush(callCtx)
 	}
-	// Some clients return what they have when it ended as if it were all.
+	// Some clients return a partial answer without an error when the context ends.
 	if err = withCause(ctx, callCtx, err); err != nil {
 		failed := c.failure(err, s, d, resp, &stream)
 		failed.Elsewhere = failed.Retry && more
@@ -70,21 +70,20 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	return c.answer(resp, d, &s.Model.Price), nil
 }
 
-// failure is what a failed call cost and what may be done about it.
+// failure returns the error of a failed call with its usage and whether to retry.
 func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
 	failed := classify(err, d.name(s.Model))
 	failed.Deployment = d.Name
 	failed.Usage = c.withSearch(failedUsage(resp, err, c, stream), d)
 	failed.Billed = mayBeBilled(err)
-	// A reader who has seen a part, or has gone, is not given another model's answer.
+	// A caller that was shown a part, or stopped reading, gets no other model's answer.
 	if stream.shown || stream.refused != nil {
 		failed.Fatal, failed.Retry = true, false
 	}
 	return failed
 }
 
-// withCause joins to the error of a call what ended it: the caller's context, or the candidate's
-// timeout.
+// withCause joins the error of the caller's context or of the candidate's timeout to that of a call.
 func withCause(ctx, callCtx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -102,8 +101,8 @@ func (t *target) withTimeout(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, t.timeout)
 }
 
-// unavailable is the error of a call for which every circuit is open.
-func unavailable(model string) *step.CallError {
+// unavailableError is the error of a call for which every circuit is open.
+func unavailableError(model string) *step.CallError {
 	return &step.CallError{Err: &llms.Error{
 		Code: llms.ErrCodeProviderUnavailable, Provider: model, Message: ReasonCircuitOpen, Cause: errCircuitOpen,
 	}}
@@ -117,7 +116,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 	}()
 	generate := d.llm.GenerateContent
 	if d.kind == kindMistral {
-		generate = interruptible(generate)
+		generate = makeInterruptible(generate)
 	}
 	messages, params := rewrite(c.messages, d.kind), c.paramsFor(d, s)
 	if c.params.Schema != nil && params.Schema == nil {
@@ -147,8 +146,8 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 	})
 }
 
-// paramsFor returns what one model is asked for beyond langchaingo's options. Its longest
-// answer is that of s, which is reserved. A model without schemas is told in words.
+// paramsFor returns the parameters for one model beyond langchaingo's options. MaxTokens is the
+// limit of s, which is reserved. The schema is left out for a model that has none.
 func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	p := c.params
 	if d.kind != kindNative || !s.Model.Capabilities.JSONSchema {
@@ -164,10 +163,9 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	return p
 }
 
-// interruptible returns when ctx ends, for clients that do not look at it. The
-// call itself goes on until its server or its client's timeout ends it; nobody
-// waits for it.
-func interruptible(call Handler) Handler {
+// makeInterruptible returns a handler that returns when ctx ends, for clients that ignore it. The
+// abandoned call goes on until its server or its client's timeout ends it.
+func makeInterruptible(call Handler) Handler {
 	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 		type outcome struct {
 			resp *llms.ContentResponse
@@ -192,7 +190,7 @@ func interruptible(call Handler) Handler {
 	}
 }
 
-// responseFault finds out that a response without an error is none.
+// responseFault returns an error for an empty or truncated response that a client returned as a success.
 func responseFault(resp *llms.ContentResponse, k kind, streamed bool) error {
 	if resp == nil || len(resp.Choices) == 0 {
 		return ErrEmptyResponse
@@ -221,7 +219,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 	resp = c.removeSecrets(c.cutAtStopWords(resp))
 	first := resp.Choices[0]
 	a := answerOf(first)
-	a.Deployment, a.Raw, a.Usage, a.NotSent = d.Name, resp, c.withSearch(usageOf(resp), d), c.unsent
+	a.Deployment, a.Raw, a.Usage, a.NotSent = d.Name, resp, c.withSearch(usageOf(resp), d), c.notSent
 	switch d.dialect() {
 	case DialectResponses, DialectAnthropic, DialectGemini:
 		a.ListsHostedCalls = true
@@ -230,7 +228,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 		a.Choices = append(a.Choices, choice.Content)
 	}
 	if x := ExtraOf(first); x != nil {
-		a.NotSent, a.PriceFactor = slices.Concat(c.unsent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)
+		a.NotSent, a.PriceFactor = slices.Concat(c.notSent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)
 	}
 	return a
 }
@@ -265,7 +263,7 @@ func rawCalls(parts []llms.ContentPart) (calls []llms.ToolCall) {
 	return calls
 }
 
-// removeSecrets takes secrets out of a response, which may have come in pieces.
+// removeSecrets removes secrets from a response, also those that were streamed in pieces.
 func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	if c.m.secrets == nil {
 		return resp
@@ -303,7 +301,7 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	return resp
 }
 
-// extraHasSecrets reports whether an answer has secrets in what it has beside its choice's texts.
+// extraHasSecrets reports whether x has secrets.
 func (m *Model) extraHasSecrets(x *Extra) bool {
 	for _, text := range x.texts() {
 		if m.secrets.Known(*text) != *text {
@@ -326,17 +324,17 @@ func (m *Model) tokensHaveSecrets(tokens []sdk.TokenLogProb) bool {
 	return slices.ContainsFunc(tokens, func(t sdk.TokenLogProb) bool { return m.secrets.Known(t.Token) != t.Token })
 }
 
-// withSearch counts a search in usage that was reported, where the caller wants searches in
-// chat completions: such models search for each answer, and do not say so.
+// withSearch counts a search in reported usage if the caller wants searches in chat completions:
+// such models search for each answer without reporting it.
 func (c *call) withSearch(u sdk.Usage, d *deployment) sdk.Usage {
-	if _, searches := c.params.Extra["web_search_options"]; searches && d.speaks(DialectChat) && u != (sdk.Usage{}) {
+	if _, searches := c.params.Extra["web_search_options"]; searches && d.usesDialect(DialectChat) && u != (sdk.Usage{}) {
 		u.HostedCalls = max(u.HostedCalls, 1)
 	}
 	return u
 }
 
-// failedUsage is what a failed call has used as far as anybody knows: a stream
-// that broke, or a response that was refused, was paid for.
+// failedUsage returns the known usage of a failed call: a stream that broke, or a response that was
+// rejected, was paid for.
 func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState) sdk.Usage {
 	var u sdk.Usage
 	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
@@ -344,7 +342,7 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 	} else if resp != nil {
 		u = usageOf(resp)
 	}
-	// What the beginning of a stream says is not what came of it.
+	// The usage at the beginning of a stream does not count what came after.
 	if came := (s.bytes + 3) / 4; came > 2*(u.OutputTokens+u.ReasoningTokens) {
 		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true
 		if u.InputTokens == 0 {
@@ -354,4 +352,4 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 	return u
 }
 
-func (c *call) choices() int { return max(c.given.N, c.given.CandidateCount) }
+func (c *call) choices() int { return max(c.resolved.N, c.resolved.CandidateCount) }

@@ -55,7 +55,7 @@ func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	}
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
-		if cutAsAsked(q, a) {
+		if isCutAsAsked(q, a) {
 			return ""
 		}
 		return "cut off at the token limit"
@@ -67,9 +67,9 @@ func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	return ""
 }
 
-// cutAsAsked reports whether an answer ends at the length that its caller asked for:
-// no fault of the model's, and no other model would be allowed to say more.
-func cutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
+// isCutAsAsked reports whether an answer ends at the length limit of its caller, which no other model
+// could exceed.
+func isCutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "finishreasonmaxtokens":
 		return q.MaxOutputTokens > 0 && (a.Usage.Estimated || a.Usage.OutputTokens+a.Usage.ReasoningTokens >= q.MaxOutputTokens)
@@ -95,7 +95,6 @@ func hasRawPart(a *sdk.Answer) bool {
 	})
 }
 
-// partsOf returns the parts of an answer, as far as they were kept.
 func partsOf(a *sdk.Answer) []llms.ContentPart {
 	resp, ok := a.Raw.(*llms.ContentResponse)
 	if !ok || len(resp.Choices) == 0 {
@@ -115,7 +114,7 @@ var refusals = [...]string{
 	"i'm unable to assist", "i am unable to assist", "i'm not able to help", "as an ai language model, i can",
 }
 
-// longRefusal is the length in bytes from which an answer is none.
+// longRefusal is the length in bytes above which an answer is not taken for a refusal.
 const longRefusal = 600
 
 func mayRefuse(head string) bool {
@@ -138,7 +137,7 @@ func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	return refusalIn(a.Text)
 }
 
-// refusalIn says how a text declines, or nothing.
+// refusalIn returns a fault if the text begins like a refusal, or "".
 func refusalIn(text string) string {
 	head := strings.ToLower(strings.TrimSpace(text[:min(len(text), 160)]))
 	for _, r := range refusals {
@@ -161,14 +160,14 @@ func firstLine(text string) string {
 // conversation: it would fail again.
 func repeatedCall(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	for _, call := range a.ToolCalls {
-		if failedBefore(q, call) {
+		if hasFailedBefore(q, call) {
 			return "repeats the failed call " + call.Name + "(" + firstLine(call.Arguments) + ")"
 		}
 	}
 	return ""
 }
 
-func failedBefore(q *sdk.Query, call sdk.ToolCall) bool {
+func hasFailedBefore(q *sdk.Query, call sdk.ToolCall) bool {
 	id, named := "", false
 	for i := range q.Messages {
 		for j := range q.Messages[i].Parts {
@@ -189,8 +188,8 @@ func failedBefore(q *sdk.Query, call sdk.ToolCall) bool {
 	return false
 }
 
-// sameArguments compares arguments, of which the history may hold the bare value
-// of "__arg1" (the functions agent unwraps it).
+// sameArguments compares arguments; those of the history may be the bare value of "__arg1", which
+// the functions agent unwraps.
 func sameArguments(past, now string) bool {
 	if past == now {
 		return true

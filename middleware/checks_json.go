@@ -25,7 +25,7 @@ func violation(schemas *jsonschema.Schemas, schema, text []byte) string {
 type jsonChecker struct{ schemas jsonschema.Schemas }
 
 func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
-	if !q.Format.JSON && len(q.Format.Schema) == 0 || len(a.ToolCalls) > 0 || cutAsAsked(q, a) {
+	if !q.Format.JSON && len(q.Format.Schema) == 0 || len(a.ToolCalls) > 0 || isCutAsAsked(q, a) {
 		return ""
 	}
 	text := []byte(a.Text)
@@ -41,8 +41,7 @@ func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 	return ""
 }
 
-// toolChecker rejects calls of tools that are not on offer, and arguments that
-// break the tool's schema.
+// toolChecker rejects calls of unknown tools, and arguments that break the tool's schema.
 type toolChecker struct{ schemas jsonschema.Schemas }
 
 func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {

@@ -24,10 +24,9 @@ var (
 	offeredTools         = regexp.MustCompile(`should be one of \[([^\]]*)\]`)
 )
 
-// protocolFault rejects what the agent behind the prompt cannot parse: the run
-// would end there, or burn an iteration.
+// protocolFault rejects what the agent cannot parse: the run would end there, or waste an iteration.
 func protocolFault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
-	if cutAsAsked(q, a) {
+	if isCutAsAsked(q, a) {
 		return ""
 	}
 	switch q.Labels[labelProtocol] {

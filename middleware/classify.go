@@ -44,8 +44,7 @@ var errCircuitOpen = errors.New(ReasonCircuitOpen)
 // statusText finds the HTTP status in the errors of the openai and anthropic clients.
 var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
 
-// classify finds out what an error of a call means: its code, and whether the same
-// model may be asked again.
+// classify returns the error of a call with its code and whether the same model may be asked again.
 func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
 	out := &step.CallError{Err: typed}
@@ -92,8 +91,8 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 	return llms.ErrCodeUnknown, false
 }
 
-// failure makes the step's error one of langchaingo's: with a code to branch on,
-// and the context's error in its chain when the context ended.
+// failure wraps a step's error in one of langchaingo's, with a code to branch on, and with the
+// context's error in its chain when the context ended.
 func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []target) error {
 	code := llms.ErrCodeUnknown
 	deciding := decidingError(err)
@@ -126,8 +125,8 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 	return failed
 }
 
-// decidingError returns the error of those that a step joined which says how it failed: the first
-// that another try may mend, since then the request is fine for a model, or else all of them.
+// decidingError returns the joined error that decides a step's code: the first that a retry may fix,
+// since then the request is fine for a model, or else all of them.
 func decidingError(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -146,8 +145,8 @@ func decidingError(err error) error {
 // known: what a server said, or the remaining time of an open circuit.
 const DetailRetryAfter = "retry_after"
 
-// isOutage reports whether a model could have been asked but for its circuit: then the step
-// failed by an outage, and nothing is wrong with the request.
+// isOutage reports whether a model was excluded by its open circuit: then the step failed by an
+// outage, and nothing is wrong with the request.
 func isOutage(t *sdk.Trace) bool {
 	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == ReasonCircuitOpen })
 }
@@ -159,7 +158,7 @@ func retryDelay(err error, targets []target) (least time.Duration) {
 	}
 	for _, t := range targets {
 		for _, d := range t.deployments {
-			if d.breaker.open() {
+			if d.breaker.isOpen() {
 				if rest := d.breaker.circuit.RemainingDelay(); least == 0 || rest < least {
 					least = rest
 				}

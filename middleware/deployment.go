@@ -17,14 +17,14 @@ import (
 type target struct {
 	deployments []*deployment
 	timeout     time.Duration
-	// again is how many answers the model has been asked for before this one, and
-	// temperature the least one of it.
-	again       int
+	// sample counts the earlier candidates that are samples of the same model, and temperature is the
+	// minimum for a further one.
+	sample      int
 	temperature float64
-	// effort is what the model is asked to think, override whatever the caller states, and
-	// laterArm says that another arm of the model is asked before this one.
-	effort             string
-	override, laterArm bool
+	// effort is the reasoning effort to request, override even if the caller states one, and isLaterArm
+	// says that this is not the first arm of its model.
+	effort               string
+	override, isLaterArm bool
 }
 
 type deployment struct {
@@ -32,9 +32,8 @@ type deployment struct {
 	llm     llms.Model
 	kind    kind
 	breaker *breaker
-	// paused is when its server may be asked again that asked for a pause, in Unix
-	// nanoseconds; 0 for none.
-	paused atomic.Int64
+	// pausedUntil is the end of a pause that the server asked for, in Unix nanoseconds; 0 for none.
+	pausedUntil atomic.Int64
 }
 
 func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) {
@@ -57,9 +56,8 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 	return t, nil
 }
 
-// pick returns the deployment for the attempt, counted from 1, among those whose
-// circuit is closed, nil when there is none, and whether another one follows it
-// in this round. Those whose server asked for a pause come last.
+// pick returns the deployment for the attempt, counted from 1, among those whose circuit is closed,
+// or nil, and whether another one follows in this round. Paused ones come last.
 func (t *target) pick(attempt int) (d *deployment, more bool) {
 	if len(t.deployments) == 1 {
 		if d = t.deployments[0]; d.breaker.permits() {
@@ -71,7 +69,7 @@ func (t *target) pick(attempt int) (d *deployment, more bool) {
 	for at := (attempt - 1) % n; at < n; at++ {
 		if d = t.deployments[at]; !d.notBefore().After(now) && d.breaker.permits() {
 			for _, next := range t.deployments[at+1:] {
-				more = more || !next.notBefore().After(now) && !next.breaker.open()
+				more = more || !next.notBefore().After(now) && !next.breaker.isOpen()
 			}
 			return d, more
 		}
@@ -86,15 +84,15 @@ func (t *target) pick(attempt int) (d *deployment, more bool) {
 	return nil, false
 }
 
-// notBefore returns when the deployment may be asked again whose server asked for a pause.
+// notBefore returns when the server's pause ends, the zero time for none.
 func (d *deployment) notBefore() time.Time {
-	if at := d.paused.Load(); at != 0 {
+	if at := d.pausedUntil.Load(); at != 0 {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
 }
 
-// maxPause bounds what a server can say: then it is asked how things stand.
+// maxPause bounds the pause that a server asks for.
 const maxPause = 5 * time.Minute
 
 // record notes the outcome of a call; nil is success.
@@ -102,9 +100,9 @@ func (d *deployment) record(failed *step.CallError) {
 	d.breaker.record(failed)
 	switch {
 	case failed != nil && failed.After > 0:
-		d.paused.Store(time.Now().Add(min(failed.After, maxPause)).UnixNano())
-	case failed == nil && d.paused.Load() != 0:
-		d.paused.Store(0)
+		d.pausedUntil.Store(time.Now().Add(min(failed.After, maxPause)).UnixNano())
+	case failed == nil && d.pausedUntil.Load() != 0:
+		d.pausedUntil.Store(0)
 	}
 }
 
@@ -112,7 +110,7 @@ func (d *deployment) record(failed *step.CallError) {
 func (t *target) notBefore() time.Time {
 	var first time.Time
 	for _, d := range t.deployments {
-		if d.breaker.open() {
+		if d.breaker.isOpen() {
 			continue
 		}
 		at := d.notBefore()
@@ -128,7 +126,7 @@ func (t *target) notBefore() time.Time {
 
 func (t *target) exclude() string {
 	for _, d := range t.deployments {
-		if !d.breaker.open() {
+		if !d.breaker.isOpen() {
 			return ""
 		}
 	}
@@ -138,9 +136,9 @@ func (t *target) exclude() string {
 // breaker is a circuit breaker that costs one atomic read while all is well.
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
-	// troubled: a failure was recorded since the circuit was last closed and clean.
-	troubled atomic.Bool
-	// name is what other processes know the circuit by, in peers; nil for none.
+	// isTroubled: a failure was recorded since the circuit was last closed.
+	isTroubled atomic.Bool
+	// name is the circuit's name in peers, which may be nil.
 	name  string
 	peers Circuits
 }
@@ -155,7 +153,7 @@ func newBreaker(c BreakerConfig, peers Circuits, name string) *breaker {
 		WithFailureThreshold(uint(c.Failures)).WithSuccessThreshold(1).WithDelay(c.Delay).Build()}
 }
 
-func (b *breaker) openElsewhere() bool {
+func (b *breaker) isOpenElsewhere() bool {
 	if b.peers == nil {
 		return false
 	}
@@ -163,12 +161,12 @@ func (b *breaker) openElsewhere() bool {
 	return !until.IsZero() && time.Now().Before(until)
 }
 
-func (b *breaker) open() bool {
-	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.openElsewhere()
+func (b *breaker) isOpen() bool {
+	return b.isTroubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.isOpenElsewhere()
 }
 
 func (b *breaker) permits() bool {
-	return !b.openElsewhere() && (!b.troubled.Load() || b.circuit.TryAcquirePermit())
+	return !b.isOpenElsewhere() && (!b.isTroubled.Load() || b.circuit.TryAcquirePermit())
 }
 
 // record notes the outcome of a call; nil is success. Errors that say nothing
@@ -178,23 +176,23 @@ func (b *breaker) record(failed *step.CallError) {
 	switch {
 	case b.circuit == nil:
 	case failed == nil:
-		if b.troubled.Load() {
+		if b.isTroubled.Load() {
 			b.circuit.RecordSuccess()
 			if b.circuit.IsClosed() {
-				b.troubled.Store(false)
+				b.isTroubled.Store(false)
 			}
 		}
 	case isRateLimited(failed):
-		if b.troubled.Load() && b.circuit.IsHalfOpen() {
+		if b.isTroubled.Load() && b.circuit.IsHalfOpen() {
 			b.circuit.RecordSuccess()
 		}
 	case failed.Retry:
-		b.troubled.Store(true)
+		b.isTroubled.Store(true)
 		b.circuit.RecordFailure()
 		if b.peers != nil && b.circuit.IsOpen() {
 			b.peers.Opened(b.name, time.Now().Add(b.circuit.RemainingDelay()))
 		}
-	case b.troubled.Load() && b.circuit.IsHalfOpen():
+	case b.isTroubled.Load() && b.circuit.IsHalfOpen():
 		// The permit of the probe must be given back.
 		b.circuit.RecordFailure()
 	}

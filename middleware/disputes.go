@@ -20,7 +20,7 @@ func (s *Sessions) AddFeatures(q *sdk.Query) {
 		q.Features[feature.DisputedSteps] = float64(n)
 	}
 	if s.c.DoubtUpTo > 0 {
-		s.kept.doubts.addFeatures(q, s.c.DoubtUpTo)
+		s.memory.doubts.addFeatures(q, s.c.DoubtUpTo)
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bool) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
 	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && isDecided {
-		s.kept.doubts.record(result, &s.models[i])
+		s.memory.doubts.record(result, &s.models[i])
 	}
 	if !s.c.CountDisputes {
 		return
@@ -86,9 +86,8 @@ func isDisputed(result *step.Result) bool {
 	return false
 }
 
-// runKey names the run of a query: as its caller does or, where nobody names it, by its
-// conversation, of which isFirst reports that nothing was answered yet. It is empty for a query
-// without messages.
+// runKey returns the key of a query's run: the caller's name for it, or else its conversation, with
+// isFirst if that has no answer yet. It is empty for a query without messages.
 func runKey(q *sdk.Query) (key string, isFirst bool) {
 	tenant := strconv.Quote(q.Tenant)
 	switch name := cmp.Or(q.Run, q.Session); {

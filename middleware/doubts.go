@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// doubts counts, for each tool, how often two answers that call it differ: where they do, two
-// that agree may err together. What is done about that is bounded by what it costs.
+// doubts counts, for each tool, how often two answers that call it differ: if they often do, two that
+// agree may err together. It also tracks spending, to bound the cost of acting on doubts.
 type doubts struct {
 	mu              sync.Mutex
 	tools           map[string]*comparisons
@@ -26,13 +26,12 @@ type doubts struct {
 type comparisons struct{ compared, differed float64 }
 
 const (
-	// usualCompared and usualDiffered are as if a tool had been called before: two answers
-	// differ on one in ten of the calls.
-	usualCompared, usualDiffered = 10, 1
-	// heldBackSteps is by what so many of the dearest model's own steps cost the share of its cost may
-	// be passed; as many more hold two thirds of the disputes and doubts back. From so many more than all
-	// of it would have cost, it is asked alone.
-	heldBackSteps = 10
+	// priorCompared and priorDiffered are the prior counts of a tool: answers differ on one in ten calls.
+	priorCompared, priorDiffered = 10, 1
+	// slackSteps is the slack of the spending limit, in steps of the dearest model. Twice the slack above
+	// the limit holds two thirds of the disputes and doubts back; the slack above the dearest model's
+	// whole cost asks it alone.
+	slackSteps = 10
 	// maxDoubtTools bounds the memory.
 	maxDoubtTools = 10000
 )
@@ -64,8 +63,7 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	}
 }
 
-// compareTools counts by tool of the answer how often the second model's answer was
-// another than the first's. The lock is held.
+// compareTools counts by tool of the answer how often the first two answers differed. The lock is held.
 func (d *doubts) compareTools(result *step.Result) {
 	differs := feature.AnswerKey(&result.Attempts[0].Answer) != feature.AnswerKey(&result.Attempts[1].Answer)
 	for _, name := range feature.ToolsOf(result.Answer) {
@@ -86,9 +84,9 @@ func (d *doubts) compareTools(result *step.Result) {
 	}
 }
 
-// dearestUSD is what the steps would have cost with the dearest model alone: where it was not asked, by the
-// tokens of the answers, or by what it costs where it is asked if that is less. The first is too much
-// where another model thinks, the second where long steps are disputed.
+// dearestUSD estimates what the steps would have cost with the dearest model alone. Steps without it cost
+// what their answers' tokens cost at its prices, or its mean cost where it was asked if that is less: the
+// first is too high if another model reasons more, the second if mostly long steps are disputed.
 func (d *doubts) dearestUSD() float64 {
 	others := d.othersUSD * (d.afterUSD + 1e-9) / (d.beforeUSD + 1e-9)
 	if d.asked > 0 {
@@ -102,7 +100,7 @@ func (d *doubts) dearestUSD() float64 {
 func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	excess := func(share float64) float64 { return (d.spentUSD/d.dearestUSD() - share) * d.steps / heldBackSteps }
+	excess := func(share float64) float64 { return (d.spentUSD/d.dearestUSD() - share) * d.steps / slackSteps }
 	if over := excess(upTo); over > 1 {
 		q.Features[feature.HeldBack] = 1 - math.Exp(1-over)
 	}
@@ -111,7 +109,7 @@ func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	}
 	add := func(name string) {
 		if c := d.tools[name]; c != nil {
-			q.Features[feature.Doubt+name] = (c.differed + usualDiffered) / (c.compared + usualCompared)
+			q.Features[feature.Doubt+name] = (c.differed + priorDiffered) / (c.compared + priorCompared)
 		}
 	}
 	add("")

@@ -11,28 +11,27 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// errHopelessDraft ends a call whose answer no check would let through.
+// errHopelessDraft ends a call whose answer a check will reject.
 var errHopelessDraft = errors.New("no check would let this answer through")
 
-// draft is an answer while it comes, of which the call is ended once it is known that a
-// default check will reject it.
+// draft is a partial answer; its call is ended once it is known that a default check will reject it.
 type draft struct {
 	call *call
 	text []byte
-	// rest is the length of what came besides: reasoning, tool calls.
+	// rest is the length of everything else: reasoning, tool calls.
 	rest int
-	// tokens have come with a log-probability, logProb their sum.
+	// tokens counts those with a log-probability, logProb is the sum.
 	tokens  int
 	logProb float64
-	// next is the length of the text at which it is looked at as JSON again.
+	// next is the length of the text at which to check again that it is JSON.
 	next    int
 	verdict *sdk.Verdict
 }
 
-// tokensToJudge is how many tokens tell how sure a model is.
+// tokensToJudge is the least number of tokens to judge their probability by.
 const tokensToJudge = 32
 
-// isHopeless takes in a piece and reports whether the call may end, with verdict as the reason.
+// isHopeless adds a piece and reports whether a check will reject the answer, with verdict as the reason.
 func (d *draft) isHopeless(piece *Delta) bool {
 	d.text = append(d.text, piece.Text...)
 	d.rest += len(piece.Reasoning) + len(piece.Refusal)
@@ -51,12 +50,12 @@ func (d *draft) isHopeless(piece *Delta) bool {
 	return true
 }
 
-// isUndecided reports whether more of the answer will tell how sure its model is of it.
+// isUndecided reports whether more tokens are needed to judge the answer's probability.
 func (d *draft) isUndecided() bool {
 	return d.call.m.c.MinTokenProbability > 0 && d.tokens > 0 && d.tokens < tokensToJudge
 }
 
-// fault says which check will reject the answer and why, as far as that is known.
+// fault returns the check that will reject the answer and why, or "".
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
 	if least := c.m.c.MinTokenProbability; least > 0 && d.tokens >= tokensToJudge {
@@ -74,7 +73,7 @@ func (d *draft) fault(piece *Delta) (check, why string) {
 	if why = refusalIn(string(d.text[:min(len(d.text), 160)])); why != "" {
 		return "check:refusal", why
 	}
-	if (c.query.Format.JSON || len(c.query.Format.Schema) > 0) && len(c.given.StopWords) == 0 && len(d.text) >= d.next {
+	if (c.query.Format.JSON || len(c.query.Format.Schema) > 0) && len(c.resolved.StopWords) == 0 && len(d.text) >= d.next {
 		if !beginsJSON(d.text) {
 			return "check:json", "is not JSON: " + firstLine(string(d.text))
 		}

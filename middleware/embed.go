@@ -25,8 +25,7 @@ type Embedder interface {
 	Embed(ctx context.Context, request json.RawMessage) (response json.RawMessage, usage sdk.Usage, err error)
 }
 
-// embedder asks those models that make embeddings. Caps, retries, circuits and traces
-// are those of steps; there is nothing to decide and nothing to judge.
+// embedder calls the models that make embeddings. Caps, retries, circuits and traces are those of steps.
 type embedder struct {
 	engine  *step.Engine
 	targets []target
@@ -98,7 +97,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	call := &embedding{e: m.embedder, request: request}
 	if m.embedder.engine.HasCap() {
 		var err error
-		if call.request, call.unsent, err = countedEmbedding(request); err != nil {
+		if call.request, call.notSent, err = keepCountedEmbedding(request); err != nil {
 			return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: err.Error()}
 		}
 	}
@@ -106,7 +105,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
 		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
 		PromptBytes:  len(request), // as it is written it has more bytes than tokens
-		ContextReads: embeddedFiles(request),
+		ContextReads: countFiles(request),
 		Exclude:      func(i int) string { return m.embedder.targets[i].exclude() },
 	})
 	m.report(ctx, result)
@@ -124,17 +123,17 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	return json.Marshal(members)
 }
 
-// embedding is one request on its way.
+// embedding is one request for embeddings.
 type embedding struct {
 	e       *embedder
 	request json.RawMessage
-	unsent  []string
+	notSent []string
 }
 
-// embeddedFiles counts the inputs that are no texts: each stands for a file.
-func embeddedFiles(request json.RawMessage) (n int) {
+// countFiles counts the inputs that are not texts: each stands for a file.
+func countFiles(request json.RawMessage) (n int) {
 	var of struct{ Input json.RawMessage }
-	_ = json.Unmarshal(request, &of) // who is asked says what is wrong with it
+	_ = json.Unmarshal(request, &of) // the server reports what is wrong with it
 	inputs := []json.RawMessage{of.Input}
 	_ = json.Unmarshal(of.Input, &inputs) // a single one is no list
 	for _, input := range inputs {
@@ -148,8 +147,8 @@ func embeddedFiles(request json.RawMessage) (n int) {
 // countedEmbeddings are the members of requests for embeddings that cost nothing.
 var countedEmbeddings = NewMemberSet("dimensions embedding_types encoding_format input input_type keep_alive late_chunking model normalized options output_dimension output_dtype task truncate truncation user")
 
-// countedEmbedding returns a request without what is not known to cost nothing, and its names.
-func countedEmbedding(request json.RawMessage) (counted json.RawMessage, unsent []string, err error) {
+// keepCountedEmbedding returns a request without the members that may cost extra, and their names.
+func keepCountedEmbedding(request json.RawMessage) (counted json.RawMessage, unsent []string, err error) {
 	var own map[string]json.RawMessage
 	if err := json.Unmarshal(request, &own); err != nil {
 		return nil, nil, err
@@ -167,7 +166,7 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 	t := &e.e.targets[s.Index]
 	d, more := t.pick(s.Attempt)
 	if d == nil {
-		return nil, unavailable(s.Model.Name)
+		return nil, unavailableError(s.Model.Name)
 	}
 	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
@@ -181,5 +180,5 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 		return nil, failed
 	}
 	d.record(nil)
-	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop", NotSent: e.unsent}, nil
+	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop", NotSent: e.notSent}, nil
 }

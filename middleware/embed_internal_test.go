@@ -12,7 +12,7 @@ func TestEmbeddedFiles(t *testing.T) {
 		`{"input":["a",{"image":"https://x"},{"text":"b","n":{}}]}`: 2,
 		`{}`: 0, `x`: 0,
 	} {
-		if n := embeddedFiles([]byte(request)); n != want {
+		if n := countFiles([]byte(request)); n != want {
 			t.Errorf("%s: %d, want %d", request, n, want)
 		}
 	}

@@ -37,22 +37,22 @@ type ProviderError struct {
 	Err    error
 }
 
-// shapes takes out what looks like a key: servers repeat a wrong one.
-var shapes = redact.New()
+// credentials removes what looks like a key: servers repeat a wrong one.
+var credentials = redact.New()
 
 // NewProviderError builds the error from a server's answer (status, headers and body, in the form of
 // any of the APIs) and from err, the error of the call. Each may be missing.
 func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
 	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header)}
 	e.read(body)
-	e.Message = shapes.Text(e.Message)
+	e.Message = credentials.Text(e.Message)
 	if status < 400 && err != nil {
 		e.Code, e.Retry = codeOf(err)
 	} else {
 		text := strings.ToLower(e.Type + " " + e.Name + " " + e.Message)
 		said := status
 		if status < 400 {
-			said = e.statusSaid(text)
+			said = e.impliedStatus(text)
 		}
 		e.Code, e.Retry = statusCode(said, text)
 	}
@@ -108,7 +108,7 @@ func (e *ProviderError) read(body []byte) {
 	}
 }
 
-// jsonText is a JSON value as text: a string without its quotes, and nothing for null.
+// jsonText returns a JSON value as text: a string without its quotes, "" for null.
 func jsonText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""
@@ -120,9 +120,9 @@ func jsonText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// statusSaid is the HTTP status that an error within an answer would have had, which some servers give
-// as its code; https://openrouter.ai/docs/api-reference/errors
-func (e *ProviderError) statusSaid(text string) int {
+// impliedStatus returns the HTTP status that fits an error within a successful response; some servers
+// give it as the code: https://openrouter.ai/docs/api-reference/errors
+func (e *ProviderError) impliedStatus(text string) int {
 	if code, err := strconv.Atoi(e.Name); err == nil && code >= 400 && code < 600 {
 		return code
 	}

@@ -42,7 +42,7 @@ type Extra struct {
 	Raw json.RawMessage
 }
 
-// texts are those that the provider wrote.
+// texts returns the texts that the provider wrote.
 func (x *Extra) texts() []*string {
 	return []*string{&x.ID, &x.RequestID, &x.Served, &x.Fingerprint, &x.ServiceTier, &x.Speed, &x.StopReason, &x.StopSequence, &x.Refusal, &x.Blocked}
 }

@@ -67,8 +67,8 @@ var (
 		"shell", "tool_search", "urlContext", "web_fetch", "web_search"}
 )
 
-// isOne reports whether a type of tools is one of a list, in any version.
-func isOne(list []string, kind string) bool {
+// matchesType reports whether a tool's type is in the list, in any version.
+func matchesType(list []string, kind string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return kind == one || strings.HasPrefix(kind, one+"_") })
 }
 
@@ -78,9 +78,9 @@ func isPriced(prices map[string]float64, value string) bool {
 	return ok
 }
 
-// keepCounted takes from the request what is not known to be within what is reserved for a
-// call, and returns its names.
-func (c *call) keepCounted() (unsent []string) {
+// dropUncounted removes from the request what may cost more than is reserved for a call, and returns
+// its names.
+func (c *call) dropUncounted() (unsent []string) {
 	p := &c.params
 	extra := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
@@ -120,11 +120,11 @@ func (c *call) keepCounted() (unsent []string) {
 	return unsent
 }
 
-// keepTools returns those of a request's tools whose cost is known, with what is known of each.
+// keepTools returns the tools whose cost is known, with only the known members of each.
 func keepTools(raws []json.RawMessage, known MemberSet, unsent *[]string) (tools []json.RawMessage) {
 	for _, raw := range raws {
 		kind := rawToolType(raw)
-		if !isOne(clientTools, kind) && !isOne(hostedTools, kind) {
+		if !matchesType(clientTools, kind) && !matchesType(hostedTools, kind) {
 			*unsent = append(*unsent, "tool "+kind)
 			continue
 		}
@@ -139,8 +139,8 @@ func keepTools(raws []json.RawMessage, known MemberSet, unsent *[]string) (tools
 	return tools
 }
 
-// toolsWithin returns the tools that lie in another tool or in a piece of a message: those of
-// a namespace, or that a search for tools has found. What a server of MCP lists has no types.
+// toolsWithin returns the tools inside another tool or a message part: those of a namespace, or that a
+// tool search has found. What an MCP server lists has no types.
 func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
 	if !bytes.Contains(bytes.ToLower(raw), []byte("tools")) && bytes.IndexByte(raw, '\\') < 0 {
 		return nil, false
@@ -159,7 +159,7 @@ func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
 	return tools, ok
 }
 
-// withTools returns an object that has tools within, with others in their place.
+// withTools returns an object with its tools replaced.
 func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 	var own map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &own) // it was read before
@@ -169,8 +169,8 @@ func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// countedEdits are the edits of a context that a provider makes within a call, without their
-// versions: dropping parts of it costs nothing, and compacting it is reserved.
+// countedEdits are the types, without versions, of a provider's edits of the context within a call:
+// dropping parts of it costs nothing, and compacting it is reserved.
 var countedEdits = []string{"clear_thinking", "clear_tool_uses", "compact", "compaction"}
 
 func areCountedEdits(raw json.RawMessage) bool {
@@ -184,10 +184,10 @@ func areCountedEdits(raw json.RawMessage) bool {
 	} else if json.Unmarshal(raw, &edits) != nil {
 		return false
 	}
-	return !slices.ContainsFunc(edits, func(e edit) bool { return !isOne(countedEdits, strings.ToLower(e.Type)) })
+	return !slices.ContainsFunc(edits, func(e edit) bool { return !matchesType(countedEdits, strings.ToLower(e.Type)) })
 }
 
-// keep puts a member into an object as far as it is known, and adds to unsent the paths of what is not.
+// keep copies the known part of a member to an object, and adds the paths of the rest to unsent.
 func (k MemberSet) keep(to map[string]json.RawMessage, name, path string, raw json.RawMessage, unsent *[]string) {
 	inner, isKnown := k[name]
 	if !isKnown {

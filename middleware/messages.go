@@ -20,12 +20,11 @@ func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 	return r
 }
 
-// rewrite returns the messages in the form that a provider's client understands.
-// The caller's are never modified; they are returned as they are when nothing
-// needs to change.
+// rewrite returns the messages in the form that a provider's client understands. The caller's are
+// never modified, and returned as they are if nothing needs to change.
 func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
 	if k != kindNative {
-		messages = plain(messages)
+		messages = plainMessages(messages)
 	}
 	names := map[string]string(nil) // tool by call id, made when first needed
 	var out []llms.MessageContent

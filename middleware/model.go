@@ -30,12 +30,11 @@ type Model struct {
 	shadow   *shadow
 	handler  Handler
 	baseline int
-	// notBefore is what requests hand to the engine, made once.
+	// notBefore is for the engine's requests, made once.
 	notBefore func(i int) time.Time
 	// ownChecks: the checks are not the default ones.
 	ownChecks bool
-	// secrets are those that answers must not hold, secretsInJSON the same in parts in an API's own
-	// form; nil for none.
+	// secrets must not be in answers, secretsInJSON the same in parts in an API's own form; nil for none.
 	secrets, secretsInJSON *redact.Redactor
 }
 
@@ -86,7 +85,7 @@ func New(c Config) (*Model, error) {
 	m.sessions = NewSessions(c.Session, m.engine.Models(), own.Now)
 	m.sessions.shared = c.Conversations
 	if c.After != nil {
-		m.sessions.kept = c.After.sessions.kept
+		m.sessions.memory = c.After.sessions.memory
 		m.c.After = nil // or no Model would ever be forgotten
 	}
 	if c.Mode == Shadow {
@@ -104,7 +103,7 @@ func New(c Config) (*Model, error) {
 	return m, nil
 }
 
-// target makes what a candidate's calls go to. The targets before it are made.
+// target returns the target of candidate i's calls. The targets before it must exist.
 func (m *Model) target(i int, c Config) (target, error) {
 	names := make([]string, i+1)
 	for k := range names {
@@ -118,12 +117,12 @@ func (m *Model) target(i int, c Config) (target, error) {
 			return t, err
 		}
 	} else {
-		t = target{deployments: m.targets[first].deployments, timeout: cand.Timeout, laterArm: samples[i] != first}
+		t = target{deployments: m.targets[first].deployments, timeout: cand.Timeout, isLaterArm: samples[i] != first}
 	}
 	t.effort, t.override, t.temperature = cand.ReasoningEffort, cand.OverrideEffort, cmp.Or(cand.SampleTemperature, 1)
 	for _, f := range samples[:i] {
 		if f == samples[i] {
-			t.again++
+			t.sample++
 		}
 	}
 	return t, nil
@@ -204,8 +203,8 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 
 	c := newCall(ctx, m, messages, options)
 	m.sessions.AddFeatures(&c.query)
-	if m.embedder.has(c.given.Model) {
-		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.given.Model + " makes embeddings, and no answers"}
+	if m.embedder.has(c.resolved.Model) {
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.resolved.Model + " makes embeddings, and no answers"}
 	}
 	req := c.request(string(m.c.Mode))
 	req.NoRetry = InfoFrom(ctx).NoRetry
@@ -213,8 +212,8 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	switch {
 	case m.c.Mode == Observe || m.c.Mode == Shadow:
 		req.Only, req.Observe = m.c.Models[m.baseline].Model.Name, true
-	case m.engine.Index(c.given.Model) >= 0:
-		req.Only = c.given.Model
+	case m.engine.Index(c.resolved.Model) >= 0:
+		req.Only = c.resolved.Model
 	case m.c.Holdout != nil && m.canAsk(m.baseline, &req):
 		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
 			req.Only = m.c.Models[m.baseline].Model.Name
@@ -229,16 +228,16 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 			req.Commit = req.Only != "" || len(m.targets) == 1
 		}
 	}
-	var beside *call
+	var shadowed *call
 	if m.shadow != nil {
 		if c.query.ID == "" {
 			c.query.ID = rand.Text() // joins the step with the one in its shadow
 		}
-		beside = m.shadow.draw(c)
+		shadowed = m.shadow.draw(c)
 	}
 	result, err := m.engine.Run(ctx, req)
-	if beside != nil {
-		m.shadow.start(ctx, beside, result)
+	if shadowed != nil {
+		m.shadow.start(ctx, shadowed, result)
 	}
 	m.report(ctx, result)
 	if err != nil {
@@ -275,7 +274,7 @@ func (c *call) request(mode string) step.Request {
 		req.DropsInput = req.DropsInput || c.params.Extra[name] != nil
 	}
 	reads, uses := c.hostedCalls()
-	if bytes.Contains(bytes.ToLower(canonical(c.params.Extra["context_management"])), []byte("compact")) {
+	if bytes.Contains(bytes.ToLower(canonicalJSON(c.params.Extra["context_management"])), []byte("compact")) {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
 	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()

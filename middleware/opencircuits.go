@@ -15,7 +15,7 @@ type Unsupported struct {
 	Until time.Time
 }
 
-// unsupportedReporter is what a model is that remembers what its server does not support.
+// unsupportedReporter is an optional interface of models that remember what their server does not support.
 type unsupportedReporter interface {
 	Unsupported() []Unsupported
 }
@@ -23,7 +23,7 @@ type unsupportedReporter interface {
 // Unsupported returns the parameters that the models' servers are known not to support.
 func (m *Model) Unsupported() (list []Unsupported) {
 	for i := range m.targets {
-		if m.targets[i].again > 0 || m.targets[i].laterArm {
+		if m.targets[i].sample > 0 || m.targets[i].isLaterArm {
 			continue // of a model that was listed
 		}
 		for _, d := range m.targets[i].deployments {
@@ -57,7 +57,7 @@ func (m *Model) OpenCircuits() []string {
 	}
 	for i := range targets {
 		for _, d := range targets[i].deployments {
-			if d.breaker.open() {
+			if d.breaker.isOpen() {
 				open = append(open, targets[i].deploymentName(models[i].Model.Name, d))
 			}
 		}

@@ -10,9 +10,8 @@ import (
 // in the metadata.
 const thinkingConfig = "thinking_config"
 
-// isolate gives o its own metadata: options may share a map or a thinking
-// configuration and write to it, and several models are called with one list of
-// options, at times at once.
+// isolate gives o its own metadata: options may share a map or a thinking configuration and write to
+// it, and several models are called with one list of options, sometimes concurrently.
 func isolate(o *llms.CallOptions) {
 	if _, hasParams := o.Metadata[paramsKey]; o.Metadata == nil || hasParams && len(o.Metadata) == 1 { // which WithParams made anew
 		return
@@ -35,8 +34,7 @@ func apply(o *llms.CallOptions, options []llms.CallOption) {
 	}
 }
 
-// adapt makes o what the provider understands: tools instead of the deprecated
-// functions, which half of the providers ignore.
+// adapt replaces the deprecated functions, which half of the providers ignore, by tools.
 func adapt(o *llms.CallOptions) {
 	if len(o.Functions) > 0 && len(o.Tools) == 0 {
 		o.Tools = toolsOf(o.Functions)

@@ -91,8 +91,8 @@ type NativeModel interface {
 	Dialect() Dialect
 }
 
-// limiter is a model that knows of requests which its vendor would refuse. Exclude
-// returns why it must not be asked for this one, or "".
+// limiter is an optional interface of models that know which requests their vendor would refuse.
+// Exclude returns why, or "".
 type limiter interface {
 	Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *Params) string
 }
@@ -131,7 +131,7 @@ func WithParams(p Params) llms.CallOption {
 	return func(o *llms.CallOptions) {
 		all := own
 		if earlier, ok := o.Metadata[paramsKey].(Params); ok {
-			all = earlier.with(&p)
+			all = earlier.merge(&p)
 		}
 		metadata := maps.Clone(o.Metadata)
 		if metadata == nil {
@@ -152,8 +152,8 @@ func WithParams(p Params) llms.CallOption {
 	}
 }
 
-// with returns the parameters with those that other sets.
-func (p Params) with(other *Params) Params {
+// merge returns the parameters with those that other sets.
+func (p Params) merge(other *Params) Params {
 	from, to := reflect.ValueOf(other).Elem(), reflect.ValueOf(&p).Elem()
 	for i := range from.NumField() {
 		if f := from.Field(i); !f.IsZero() {
@@ -195,7 +195,7 @@ func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 	return o, p
 }
 
-// paramsOf reads options, of which those that nobody has set are NaN or unsetInt.
+// paramsOf reads options, of which the unset ones are NaN or unsetInt.
 func paramsOf(o *llms.CallOptions) Params {
 	p, _ := o.Metadata[paramsKey].(Params)
 	decimal := func(from float64, to **float64) {

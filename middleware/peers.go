@@ -37,7 +37,7 @@ type sharedPrefix struct {
 	At     time.Time `json:"at"`
 }
 
-// loadShared takes over what another process has saved of a session since it was used here.
+// loadShared updates a session from what another process has saved since it was last used here.
 func (s *Sessions) loadShared(id string) {
 	if s.shared == nil {
 		return

@@ -10,10 +10,9 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// plain returns the messages without the parts of this package, for models that are no
-// [NativeModel]. The caller's are not modified; without such parts they are returned as
-// they are.
-func plain(messages []llms.MessageContent) []llms.MessageContent {
+// plainMessages returns the messages without the parts of this package, for models that are no
+// [NativeModel]. The caller's are not modified, and returned as they are if they have no such parts.
+func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
 	copied := false
 	for i := range messages {
 		fresh, changed := plainParts(messages[i].Parts)
@@ -86,14 +85,14 @@ func passThrough(d *deployment) Handler {
 		return d.llm.GenerateContent
 	}
 	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-		return d.llm.GenerateContent(ctx, plain(messages), append(slices.Clip(options), func(o *llms.CallOptions) {
+		return d.llm.GenerateContent(ctx, plainMessages(messages), append(slices.Clip(options), func(o *llms.CallOptions) {
 			isolate(o)
 			delete(o.Metadata, paramsKey)
 		})...)
 	}
 }
 
-// schemaInstruction tells a model about a schema that its API has no word for.
+// schemaInstruction precedes a schema in the prompt of a model whose API takes none.
 const schemaInstruction = "Answer with one JSON value and nothing else. It must satisfy this JSON schema:\n"
 
 func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
@@ -111,30 +110,29 @@ func (c *call) exclude(i int) string {
 		return why
 	}
 	p := &c.params
-	if name := c.neededTool(); name != "" && !c.m.targets[i].speaksDialect(p.Dialect) {
+	if name := c.neededTool(); name != "" && !c.m.targets[i].usesDialect(p.Dialect) {
 		return ReasonNoTool + name + " of " + string(p.Dialect)
 	}
 	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
 		return "gives no log-probabilities"
 	}
-	if t := &c.m.targets[i]; t.laterArm && !t.override && c.statesEffort() {
+	if t := &c.m.targets[i]; t.isLaterArm && !t.override && c.statesEffort() {
 		return reasonOwnEffort
 	}
-	return c.m.targets[i].limit(c)
+	return c.m.targets[i].refusalReason(c)
 }
 
-// reasonOwnEffort is the reason for which an arm of a model is not asked where the caller
-// states a reasoning effort: another arm sends that.
+// reasonOwnEffort excludes the later arms of a model if the caller states a reasoning effort.
 const reasonOwnEffort = "the caller states the reasoning effort"
 
-// limit returns why every deployment of the candidate would refuse the call, or "".
-func (t *target) limit(c *call) (why string) {
+// refusalReason returns why every deployment of the candidate would refuse the call, or "".
+func (t *target) refusalReason(c *call) (why string) {
 	for _, d := range t.deployments {
 		l, ok := d.llm.(limiter)
 		if !ok {
 			return ""
 		}
-		if why = l.Exclude(c.messages, &c.given, &c.params); why == "" {
+		if why = l.Exclude(c.messages, &c.resolved, &c.params); why == "" {
 			return ""
 		}
 	}
@@ -145,8 +143,7 @@ func (t *target) limit(c *call) (why string) {
 // type follows.
 const ReasonNoTool = "has no tool "
 
-// neededTool returns the type of the first tool of the caller's API alone that the model
-// must have, "" for none.
+// neededTool returns the type of the first raw tool that is not optional, or "".
 func (c *call) neededTool() string {
 	for _, raw := range c.params.RawTools {
 		name := rawToolType(raw)
@@ -170,16 +167,16 @@ func rawToolType(raw json.RawMessage) string {
 	return strings.Join(slices.Sorted(maps.Keys(tool)), " ")
 }
 
-func (t *target) speaksDialect(dialect Dialect) bool {
-	return slices.ContainsFunc(t.deployments, func(d *deployment) bool { return d.speaks(dialect) })
+func (t *target) usesDialect(dialect Dialect) bool {
+	return slices.ContainsFunc(t.deployments, func(d *deployment) bool { return d.usesDialect(dialect) })
 }
 
-func (d *deployment) speaks(dialect Dialect) bool {
+func (d *deployment) usesDialect(dialect Dialect) bool {
 	_, ok := d.llm.(NativeModel)
 	return ok && d.dialect() == dialect
 }
 
-// dialect returns the API that the deployment is asked by, "" where that is a client's own.
+// dialect returns the API of the deployment, or "" for a langchaingo client's.
 func (d *deployment) dialect() Dialect {
 	if s, ok := d.llm.(NativeModel); ok {
 		return s.Dialect()

@@ -8,7 +8,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// kind is the langchaingo client behind a model, as far as its habits matter.
+// kind is the kind of langchaingo client behind a model.
 type kind int
 
 const (

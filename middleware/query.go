@@ -12,35 +12,34 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// call is one step on its way: what the caller gave and what was made of it.
+// call is the state of one step: the caller's input and what is derived from it.
 type call struct {
 	m        *Model
 	messages []llms.MessageContent
 	options  []llms.CallOption
-	// given are the options as the caller resolved them.
-	given  llms.CallOptions
-	params Params
-	// unsent names what no model is asked for, since a cap applies.
-	unsent []string
-	query  sdk.Query
-	size   size
+	// resolved are the resolved options.
+	resolved llms.CallOptions
+	params   Params
+	// notSent names the members that were dropped from the request because of a cap.
+	notSent []string
+	query   sdk.Query
+	size    size
 	// streamed: the caller wants chunks. live: the answer was streamed as it came.
 	streamed, live bool
 	// toolsShown: tool calls were streamed as they came.
 	toolsShown bool
 }
 
-// newCall reads the options and makes the query. It shares all texts with the
-// messages and looks at lengths, and at the two ends of a prompt for agents that
-// write their protocol into it; the work does not grow with the prompt.
+// newCall reads the options and makes the query. It shares all texts with the messages and reads only
+// lengths and the two ends of a prompt, so that the work does not grow with the prompt.
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
-	c.given, c.params = Resolve(options...)
+	c.resolved, c.params = Resolve(options...)
 	if m.engine.HasCap() {
-		c.unsent = c.keepCounted()
+		c.notSent = c.dropUncounted()
 	}
-	adapt(&c.given)
-	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil || c.params.OnDelta != nil
+	adapt(&c.resolved)
+	c.streamed = c.resolved.StreamingFunc != nil || c.resolved.StreamingReasoningFunc != nil || c.params.OnDelta != nil
 
 	info, _ := ctx.Value(infoKey{}).(*Info)
 	if info == nil {
@@ -49,7 +48,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	q := &c.query
 	*q = sdk.Query{
 		ID: info.QueryID, Group: info.Group, Run: m.c.Redact.Text(info.Run), Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
-		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.given.MaxTokens,
+		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.resolved.MaxTokens,
 	}
 	switch s := c.params.Schema; {
 	case s != nil:
@@ -57,8 +56,8 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	case len(q.Format.Schema) > 0:
 		c.params.Schema = &Schema{Name: "answer", Schema: q.Format.Schema}
 	}
-	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.given.JSONMode || c.given.ResponseMIMEType == "application/json"
-	q.Tools = queryTools(c.given.Tools)
+	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
+	q.Tools = queryTools(c.resolved.Tools)
 	size := &c.size
 	q.Messages = queryMessages(c.messages, size)
 	for i := range q.Tools {
@@ -89,7 +88,7 @@ const (
 	labelProtocol = "stepfall.protocol"
 )
 
-// label adds what checks need to know about the agent behind the prompt.
+// label adds the labels that checks read.
 func (c *call) label() {
 	protocol := c.protocol()
 	if protocol == "" {
@@ -101,14 +100,14 @@ func (c *call) label() {
 	c.query.Labels = labels
 }
 
-// window is how much of each end of a prompt is looked at.
+// window is how many bytes of each end of a prompt are read.
 const window = 8 << 10
 
 // protocol recognises langchaingo's text agents by their stop words and format
 // instructions.
 func (c *call) protocol() string {
 	agent := false
-	for _, w := range c.given.StopWords {
+	for _, w := range c.resolved.StopWords {
 		agent = agent || w == "\nObservation:"
 	}
 	if !agent || len(c.query.Messages) == 0 {
@@ -129,7 +128,7 @@ func (c *call) protocol() string {
 	return ""
 }
 
-// queryMessages converts messages; all parts lie in one array.
+// queryMessages converts messages; all parts share one array.
 func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 	s.count(messages)
 	list := make([]sdk.Message, len(messages))
@@ -220,8 +219,7 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 	return list
 }
 
-// looksFailed reports whether a tool's text says that the tool failed: langchaingo
-// has no mark for it. Only the beginning is looked at.
+// looksFailed reports whether a tool's result begins like an error: langchaingo does not mark failures.
 func looksFailed(content string) bool {
 	head := strings.ToLower(strings.TrimSpace(content[:min(len(content), 64)]))
 	for _, sign := range [...]string{"error", "failed", "exception", "traceback", "invalid ", "no such "} {
@@ -260,8 +258,8 @@ func features(q *sdk.Query, s *size) map[string]float64 {
 	return f
 }
 
-// callFeatures counts the results that are errors and the calls that were made before,
-// of a conversation with that many calls; last is 1 when the last result is an error.
+// callFeatures counts the results that are errors and the repeated calls of a conversation with that
+// many calls; last is 1 if the last result is an error.
 func callFeatures(messages []sdk.Message, calls int) (failed, last, repeated float64) {
 	if calls == 0 {
 		return 0, 0, 0

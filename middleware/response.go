@@ -55,8 +55,7 @@ func TotalsOf(c *llms.ContentChoice) (t Totals) {
 	return t
 }
 
-// respond makes the response of a step: the chosen one with a GenerationInfo of
-// its own.
+// respond returns the chosen response with a GenerationInfo of its own.
 func (c *call) respond(result *step.Result) *llms.ContentResponse {
 	raw := result.Answer.Raw.(*llms.ContentResponse)
 	out := &llms.ContentResponse{Choices: make([]*llms.ContentChoice, len(raw.Choices))}
@@ -79,8 +78,7 @@ func (c *call) respond(result *step.Result) *llms.ContentResponse {
 	return out
 }
 
-// normalToolCalls gives every call its type, and drops those without a function:
-// agents take both for granted.
+// normalToolCalls sets missing types and drops calls without a function: agents rely on both.
 func normalToolCalls(calls []llms.ToolCall) []llms.ToolCall {
 	if len(calls) == 0 {
 		return nil
@@ -98,8 +96,8 @@ func normalToolCalls(calls []llms.ToolCall) []llms.ToolCall {
 	return out
 }
 
-// mergeChoices joins the content blocks of one message, which some clients return
-// as a choice each. The usage, repeated in each, stays one.
+// mergeChoices joins the content blocks of one message, which some clients return as a choice each.
+// The usage, repeated in each, counts once.
 func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 	merged := &llms.ContentChoice{GenerationInfo: map[string]any{}}
 	var text, reasoning strings.Builder
@@ -138,7 +136,7 @@ func usageOf(resp *llms.ContentResponse) sdk.Usage {
 
 func readUsage(info map[string]any) sdk.Usage {
 	if nested, ok := info["usage"]; ok {
-		if u := readUsage(asMap(nested)); u != (sdk.Usage{}) {
+		if u := readUsage(toMap(nested)); u != (sdk.Usage{}) {
 			return u
 		}
 	}
@@ -186,7 +184,7 @@ func number(v any) int {
 	return 0
 }
 
-func asMap(v any) map[string]any {
+func toMap(v any) map[string]any {
 	if m, ok := v.(map[string]any); ok {
 		return m
 	}

@@ -2,13 +2,12 @@ package middleware
 
 import "github.com/tmc/langchaingo/llms"
 
-// statesEffort reports whether the caller says how much a model is to think, in this
-// package's way or in langchaingo's.
+// statesEffort reports whether the caller sets a reasoning effort, by Params or by langchaingo's options.
 func (c *call) statesEffort() bool {
 	if c.params.ReasoningEffort != "" || c.params.ReasoningTokens != nil {
 		return true
 	}
-	config := thinkingOf(&c.given)
+	config := thinkingOf(&c.resolved)
 	return config != nil && (config.Mode != llms.ThinkingModeAuto || config.BudgetTokens > 0)
 }
 
@@ -17,8 +16,8 @@ func thinkingOf(o *llms.CallOptions) *llms.ThinkingConfig {
 	return config
 }
 
-// setEffort asks for the arm's reasoning effort, also in langchaingo's terms: its words are
-// low, medium and high.
+// setEffort requests the arm's reasoning effort, also by langchaingo's options, which know low, medium
+// and high.
 func (t *target) setEffort(o *llms.CallOptions, p *Params) {
 	p.ReasoningEffort, p.ReasoningTokens = t.effort, nil
 	config := llms.ThinkingConfig{}
@@ -29,18 +28,17 @@ func (t *target) setEffort(o *llms.CallOptions, p *Params) {
 	llms.WithThinking(&config)(o)
 }
 
-// varySample makes the call of a further answer one that need not give the first again: at a
-// temperature, and with a seed of its own where the caller has set one. What no option
-// has set is NaN or unsetInt.
+// varySample lets the call of a further sample differ from the first: with a minimum temperature, and
+// with another seed if the caller sets one. Unset options are NaN or unsetInt.
 func (t *target) varySample(o *llms.CallOptions, p *Params) {
-	if t.again == 0 {
+	if t.sample == 0 {
 		return
 	}
 	if !(o.TopP > 0) && !(o.Temperature >= t.temperature) {
 		o.Temperature, p.Temperature = t.temperature, &t.temperature
 	}
 	if o.Seed != 0 && o.Seed != unsetInt {
-		o.Seed += t.again
+		o.Seed += t.sample
 		p.Seed = &o.Seed
 	}
 }

@@ -16,12 +16,11 @@ import (
 type Sessions struct {
 	c      SessionConfig
 	models []sdk.Model
-	// keys say which model is meant, also to Models with other candidates that
-	// remember the same conversations.
-	keys []modelKey
-	now  func() time.Time
-	kept *conversations
-	// shared is where other processes find the conversations; nil for nowhere.
+	// keys identify the models, also to Models with other candidates that share the conversations.
+	keys   []modelKey
+	now    func() time.Time
+	memory *conversations
+	// shared holds the conversations for other processes; nil shares nothing.
 	shared Conversations
 }
 
@@ -43,8 +42,7 @@ type session struct {
 	used time.Time
 	// disputes counts the disputed steps of a run; see [Sessions.AddFeatures].
 	disputes int
-	// cached has, for each model, the tokens of the conversation that it has read
-	// and when.
+	// cached has the prefix of the conversation that each model has read.
 	cached map[modelKey]prefix
 }
 
@@ -62,7 +60,7 @@ func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Ses
 	if now == nil {
 		now = time.Now
 	}
-	s := &Sessions{c: c, models: models, now: now, keys: make([]modelKey, len(models)), kept: &conversations{seed: maphash.MakeSeed()}}
+	s := &Sessions{c: c, models: models, now: now, keys: make([]modelKey, len(models)), memory: &conversations{seed: maphash.MakeSeed()}}
 	for i := range models {
 		s.keys[i] = modelKey{models[i].Name, models[i].Provider, models[i].Served}
 	}
@@ -70,7 +68,7 @@ func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Ses
 }
 
 func (s *Sessions) shard(id string) *sessionShard {
-	return &s.kept.shards[maphash.String(s.kept.seed, id)%uint64(len(s.kept.shards))]
+	return &s.memory.shards[maphash.String(s.memory.seed, id)%uint64(len(s.memory.shards))]
 }
 
 // Offsets returns how the session changes the predicted cost of each model, in US dollars, or nil: the
@@ -123,7 +121,7 @@ func (s *Sessions) RecordUse(id string, result *step.Result) {
 	s.saveShared(id, known)
 }
 
-// sessionFor returns what is remembered of a session, anew where nothing is. The shard is locked.
+// sessionFor returns a session, a new one if there is none. The shard is locked.
 func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *session {
 	known := shard.byID[id]
 	if known != nil {
@@ -132,7 +130,7 @@ func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *se
 	if shard.byID == nil {
 		shard.byID = map[string]*session{}
 	}
-	if limit := max(1, s.c.MaxSessions/len(s.kept.shards)); len(shard.byID) >= limit {
+	if limit := max(1, s.c.MaxSessions/len(s.memory.shards)); len(shard.byID) >= limit {
 		shard.evict(now.Add(-s.c.IdleTimeout))
 	}
 	known = &session{cached: map[modelKey]prefix{}}
@@ -140,8 +138,7 @@ func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *se
 	return known
 }
 
-// evict forgets sessions last used before the time, and when there is none, some
-// session: the map must not grow.
+// evict removes the sessions last used before the time, or any one if there is none.
 func (s *sessionShard) evict(before time.Time) {
 	dropped := false
 	for id, known := range s.byID {

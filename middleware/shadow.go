@@ -17,8 +17,8 @@ type shadow struct {
 	m       *Model
 	engine  *step.Engine
 	coin    func() float64
-	slots   chan struct{} // a shadow that runs holds one
-	queue   chan struct{} // and one that waits for it
+	slots   chan struct{} // one for each running shadow
+	queue   chan struct{} // one for each waiting shadow
 	spent   *step.Memory
 	running sync.WaitGroup
 }
@@ -26,8 +26,7 @@ type shadow struct {
 // waitingPerSlot is how many shadows may wait for each that runs.
 const waitingPerSlot = 64
 
-// newShadow returns the shadow of m, which goes on with the account of the Model
-// before, unless that is nil or had none.
+// newShadow returns the shadow of m. It continues the account of the Model before, which may be nil.
 func newShadow(m, before *Model) (*shadow, error) {
 	n := m.c.Shadow.Concurrency
 	if n <= 0 {
@@ -44,7 +43,7 @@ func newShadow(m, before *Model) (*shadow, error) {
 	}
 	// One account for all shadows, apart from the caps of the application.
 	c.Ledger, c.CapWait, c.FailAtCap = shadowLedger{spent}, 0, false
-	c.Coin = nil // what shadows draw, in whatever order they end, changes no draw of the application's steps
+	c.Coin = nil // the draws of shadows must not change those of the application's steps
 	engine, err := step.New(c)
 	if err != nil {
 		return nil, err
@@ -56,8 +55,8 @@ func newShadow(m, before *Model) (*shadow, error) {
 	return &shadow{m: m, engine: engine, coin: coin, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
 }
 
-// traceCapOnce leaves out the traces of shadows that the cap left no room for a call, but for the
-// first, which says so.
+// traceCapOnce returns a sink that drops the traces of shadows without a call because of the cap, except
+// the first, which says so.
 func traceCapOnce(sink step.Sink) step.Sink {
 	var full sync.Once
 	return func(ctx context.Context, t *sdk.Trace) {
@@ -79,7 +78,7 @@ func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (s
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// draw returns what a shadow of the call asks for, nil if the sample says that there is none.
+// draw returns the call of a shadow, or nil if the step is not sampled.
 func (s *shadow) draw(c *call) *call {
 	if s.coin() >= s.m.c.Shadow.Sample {
 		return nil
@@ -89,14 +88,14 @@ func (s *shadow) draw(c *call) *call {
 	return &own
 }
 
-// start has a shadow run as soon as there is a slot. It does not ask the baseline again that
-// has answered. It does not stream, fires no callbacks, and outlives the caller's context. One
-// for which too many wait already is left out, which its trace says.
+// start runs a shadow as soon as there is a slot, with the baseline's answer as paid. It does not stream,
+// fires no callbacks, and outlives the caller's context. If too many wait already it is left out, and its
+// trace says so.
 func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
 	select {
 	case s.queue <- struct{}{}:
 	default:
-		s.leaveOut(ctx, &own.query)
+		s.recordLeftOut(ctx, &own.query)
 		return
 	}
 	req := own.request(ShadowAlternative)
@@ -107,13 +106,13 @@ func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
 		s.slots <- struct{}{}
 		<-s.queue
 		defer func() { <-s.slots }()
-		// The result is in the trace; an error is too. The run goes on from the baseline's answer,
-		// so that answers which differ here make no hard run of it: all its steps tell something.
+		// The trace has the result or error. It is not recorded as a dispute, since the run goes on from
+		// the baseline's answer.
 		_, _ = s.engine.Run(context.WithoutCancel(ctx), req)
 	})
 }
 
-func (s *shadow) leaveOut(ctx context.Context, q *sdk.Query) {
+func (s *shadow) recordLeftOut(ctx context.Context, q *sdk.Query) {
 	if s.m.c.Step.Traces == nil {
 		return
 	}

@@ -17,8 +17,8 @@ const imageTokens = 1000
 
 type size struct {
 	bytes, images, parts, calls int
-	// data is the length of what does not count in the expected number of tokens: sound,
-	// documents, and the request's fields that only one API has.
+	// data is the length of what does not count in the expected tokens: audio, documents, and fields that
+	// only one API has.
 	data int
 	// unknown counts files whose tokens only the server can count.
 	unknown int
@@ -26,8 +26,8 @@ type size struct {
 	hourly bool
 }
 
-// add counts a picture or another file. Sound has fewer tokens than bytes; a document may
-// have more, and most have fewer: what pages they have is not known by their bytes.
+// add counts an image or another file. Audio has fewer tokens than bytes; a document may have more,
+// since its bytes do not bound its pages.
 func (s *size) add(mimeType string, data []byte) {
 	s.images++
 	switch kind, _, _ := strings.Cut(mimeType, "/"); {
@@ -42,16 +42,15 @@ func (s *size) add(mimeType string, data []byte) {
 	}
 }
 
-// inlineTypes end the types of parts in an API's own form that hold all that they stand for,
-// and inlineMembers are members of messages and parts that do.
+// inlineTypes are suffixes of the types of raw parts, and inlineMembers members of messages and parts,
+// that refer to nothing outside of them, such as a file.
 var (
 	inlineTypes   = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
 	inlineMembers = []string{"annotations", "args", "cache_control", "call_id", "caller", "citations", "code", "detail", "extra_content", "id", "index", "language", "logprobs", "metadata", "name", "namespace", "outcome", "output", "phase",
 		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "text", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
 )
 
-// addRaw counts a part in an API's own form: a file where it stands for one, and anything that
-// may be outside of it.
+// addRaw counts a part in an API's own form, with the files that it refers to.
 func (s *size) addRaw(p RawPart) {
 	if file, _ := p.Instead.(FilePart); len(file.Data) > 0 && !strings.HasPrefix(file.MIMEType, "text/") {
 		s.images++
@@ -59,13 +58,13 @@ func (s *size) addRaw(p RawPart) {
 	} else {
 		s.bytes += max(len(p.Text), len(p.Raw))
 	}
-	s.hourly = s.hourly || isKeptLong(p.Raw)
+	s.hourly = s.hourly || hasLongTTL(p.Raw)
 	if p.Model != "" { // its own state
 		return
 	}
 	var own map[string]json.RawMessage // whose names are exact
 	if bytes.Contains(p.Raw, []byte("image")) || bytes.IndexByte(p.Raw, '\\') >= 0 {
-		s.images += bytes.Count(canonical(p.Raw), []byte(`"image`))
+		s.images += bytes.Count(canonicalJSON(p.Raw), []byte(`"image`))
 	}
 	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
 	kind := jsonText(own["type"])
@@ -84,10 +83,10 @@ func (s *size) addRaw(p RawPart) {
 	}
 }
 
-// nestedParts is how deep the parts of a tool's answer lie in one another.
+// nestedParts is how deep the parts of a tool's result may be nested.
 const nestedParts = 3
 
-// addParts counts the files among the parts that an answer of a tool, or a part of one, has.
+// addParts counts the files among the parts of a tool's result, or of a part of one.
 func (s *size) addParts(own map[string]json.RawMessage, depth int) {
 	for _, name := range [...]string{"content", "output"} {
 		var parts []map[string]json.RawMessage
@@ -113,8 +112,7 @@ func isInlineType(kind string) bool {
 	return slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
 }
 
-// addMembers counts the members of messages and parts that an API is given as they came, each of
-// which may stand for a file.
+// addMembers counts the unknown members of messages and parts, each of which may stand for a file.
 func (s *size) addMembers(members map[string]json.RawMessage) {
 	for name, value := range members {
 		if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
@@ -138,7 +136,7 @@ func (s *size) count(messages []llms.MessageContent) {
 	}
 }
 
-// addResult counts what the result of a tool has in parts, and returns the files among them.
+// addResult counts the parts of a tool's result, and returns the files among them.
 func (s *size) addResult(r ResultPart) (files []sdk.Part) {
 	text := 0 // which the content has too, where there is one
 	for _, p := range r.Parts {
@@ -155,7 +153,7 @@ func (s *size) addResult(r ResultPart) (files []sdk.Part) {
 	return files
 }
 
-// addFile counts a file, and returns it as a query has it.
+// addFile counts a file, and returns its part of a query.
 func (s *size) addFile(p llms.ContentPart) sdk.Part {
 	switch p := p.(type) {
 	case llms.BinaryContent:

@@ -10,9 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// stopAt returns where the first of the stop words begins in a text, and which it is; -1 for
-// none.
-func stopAt(text string, words []string) (at int, word string) {
+// findStopWord returns where the first stop word begins in a text, and which it is; -1 for none.
+func findStopWord(text string, words []string) (at int, word string) {
 	at = -1
 	for _, w := range words {
 		if i := strings.Index(text, w); w != "" && i >= 0 && (at < 0 || i < at) {
@@ -22,11 +21,11 @@ func stopAt(text string, words []string) (at int, word string) {
 	return at, word
 }
 
-// cutAtStopWords ends an answer at the caller's stop words, which not every provider knows,
-// as one that knows them would have: without the calls of tools that come after.
+// cutAtStopWords ends an answer at the caller's stop words, as not every provider does, without the
+// tool calls that come after.
 func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse {
 	for i, choice := range resp.Choices {
-		at, word := stopAt(choice.Content, c.given.StopWords)
+		at, word := findStopWord(choice.Content, c.resolved.StopWords)
 		if at < 0 {
 			continue
 		}
@@ -47,8 +46,8 @@ func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse 
 	return resp
 }
 
-// partsUntil returns the parts of an answer until so much of its text, and how many calls of
-// tools are among them.
+// partsUntil returns the parts of an answer up to that length of its text, and how many of them are
+// tool calls.
 func partsUntil(parts []llms.ContentPart, length int) (own []llms.ContentPart, calls int) {
 	for _, p := range parts {
 		text := textOf(p)
@@ -76,21 +75,21 @@ func tokensUntil(tokens []sdk.TokenLogProb, length int) []sdk.TokenLogProb {
 	return tokens
 }
 
-// stopper ends the text of a choice that is streamed at a stop word.
+// stopper ends the streamed text of a choice at a stop word.
 type stopper struct {
-	held  string // it may be the beginning of one
+	held  string // may be the beginning of one
 	ended bool
 }
 
-// next returns what may be shown of a text with the piece that has come.
+// next returns what may be shown after the next piece of a text.
 func (s *stopper) next(piece string, words []string) string {
 	text := s.held + piece
 	s.held = ""
-	if at, _ := stopAt(text, words); at >= 0 {
+	if at, _ := findStopWord(text, words); at >= 0 {
 		s.ended = true
 		return text[:at]
 	}
-	for n := min(len(text), longest(words)-1); n > 0; n-- {
+	for n := min(len(text), maxLen(words)-1); n > 0; n-- {
 		tail := text[len(text)-n:]
 		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, tail) }) {
 			s.held = tail
@@ -100,15 +99,15 @@ func (s *stopper) next(piece string, words []string) string {
 	return text
 }
 
-func longest(words []string) (n int) {
+func maxLen(words []string) (n int) {
 	for _, w := range words {
 		n = max(n, len(w))
 	}
 	return n
 }
 
-// untilStopWord returns what of a piece comes before a stop word, or nil for nothing.
-func (s *streamState) untilStopWord(d *Delta) *Delta {
+// cutAtStopWord returns the part of a piece before a stop word, or nil for nothing.
+func (s *streamState) cutAtStopWord(d *Delta) *Delta {
 	if s.stops == nil {
 		s.stops = map[int]*stopper{}
 	}
@@ -122,8 +121,8 @@ func (s *streamState) untilStopWord(d *Delta) *Delta {
 	}
 	text := d.Text
 	if text != "" {
-		text = stop.next(text, s.call.given.StopWords)
-	} else if d.Tool != nil || d.Raw != nil { // the text before is all there is of it
+		text = stop.next(text, s.call.resolved.StopWords)
+	} else if d.Tool != nil || d.Raw != nil { // the text before is complete
 		text, stop.held = stop.held, ""
 	}
 	if text == d.Text {

@@ -18,19 +18,18 @@ type streamState struct {
 	from string // the candidate
 	// native: the model streams by Params.OnDelta.
 	native bool
-	// live: chunks go to the caller. shown: some have gone.
+	// live: chunks are passed to the caller. shown: some have been.
 	live, shown bool
 	bytes       int
-	// hold: nothing is shown while what has come, the head, may be the beginning of a
-	// refusal, which a check will reject, or while it is not known how sure the model is
-	// of it, where that may end the call. held is what waits.
+	// hold: nothing is shown while head, the text so far, may be the beginning of a refusal, which a
+	// check will reject, or while the draft is undecided. held are the pieces that wait.
 	hold bool
 	head string
 	held []Delta
 	// refused is the error by which the caller's function ended the stream.
 	refused error
-	// stops end what is shown at stop words, and secrets are taken out of it, each by choice;
-	// emit shows what they hold back in the end.
+	// stops and secrets cut stop words and secrets out of what is shown, by choice; emit shows at the end
+	// what they hold back.
 	stops   map[int]*stopper
 	secrets map[secretKey]*redact.Stream
 	emit    func(context.Context, *Delta) error
@@ -38,10 +37,9 @@ type streamState struct {
 	draft *draft
 }
 
-// install sets the streaming functions of one call: the caller's when it is live,
-// none otherwise, so that nothing of a draft is seen.
+// install sets the streaming functions of one call: the caller's if it is live, otherwise none.
 func (s *streamState) install(o *llms.CallOptions, p *Params) {
-	content, reasoning, delta := s.call.given.StreamingFunc, s.call.given.StreamingReasoningFunc, s.call.params.OnDelta
+	content, reasoning, delta := s.call.resolved.StreamingFunc, s.call.resolved.StreamingReasoningFunc, s.call.params.OnDelta
 	o.StreamingFunc, o.StreamingReasoningFunc, p.OnDelta = nil, nil, nil
 	if s.draft != nil {
 		p.OnDelta = func(ctx context.Context, d *Delta) error {
@@ -71,7 +69,7 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	o.StreamingFunc = func(ctx context.Context, chunk []byte) error {
 		return s.show(ctx, &Delta{Text: string(chunk)}, func(ctx context.Context, d *Delta) error {
 			switch {
-			case delta != nil && !toolChunk([]byte(d.Text)):
+			case delta != nil && !isToolChunk([]byte(d.Text)):
 				return delta(ctx, d)
 			case delta == nil && content != nil:
 				return content(ctx, []byte(d.Text))
@@ -96,26 +94,25 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	}
 }
 
-// toolChunk reports whether a chunk is the list of tool calls that langchaingo's openai
-// client passes off as text.
-func toolChunk(chunk []byte) bool {
+// isToolChunk reports whether a chunk is the list of tool calls that langchaingo's openai client
+// streams as text.
+func isToolChunk(chunk []byte) bool {
 	var calls []llms.ToolCall
 	return bytes.HasPrefix(chunk, []byte("[{")) && json.Unmarshal(chunk, &calls) == nil && calls[0].FunctionCall != nil
 }
 
-// show passes on what of a piece that has come comes before a stop word.
+// show passes on the part of a piece before a stop word.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	d.From, s.emit = s.from, emit
-	if len(s.call.given.StopWords) > 0 {
-		if d = s.untilStopWord(d); d == nil {
+	if len(s.call.resolved.StopWords) > 0 {
+		if d = s.cutAtStopWord(d); d == nil {
 			return nil
 		}
 	}
 	return s.pass(ctx, d, emit)
 }
 
-// pass counts a piece and passes it on, unless it is held: then all that is held goes with the
-// first piece that shows that this is no refusal.
+// pass counts a piece and passes it on, or holds it until a piece shows that the answer is no refusal.
 func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	if s.call.m.secrets != nil {
 		if d = s.removeSecrets(d); d == nil {
@@ -154,7 +151,7 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 	return nil
 }
 
-// secretKey names a text that comes in pieces.
+// secretKey identifies a text that is streamed in pieces.
 type secretKey struct {
 	choice, tool int
 	kind         byte
@@ -208,7 +205,7 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 	return &own
 }
 
-// flush shows what was held back as the beginning of a secret.
+// flush shows what was held back as a possible beginning of a stop word or secret.
 func (s *streamState) flush(ctx context.Context) error {
 	if s.hold { // the whole answer is shown
 		return nil
@@ -246,31 +243,30 @@ func (s *streamState) flush(ctx context.Context) error {
 	return nil
 }
 
-// isPlainAnswer reports whether the checks can find no fault in an answer that a look at its
-// beginning does not rule out, apart from how it ended.
+// isPlainAnswer reports whether an answer whose beginning has no fault can only be rejected for how it
+// ends.
 func (c *call) isPlainAnswer() bool {
 	return !c.m.ownChecks && len(c.query.Tools) == 0 && !c.query.Format.JSON && len(c.query.Format.Schema) == 0 &&
-		c.query.Labels[labelProtocol] == "" && c.given.StreamingReasoningFunc == nil && c.choices() <= 1
+		c.query.Labels[labelProtocol] == "" && c.resolved.StreamingReasoningFunc == nil && c.choices() <= 1
 }
 
 func (c *call) emit(ctx context.Context, d *Delta) error {
 	if f := c.params.OnDelta; f != nil {
 		return f(ctx, d)
 	}
-	if f := c.given.StreamingReasoningFunc; f != nil && (d.Reasoning != "" || d.Text != "") {
+	if f := c.resolved.StreamingReasoningFunc; f != nil && (d.Reasoning != "" || d.Text != "") {
 		if err := f(ctx, []byte(d.Reasoning), []byte(d.Text)); err != nil {
 			return err
 		}
 	}
-	if f := c.given.StreamingFunc; f != nil && d.Text != "" {
+	if f := c.resolved.StreamingFunc; f != nil && d.Text != "" {
 		return f(ctx, []byte(d.Text))
 	}
 	return nil
 }
 
-// replay gives the chosen answer to a caller that streams, in one piece, unless
-// it was streamed as it came. An answer of tool calls only has nothing to show to
-// langchaingo's streaming functions.
+// replay passes the chosen answer to a caller that streams, unless it was streamed live. Tool calls
+// alone are nothing for langchaingo's streaming functions.
 func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from string) error {
 	if !c.streamed || c.live && (c.params.OnDelta == nil || c.toolsShown) {
 		return nil
@@ -291,9 +287,8 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 	return nil
 }
 
-// pieces are the parts of a choice in their order, each as a stream would have given it. The
-// text stands in turn where the parts are all the text there is; else it comes whole before the
-// first call. What has no part follows.
+// pieces returns the parts of a choice in order, as if they had been streamed. The text is split by
+// parts if these hold all of it; else it comes whole before the first call. What has no part follows.
 func (w *Delta) pieces(parts []llms.ContentPart, calls []llms.ToolCall) (list []Delta) {
 	var said strings.Builder
 	for _, p := range parts {
@@ -361,7 +356,7 @@ func textOf(p llms.ContentPart) string {
 	return ""
 }
 
-// pieces are a choice as a stream would have given it, without what it has.
+// pieces returns a choice as if it had been streamed; after a live stream, only its tool calls.
 func (c *call) pieces(i int, choice *llms.ContentChoice) []Delta {
 	whole, x := Delta{Choice: i}, ExtraOf(choice)
 	var parts []llms.ContentPart

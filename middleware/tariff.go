@@ -12,16 +12,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// defaultReads is how often a call may read the context anew whose hosted tools have no limit.
+// defaultReads is how often a call may read the context again if its hosted tools have no limit.
 const defaultReads = 20
 
-// mostUses bounds how often a caller says that tools may run: nobody can pay for more.
-const mostUses = 1_000_000
+// maxUses bounds a caller's limit on the uses of tools.
+const maxUses = 1_000_000
 
-// hostedCalls returns how often a call may read the context anew because the provider runs
-// tools within it, and how often it may run them: its searches, fetches, code and MCP
-// servers. A limit of the caller's on their uses (Anthropic's max_uses, OpenAI's
-// max_tool_calls) bounds it.
+// hostedCalls returns how often a call may read the context again because the provider runs tools
+// within it (search, fetch, code, MCP), and how often it may run them. The caller's limits on their
+// uses (Anthropic's max_uses, OpenAI's max_tool_calls) bound it.
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.rawTools() {
@@ -51,7 +50,7 @@ func (c *call) hostedCalls() (reads, calls int) {
 	return 0, 0
 }
 
-// hostedUses returns how often a tool may be used that the provider runs; 0 is no limit.
+// hostedUses returns how often a tool of the provider's may be used; 0 is no limit.
 func hostedUses(raw json.RawMessage) (most int, isHosted bool) {
 	var tool struct {
 		MaxUses     json.RawMessage `json:"max_uses"`
@@ -59,7 +58,7 @@ func hostedUses(raw json.RawMessage) (most int, isHosted bool) {
 		Environment struct{ Type string }
 	}
 	_ = json.Unmarshal(raw, &tool) // it has no limit then
-	if isOne(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
+	if matchesType(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
 		return 0, false
 	}
 	return usesOf(tool.MaxUses), true
@@ -84,8 +83,7 @@ func (c *call) rawTools() []json.RawMessage {
 	return tools
 }
 
-// usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is
-// none.
+// usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is none.
 func usesOf(raw json.RawMessage) int {
 	if len(raw) == 0 { // most requests: an error would be allocated
 		return 0
@@ -94,15 +92,14 @@ func usesOf(raw json.RawMessage) int {
 	if err != nil && !math.IsInf(n, 1) || !(n > 0) {
 		return 0
 	}
-	return int(math.Ceil(min(n, mostUses)))
+	return int(math.Ceil(min(n, maxUses)))
 }
 
-// compactTokens bounds what a model writes, within a call, to compact a context that it reads
-// for that once more.
+// compactTokens bounds what a model writes to compact its context within a call.
 const compactTokens = 20_000
 
-// canonical returns JSON whose letters are written as they are and that has no spaces.
-func canonical(raw json.RawMessage) json.RawMessage {
+// canonicalJSON returns JSON without spaces and without escapes of plain letters.
+func canonicalJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
 	}
@@ -113,13 +110,12 @@ func canonical(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// isKeptLong reports whether JSON says of something that the provider's cache keeps it longer
-// than its five minutes.
-func isKeptLong(raw json.RawMessage) bool {
+// hasLongTTL reports whether JSON asks the provider's cache to keep something longer than five minutes.
+func hasLongTTL(raw json.RawMessage) bool {
 	if !bytes.Contains(bytes.ToLower(raw), []byte("ttl")) && bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
-	raw = bytes.ToLower(canonical(raw)) // some servers ignore the case of names
+	raw = bytes.ToLower(canonicalJSON(raw)) // some servers ignore the case of names
 	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 
@@ -137,10 +133,10 @@ var (
 )
 
 const (
-	// dearestFactor is what the dearest tier of any model costs, and one that is not known.
+	// dearestFactor is that of the dearest tier of any model, and of an unknown one.
 	dearestFactor = 6
-	// countryFactor is Anthropic's for inference in one country, hourFactor what is kept for an
-	// hour costs more than input.
+	// countryFactor is Anthropic's for inference in one country, hourFactor the price of cache writes kept
+	// for an hour relative to input.
 	countryFactor = 1.1
 	hourFactor    = 2
 )
@@ -158,10 +154,9 @@ func tierFactor(tiers map[string]float64, p *sdk.Price, value string) float64 {
 	return factor
 }
 
-// askedTier returns the factor of the service tier that a model of an API is asked for, the
-// dearest of several. Ollama has none, and Anthropic none that a request may choose to pay more
-// for.
-func (c *call) askedTier(own Dialect, p *sdk.Price) float64 {
+// requestedTier returns the price factor of the requested service tier, the dearest of several. Ollama
+// has none, and Anthropic none that costs more.
+func (c *call) requestedTier(own Dialect, p *sdk.Price) float64 {
 	if own == DialectOllama || own == DialectAnthropic {
 		return 1
 	}
@@ -174,19 +169,18 @@ func (c *call) askedTier(own Dialect, p *sdk.Price) float64 {
 	return factor
 }
 
-func (c *call) askedSpeed(own Dialect, p *sdk.Price) float64 {
+func (c *call) requestedSpeed(own Dialect, p *sdk.Price) float64 {
 	if own != c.params.Dialect {
 		return 1
 	}
 	return tierFactor(speeds, p, jsonText(c.params.Extra["speed"]))
 }
 
-// servedFactor returns how many times dearer than what was asked for the tier is that a model
-// says it took, or 0 where that is not known.
+// servedFactor returns the price of the served tier relative to the requested one, or 0 if unknown.
 func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
-	served, asked, tiers := x.ServiceTier, c.askedTier, serviceTiers
-	if d.speaks(DialectAnthropic) { // its service tiers are a contract's
-		served, asked, tiers = x.Speed, c.askedSpeed, speeds
+	served, asked, tiers := x.ServiceTier, c.requestedTier, serviceTiers
+	if d.usesDialect(DialectAnthropic) { // its service tiers are a contract's
+		served, asked, tiers = x.Speed, c.requestedSpeed, speeds
 	}
 	if served == "" || !isPriced(tiers, served) {
 		return 0
@@ -194,8 +188,8 @@ func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
 }
 
-// writeFactor returns by how much an answer is dearer than what was asked for since its server says how
-// much of what it wrote to its cache is kept for an hour, 1 where it does not say.
+// writeFactor returns the answer's price relative to the requested one, by the share of cache writes
+// that the server says are kept for an hour; 1 if it does not say.
 func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	if x.HourWriteTokens == nil || u.CacheWriteTokens == 0 {
 		return 1
@@ -213,21 +207,20 @@ func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	return 1
 }
 
-// isHourly reports whether anything of the request is to be cached for an hour.
 func (c *call) isHourly() bool {
-	if c.size.hourly || slices.ContainsFunc(c.params.RawTools, isKeptLong) {
+	if c.size.hourly || slices.ContainsFunc(c.params.RawTools, hasLongTTL) {
 		return true
 	}
 	for _, raw := range c.params.Extra {
-		if isKeptLong(raw) {
+		if hasLongTTL(raw) {
 			return true
 		}
 	}
 	return false
 }
 
-// tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
-// in one API's own form changes only the prices of models that are asked by it.
+// tariff returns how the request changes a candidate's prices, or nil if it does not. Members in one
+// API's own form change only the prices of its models.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 	hourly, country, extra := c.isHourly(), 1.0, c.params.Extra
 	if place := strings.ToLower(jsonText(extra["inference_geo"])); place != "" && place != "global" {
@@ -238,7 +231,7 @@ func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 	}
 	return func(i int, p sdk.Price) sdk.Price {
 		own := c.m.targets[i].deployments[0].dialect()
-		times := c.askedTier(own, &p) * c.askedSpeed(own, &p)
+		times := c.requestedTier(own, &p) * c.requestedSpeed(own, &p)
 		if own == c.params.Dialect {
 			times *= country
 		}

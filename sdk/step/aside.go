@@ -9,8 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// postponedCall is where the tries at a model stand that another one was asked in place of, since
-// it had to be waited for.
+// postponedCall is the state of the tries at a model that has to wait while another is asked.
 type postponedCall struct {
 	attempt, round int       // of the next try
 	until          time.Time // before which it is not asked
@@ -20,22 +19,22 @@ type postponedCall struct {
 
 // hasAlternative reports whether the step can go on without candidate i.
 func (r *run) hasAlternative(i int) bool {
-	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.ran(i) {
+	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.hasRun(i) {
 		return false
 	}
-	if r.waiting() {
+	if r.hasPostponed() {
 		return true
 	}
 	for k, out := range r.state.Infeasible {
-		if k != i && !out && !r.ran(k) {
+		if k != i && !out && !r.hasRun(k) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *run) waiting() bool {
-	for _, a := range r.asides {
+func (r *run) hasPostponed() bool {
+	for _, a := range r.postponed {
 		if a.out {
 			return true
 		}
@@ -43,19 +42,18 @@ func (r *run) waiting() bool {
 	return false
 }
 
-// stepAside takes candidate i out of the step until it is recalled.
-func (r *run) stepAside(i int, a postponedCall) {
-	if r.asides == nil {
-		r.asides = map[int]postponedCall{}
+// postpone takes candidate i out of the step until it is recalled.
+func (r *run) postpone(i int, a postponedCall) {
+	if r.postponed == nil {
+		r.postponed = map[int]postponedCall{}
 	}
 	a.out = true
-	r.asides[i] = a
+	r.postponed[i] = a
 	r.drop(i, "has to be waited for")
 }
 
-// putAside has those candidates stand aside from the start that servers asked to wait for,
-// if there are others.
-func (r *run) putAside(now time.Time) {
+// postponeThrottled postpones the candidates whose servers asked for a pause, if there are others.
+func (r *run) postponeThrottled(now time.Time) {
 	soon := now.Add(r.e.c.Retry.SwitchAfter)
 	late := func(i int) bool { return r.req.NotBefore(i).After(soon) }
 	prompt := false
@@ -64,16 +62,15 @@ func (r *run) putAside(now time.Time) {
 	}
 	for i, out := range r.state.Infeasible {
 		if prompt && !out && late(i) {
-			r.stepAside(i, postponedCall{attempt: 1, round: 1, until: r.req.NotBefore(i)})
+			r.postpone(i, postponedCall{attempt: 1, round: 1, until: r.req.NotBefore(i)})
 		}
 	}
 }
 
-// recall takes back the candidate that has to be waited for least, and those that take
-// hardly longer. It reports whether there was one. Where nothing would look at answers,
-// one in which no check finds a fault is not paid for a second time.
+// recall makes the postponed candidate with the shortest wait available again, and those due soon
+// after. It reports whether there was one. If nothing judges answers, one without a fault ends the step.
 func (r *run) recall() bool {
-	if !r.waiting() {
+	if !r.hasPostponed() {
 		return false
 	}
 	for _, i := range r.state.Ran {
@@ -82,29 +79,29 @@ func (r *run) recall() bool {
 		}
 	}
 	var first time.Time
-	for _, a := range r.asides {
+	for _, a := range r.postponed {
 		if a.out && (first.IsZero() || a.until.Before(first)) {
 			first = a.until
 		}
 	}
-	for i, a := range r.asides {
+	for i, a := range r.postponed {
 		if a.out && !a.until.After(first.Add(r.e.c.Retry.SwitchAfter)) {
 			a.out = false
-			r.asides[i], r.state.Infeasible[i] = a, false
+			r.postponed[i], r.state.Infeasible[i] = a, false
 			r.t.Infeasible = slices.DeleteFunc(r.t.Infeasible, func(out sdk.Infeasible) bool { return out.Model == r.e.names[i] })
 		}
 	}
 	return true
 }
 
-// comeBack returns the numbers of the next try at candidate i and of its round, when its
-// time has come. What no retry would wait for is asked at once.
-func (r *run) comeBack(ctx context.Context, i int) (attempt, round int) {
-	a, stood := r.asides[i]
+// resume waits until candidate i may be asked again, and returns the numbers of its next try and
+// round. It does not wait longer than a retry would.
+func (r *run) resume(ctx context.Context, i int) (attempt, round int) {
+	a, stood := r.postponed[i]
 	if !stood {
 		return 1, 1
 	}
-	delete(r.asides, i)
+	delete(r.postponed, i)
 	if wait := a.until.Sub(r.e.c.Now()); wait > 0 && wait <= r.e.c.Retry.MaxDelay {
 		r.addNote(fmt.Sprintf("waited %v for %s", wait.Round(time.Millisecond), r.e.names[i]))
 		r.pause(ctx, wait)

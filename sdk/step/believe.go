@@ -11,12 +11,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// isLookedAt reports whether an estimator will look at candidate i's answer: one that could be
-// had when it was asked last.
+// isLookedAt reports whether an estimator that was available when last asked will judge candidate
+// i's answer.
 func (r *run) isLookedAt(i int) bool {
 	for k := range r.e.c.Estimators {
 		s := &r.e.c.Estimators[k]
-		if (r.away == nil || !r.away[k]) && s.speaksOf(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
+		if (r.away == nil || !r.away[k]) && s.covers(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
 			return true
 		}
 	}
@@ -34,8 +34,8 @@ func (r *run) believe(ctx context.Context) {
 	}
 	passed := r.passConfidence()
 	for i := range r.state.Beliefs {
-		if r.ran(i) {
-			r.postHoc(i)
+		if r.hasRun(i) {
+			r.updatePosterior(i)
 			continue
 		}
 		b := &r.state.Beliefs[i]
@@ -54,8 +54,7 @@ func (r *run) believe(ctx context.Context) {
 	}
 }
 
-// judgeRates returns how often those err who will judge candidate i's answer, given their
-// verdicts so far.
+// judgeRates returns the error rates of candidate i's verifiers, given their verdicts so far.
 func (r *run) judgeRates(i int) cascade.Rates {
 	if judge := r.state.Beliefs[i].Judge; judge != (cascade.Rates{}) {
 		return judge
@@ -63,22 +62,22 @@ func (r *run) judgeRates(i int) cascade.Rates {
 	return r.rates[i]
 }
 
-// passConfidence returns the greatest confidence of an answer that a free verifier passed which
-// is taken at its word; 0 when none has passed.
+// passConfidence returns the greatest confidence with which a free verifier without error rates
+// passed an answer, or 0.
 func (r *run) passConfidence() float64 {
 	best := 0.0
 	for i := range r.e.models {
-		if v := r.verdict(i); r.ran(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 && !v.Errs() {
+		if v := r.verdict(i); r.hasRun(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 && !v.Errs() {
 			best = max(best, confidence(v))
 		}
 	}
 	return best
 }
 
-// postHoc takes what checks and verifiers found in candidate i's answer, if it has run,
-// into its belief, and notes its post-hoc estimate.
-func (r *run) postHoc(i int) {
-	if !r.ran(i) {
+// updatePosterior updates candidate i's belief by what checks and verifiers found in its answer, if
+// it has run, and records its post-hoc estimate.
+func (r *run) updatePosterior(i int) {
+	if !r.hasRun(i) {
 		return
 	}
 	b := &r.state.Beliefs[i]
@@ -105,7 +104,7 @@ func (r *run) postHoc(i int) {
 func (r *run) askedModels() []int {
 	list := make([]int, 0, len(r.e.models))
 	for i, out := range r.state.Infeasible {
-		if !out || r.ran(i) {
+		if !out || r.hasRun(i) {
 			list = append(list, i)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 const maxTries = 100
 
 // call asks candidate i, again if need be. A model that gives no answer leaves the step,
-// and one that has to be waited for stands aside while another can be asked.
+// and one that has to wait is postponed while another can be asked.
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
 	if r.isPaid(i) {
@@ -26,7 +26,7 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 		return &answer, nil
 	}
 	most := r.demandOf(i)
-	attempt, round := r.comeBack(ctx, i)
+	attempt, round := r.resume(ctx, i)
 	for ; ; attempt++ {
 		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
@@ -65,7 +65,7 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 			return nil, err
 		}
 		if wait > r.e.c.Retry.SwitchAfter && r.hasAlternative(i) {
-			r.stepAside(i, postponedCall{attempt: attempt + 1, round: round, until: r.e.c.Now().Add(wait), err: err})
+			r.postpone(i, postponedCall{attempt: attempt + 1, round: round, until: r.e.c.Now().Add(wait), err: err})
 			return nil, err
 		}
 		r.pause(ctx, wait)
@@ -75,7 +75,7 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 // isPaid reports whether another step has paid for an answer of candidate i.
 func (r *run) isPaid(i int) bool { return r.req.Paid != nil && r.req.Paid.Answer.Model == r.e.names[i] }
 
-// pause waits, which is none of the engine's own time.
+// pause waits; the time does not count as the engine's own.
 func (r *run) pause(ctx context.Context, d time.Duration) {
 	from := r.e.c.Now()
 	sleep(ctx, d)
@@ -106,7 +106,7 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 	}
 	rec.Start = r.e.c.Now()
 	answer, err := guard(func() (*sdk.Answer, error) {
-		c := &Call{Query: r.q, Model: &r.e.models[i], Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, most.usd)}
+		c := &Call{Query: r.q, Model: &r.e.models[i], Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.isUnjudged(i), Spare: (!final || r.reroutes()) && r.hasSpare(i, most.usd)}
 		defer func() { r.shown, r.cut = c.Shown, c.Cut }()
 		return r.req.Caller.Call(ctx, c)
 	})
@@ -150,8 +150,8 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	}
 }
 
-// recordFailure writes what is known of a call that failed, and returns what stands
-// under the caps for a bill that nobody knows.
+// recordFailure fills in rec for a failed call, and returns what stays booked under the caps if its
+// bill is unknown.
 func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stands float64) {
 	rec.Error = err.Error()
 	failed, ok := errors.AsType[*CallError](err)
@@ -165,7 +165,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 		rec.StopReason = sdk.StopReasonRefused
 		r.refusals++
 	}
-	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
+	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, plausibleUSD(failed.CostUSD), failed.Deployment
 	if rec.UsageDoubt = most.refute(rec.Usage, nil); rec.UsageDoubt != "" {
 		rec.Usage = sdk.Usage{}
 	}
@@ -181,8 +181,8 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	return stands
 }
 
-// shownTokens returns the length of an answer of which far more is billed as output than is there to
-// read; 0 for others. The prompt, counted by its bytes, says how many tokens the model makes of them.
+// shownTokens estimates the tokens of an answer's text if far more are billed as output, else 0. The
+// estimate is scaled by how many tokens the model makes of the prompt.
 func shownTokens(a *sdk.Answer, counted int) int {
 	bytes := len(a.Text)
 	for i := range a.ToolCalls {
@@ -199,16 +199,15 @@ func shownTokens(a *sdk.Answer, counted int) int {
 	return n
 }
 
-// recordAnswer completes an answer, writes what it cost, and returns what stands under
-// the caps for one that was cut off, whose bill nobody saw. An answer whose usage is not
-// reported, or cannot be, costs what was reserved for it under a cap.
+// recordAnswer completes an answer, fills in rec, and returns what stays booked under the caps if the
+// bill is unknown. Under a cap, an answer with missing or impossible usage costs what was reserved.
 func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *demand) (stands float64) {
 	m := &r.e.models[i]
 	answer.Model = m.Name
 	if answer.Latency == 0 {
 		answer.Latency = rec.Latency
 	}
-	answer.CostUSD = money(answer.CostUSD)
+	answer.CostUSD = plausibleUSD(answer.CostUSD)
 	ended := answer
 	if r.cut != nil {
 		ended = nil
@@ -265,7 +264,7 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 	return r.reserveMore(ctx, 0, usd)
 }
 
-// reserveMore sets usd aside beside what is reserved for what is under way.
+// reserveMore reserves usd in addition to what is reserved for a running verification or estimate.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
 	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
 		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.standing+reserved, usd, limit, sdk.ErrBudgetExhausted)
@@ -280,17 +279,16 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 	return held, nil
 }
 
-// await reserves as soon as there is room, where calls under way may still make it and the step has
-// not waited so long yet.
+// await reserves as soon as running calls have made room, within what is left of the step's CapWait.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
-	if r.e.room == nil || r.lined >= r.e.c.CapWait || nearestPico(r.spent+r.standing)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
+	if r.e.room == nil || r.capWaited >= r.e.c.CapWait || nearestPico(r.spent+r.standing)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
 		return nil, refused
 	}
 	from := r.e.c.Now()
-	held, err := r.e.room.await(ctx, r.q, usd, r.e.c.CapWait-r.lined)
+	held, err := r.e.room.await(ctx, r.q, usd, r.e.c.CapWait-r.capWaited)
 	took := r.e.c.Now().Sub(from)
 	r.waited += took
-	r.lined += took
+	r.capWaited += took
 	if err != nil {
 		return nil, fmt.Errorf("reserving %.6g USD: %w", usd, err)
 	}
@@ -298,9 +296,9 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 	return held, nil
 }
 
-// mayWait reports whether a cap without room for candidate i is waited for: the step would end if it
-// were not asked, or go on with one that needs as much room, or the answer of a cheaper one would be no
-// success. A reservation of the step's own, which would be waited for in vain, must not be under way.
+// mayWait reports whether to wait if a cap has no room for candidate i: without it the step would end,
+// go on with a model that needs as much room, or fail at the cap. A step that holds a reservation
+// itself must not wait, as it would wait in vain for its own.
 func (r *run) mayWait(i int) bool {
 	if r.extra || len(r.early) > 0 {
 		return false
@@ -319,8 +317,7 @@ func (r *run) mayWait(i int) bool {
 	return next.Run == cascade.Stop || !next.Look && r.demandOf(next.Run).usd >= r.demandOf(i).usd
 }
 
-// settle books what was spent, or what stands for a bill that is not known where
-// that is more. The money is gone also when ctx has ended.
+// settle books what was spent, or stands if the bill is unknown and that is more, even if ctx has ended.
 func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
 	r.standing += max(0, stands-usd)
@@ -353,7 +350,7 @@ func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
 	return delay - rand.N(delay/2+1), true
 }
 
-// sleep waits, or less when ctx ends.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

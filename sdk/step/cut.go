@@ -8,15 +8,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// spare reports whether another model will be asked if a check finds a fault in candidate
+// hasSpare reports whether another model will be asked if a check finds a fault in candidate
 // i's answer, and may be even if the bill of this call, up to worst, is never known.
-func (r *run) spare(i int, worst float64) bool {
+func (r *run) hasSpare(i int, worst float64) bool {
 	if !r.req.Cancel || r.only >= 0 || r.explores {
 		return false
 	}
-	next := r.after(i, 0).Run
+	next := r.decideAfter(i, 0).Run
 	if next == cascade.Stop {
-		next = r.without(append(slices.Clip(r.state.Ran), i))
+		next = r.routeWithout(append(slices.Clip(r.state.Ran), i))
 	}
 	if next == cascade.Stop || r.state.Infeasible[next] {
 		return false
@@ -25,8 +25,7 @@ func (r *run) spare(i int, worst float64) bool {
 	return limit <= 0 || nearestPico(r.spent+r.standing)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
 }
 
-// repeatCutCall asks candidate i again, whose answer was cut off since others were to be asked:
-// none of them has given a better one.
+// repeatCutCall asks candidate i again: its answer was cut off, and no other model gave a better one.
 func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.StopDeadline, -1, r.stopFailed(err)

@@ -9,15 +9,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// depthLimited is the optional ability of a strategy to tell that its limit on
-// models per step is reached.
+// depthLimited is an optional interface of strategies that limit the models per step.
 type depthLimited interface {
 	DepthReached(s *cascade.State) bool
 }
 
 func (r *run) decide() cascade.Decision {
 	d := r.strategy.Decide(&r.state)
-	rec := sdk.Decision{Models: r.record(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
+	rec := sdk.Decision{Models: r.recordBeliefs(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
 	r.note = ""
 	switch {
 	case d.Look:
@@ -39,29 +38,29 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
-// reroutes reports whether what checks reject is routed anew, where the strategy decides.
+// reroutes reports whether another model is routed to when checks reject an answer.
 func (r *run) reroutes() bool {
 	_, routes := r.strategy.(*cascade.Route)
 	return routes
 }
 
-// anew routes again when checks have rejected all that a router has got: the strategy
-// that runs one model runs the best of the others. It returns that one, or Stop.
-func (r *run) anew() int {
+// reroute returns the best of the other models for a routing strategy whose answers were all rejected
+// by checks, else Stop.
+func (r *run) reroute() int {
 	for _, i := range r.state.Ran {
 		if !r.rejected[i] {
 			return cascade.Stop
 		}
 	}
-	next := r.without(r.state.Ran)
+	next := r.routeWithout(r.state.Ran)
 	if next != cascade.Stop {
 		r.t.Decisions[len(r.t.Decisions)-1].Run = r.e.names[next]
 	}
 	return next
 }
 
-// without returns whom a router asks when it may not have those that ran, or Stop.
-func (r *run) without(ran []int) int {
+// routeWithout returns the model that a routing strategy chooses without those that ran, or Stop.
+func (r *run) routeWithout(ran []int) int {
 	if !r.reroutes() || len(ran) == 0 {
 		return cascade.Stop
 	}
@@ -101,11 +100,11 @@ func (r *run) lambda() float64 {
 	return l[min(len(r.state.Ran), len(l)-1)]
 }
 
-// record copies the beliefs of the models that matter to this decision.
-func (r *run) record() []sdk.Belief {
+// recordBeliefs copies the beliefs of the models that matter to this decision.
+func (r *run) recordBeliefs() []sdk.Belief {
 	from := len(r.beliefs)
 	for i, b := range r.state.Beliefs {
-		ran := r.ran(i)
+		ran := r.hasRun(i)
 		if r.state.Infeasible[i] && !ran {
 			continue
 		}
@@ -140,30 +139,30 @@ func (r *run) priceOf(i int) *sdk.Price {
 	return p
 }
 
-func (r *run) ran(i int) bool {
+func (r *run) hasRun(i int) bool {
 	return slices.Contains(r.state.Ran, i)
 }
 
-func (r *run) anyOpen() bool {
+func (r *run) hasOpen() bool {
 	if r.only >= 0 {
 		return !r.state.Infeasible[r.only]
 	}
 	for i, out := range r.state.Infeasible {
-		if !out && !r.ran(i) {
+		if !out && !r.hasRun(i) {
 			return true
 		}
 	}
 	return false
 }
 
-// final reports whether no outcome of running i can lead to another model or
+// isFinal reports whether no outcome of running i can lead to another model or
 // answer: every answer so far was rejected, and even a worthless one would end
 // the step.
-func (r *run) final(i int) bool {
+func (r *run) isFinal(i int) bool {
 	if r.only >= 0 {
 		return true
 	}
-	if r.waiting() {
+	if r.hasPostponed() {
 		return false
 	}
 	for _, k := range r.state.Ran {
@@ -171,23 +170,22 @@ func (r *run) final(i int) bool {
 			return false
 		}
 	}
-	return r.after(i, 0).Run == cascade.Stop
+	return r.decideAfter(i, 0).Run == cascade.Stop
 }
 
-// alone reports whether nothing but checks will look at candidate i's answer, which
-// will be the step's if they find nothing.
-func (r *run) alone(i int) bool {
+// isUnjudged reports whether only checks will judge candidate i's answer, which is the step's if they
+// find no fault.
+func (r *run) isUnjudged(i int) bool {
 	isVerdict := func(v Verifier) bool { return v.As == AsVerdict && !v.Rejects && v.judges(r.q, r.e.names[i]) }
 	if !r.state.Beliefs[i].Unseen || slices.ContainsFunc(r.e.c.Verifiers, isVerdict) {
 		return false
 	}
-	d := r.after(i, r.state.Beliefs[i].Mean)
+	d := r.decideAfter(i, r.state.Beliefs[i].Mean)
 	return d.Run == cascade.Stop && d.Answer == i
 }
 
-// after returns what would be decided if candidate i ran and its answer were worth
-// the quality.
-func (r *run) after(i int, quality float64) cascade.Decision {
+// decideAfter returns the decision if candidate i had run with an answer of that quality.
+func (r *run) decideAfter(i int, quality float64) cascade.Decision {
 	saved := r.state.Beliefs[i]
 	r.state.Beliefs[i] = cascade.Belief{Mean: quality}
 	r.state.Ran = append(r.state.Ran, i)

@@ -109,11 +109,11 @@ func (r *run) outputLimit(i int) int {
 	return limit
 }
 
-// noLongest is why a model is not asked whose worst case nobody knows.
-const noLongest = "has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
+// unboundedReason is why a model without a worst case is not asked.
+const unboundedReason = "has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
 
-// hasNoLongest reports whether neither m nor the caller's limit bounds what an answer costs.
-func hasNoLongest(m *sdk.Model, limit int) bool {
+// isUnbounded reports whether neither m nor the caller's limit bounds what an answer costs.
+func isUnbounded(m *sdk.Model, limit int) bool {
 	return m.Price.Output > 0 && m.MaxOutputTokens <= 0 && limit <= 0
 }
 
@@ -145,9 +145,8 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	return ""
 }
 
-// estimateUsage estimates what a call has used by the length of what went in and came out. The
-// uses of tools are counted in what came, up to those that most allows. Where they alone cannot be,
-// the tokens are believed.
+// estimateUsage estimates a call's usage by the lengths of prompt and answer. Hosted calls are cut to
+// what most allows; if they alone were impossible, the reported tokens are kept.
 func (r *run) estimateUsage(a *sdk.Answer, most *demand) sdk.Usage {
 	u := a.Usage
 	if u.HostedCalls = min(u.HostedCalls, most.hostedCalls); most.refute(u, a) == "" {
@@ -176,7 +175,7 @@ func answerBytes(a *sdk.Answer) int {
 // plus what servers add, and the longest answer. It is infinite where neither m nor maxOutputTokens
 // bounds an answer that has a price.
 func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
-	if hasNoLongest(m, maxOutputTokens) {
+	if isUnbounded(m, maxOutputTokens) {
 		return math.Inf(1)
 	}
 	output := m.MaxOutputTokens
@@ -194,8 +193,8 @@ func worstCost(p sdk.Price, input, output float64) float64 {
 	return (in+out)/1e6 + p.RequestUSD
 }
 
-// money is an amount that somebody else says was spent; what is none is 0.
-func money(usd float64) float64 {
+// plausibleUSD returns an amount that others report as spent, or 0 if it is implausible.
+func plausibleUSD(usd float64) float64 {
 	const most = 1e6
 	if usd > 0 && usd <= most {
 		return usd

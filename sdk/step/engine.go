@@ -180,9 +180,8 @@ type Engine struct {
 	runs   sync.Pool // of *run
 	// patience has an entry for each estimator, budgets for each verifier: how often its max_usd ended a verdict.
 	patience, budgets []patience
-	// silence has an entry for each verifier.
-	silence []silence
-	// verdictCosts has an entry for each verifier.
+	// silence and verdictCosts have an entry for each verifier.
+	silence      []silence
 	verdictCosts []maximum
 	// room is the ledger where steps wait under it, and nil where they do not.
 	room *room
@@ -227,7 +226,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// faults are those of all but the candidates.
+// faults returns the faults of everything but the candidates.
 func (c *Config) faults() (faults []error) {
 	if len(c.Candidates) == 0 {
 		faults = append(faults, errors.New("no candidates"))

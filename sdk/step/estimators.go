@@ -31,8 +31,8 @@ type Estimator struct {
 	Timeout time.Duration
 }
 
-// speaksOf reports whether s is believed about the model's answers to q.
-func (s *Estimator) speaksOf(q *sdk.Query, model string) bool {
+// covers reports whether s estimates the model's answers to q.
+func (s *Estimator) covers(q *sdk.Query, model string) bool {
 	return (s.Applies == nil || s.Applies(q)) && (s.Models == nil || slices.Contains(s.Models, model))
 }
 
@@ -75,13 +75,13 @@ func (r *run) askEstimators(ctx context.Context) {
 				continue
 			}
 			r.adopt(i, k, resp)
-			asked[k] = -1 // spoken of
+			asked[k] = -1 // has its estimate
 			open--
 		}
 	}
 }
 
-// adopt believes what an estimator says of a model, which is the k-th that it was asked about.
+// adopt takes the estimate of candidate i, the k-th of the request, into the state.
 func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 	estimate := resp.Estimates[k]
 	if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
@@ -100,10 +100,10 @@ func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 	}
 }
 
-// askEstimator asks one estimator; nil when it could not be had, which the trace notes.
+// askEstimator asks one estimator. If it is unavailable, the result is nil and a note says why.
 func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *sdk.QualityRequest) *sdk.QualityResponse {
 	if left := p.pauseLeft(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
-		r.addNote(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), misses))
+		r.addNote(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), maxMisses))
 		return nil
 	}
 	askCtx, own := ctx, (*purse)(nil)
@@ -119,7 +119,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 	resp, err := guard(func() (*sdk.QualityResponse, error) { return s.Estimator.EstimateQuality(askCtx, req) })
 	r.waited += r.e.c.Now().Sub(from)
 	if ctx.Err() == nil {
-		p.observe(r.e.c.Now(), askCtx.Err() == nil, misses)
+		p.observe(r.e.c.Now(), askCtx.Err() == nil, maxMisses)
 	}
 	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
 		err = fmt.Errorf("want %d estimates", len(req.Models))
@@ -140,9 +140,9 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 
 // charge books what an estimator has spent, also when it failed.
 func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse, err error) {
-	usd := money(sdk.SpentUSD(err))
+	usd := plausibleUSD(sdk.SpentUSD(err))
 	if resp != nil {
-		usd += money(resp.CostUSD)
+		usd += plausibleUSD(resp.CostUSD)
 	}
 	if fault := r.settlePurse(ctx, own, nil, usd, 0); fault != nil {
 		r.addNote("settling: " + fault.Error())

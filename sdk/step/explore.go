@@ -8,7 +8,7 @@ import "context"
 func (r *run) explore(ctx context.Context, answer int) int {
 	var open []int
 	for i, out := range r.state.Infeasible {
-		if !out && !r.ran(i) {
+		if !out && !r.hasRun(i) {
 			open = append(open, i)
 		}
 	}

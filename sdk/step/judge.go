@@ -18,12 +18,11 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
 
-// findJudges finds the candidates whose answers a verifier will judge: one that
-// applies, unless it could say nothing of an answer of this step, or says nothing of most
-// answers to such queries.
+// findJudges finds the candidates whose answers a verifier will judge. Verifiers that were
+// inconclusive in this step, or mostly are on such queries, do not count.
 func (r *run) findJudges() {
 	clear(r.judged)
-	if !r.looks() {
+	if !r.judgesAnswers() {
 		return
 	}
 	for k := range r.e.c.Verifiers {
@@ -47,14 +46,13 @@ func (r *run) findJudges() {
 	}
 }
 
-// looks reports whether verifiers and estimators look at answers.
-func (r *run) looks() bool { return r.only < 0 || r.req.Observe }
+// judgesAnswers reports whether verifiers and estimators judge answers.
+func (r *run) judgesAnswers() bool { return r.only < 0 || r.req.Observe }
 
 // noCall stands for the index of the call of an answer that another step has paid for.
 const noCall = -1
 
-// callRecord returns the record of the call of the k-th answer; one that is in no trace where there
-// was none.
+// callRecord returns the trace's record of the k-th answer's call, or a new one if there was no call.
 func (r *run) callRecord(k int) *sdk.Call {
 	if at := r.callOf[k]; at != noCall {
 		return &r.t.Calls[at]
@@ -91,7 +89,7 @@ func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	}
 	measure(answer, r.attempts)
 	verdict := r.check(i, answer)
-	if verdict != nil || !r.looks() {
+	if verdict != nil || !r.judgesAnswers() {
 		return verdict, nil
 	}
 	if r.isPaid(i) {
@@ -133,15 +131,15 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 		if v.As == AsVerdict && merged != nil && merged.Outcome == sdk.Passed && !r.isWorthAsking(v, i, merged) {
 			continue
 		}
-		verdict, err := r.ask(ctx, v, answer, r.attempts)
+		verdict, err := r.askVerifier(ctx, v, answer, r.attempts)
 		if err != nil {
 			return merged, err
 		}
 		if v.As == AsSignal {
-			note(answer, v.Name, verdict)
+			addSignal(answer, v.Name, verdict)
 			continue
 		}
-		r.heed(v, verdict)
+		r.noteConclusive(v, verdict)
 		merged = merge(merged, verdict)
 		if verdict.Outcome == sdk.Failed {
 			break
@@ -150,12 +148,12 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	return merged, nil
 }
 
-// heed takes in whether v could say something of an answer: who could not is not asked
-// again in this step.
-func (r *run) heed(v *Verifier, verdict *sdk.Verdict) {
-	k, isKnown := r.e.place(v), verdict.Outcome != sdk.Inconclusive
+// noteConclusive records whether v's verdict was conclusive. If not, v is expected to judge no further
+// answer of this step.
+func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
+	k, isKnown := r.e.verifierIndex(v), verdict.Outcome != sdk.Inconclusive
 	if v.As == AsVerdict {
-		r.e.silence[k].note(r.q, isKnown)
+		r.e.silence[k].count(r.q, isKnown)
 	}
 	if isKnown {
 		return
@@ -186,7 +184,7 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	for k, b := range r.state.Beliefs {
 		switch {
 		case k == i:
-		case r.ran(k):
+		case r.hasRun(k):
 			beside = max(beside, r.posts[k].Mean)
 		case !r.state.Infeasible[k]:
 			beside = max(beside, min(cascade.ReservationValue(b, lambda*r.state.Costs[k]), 1))
@@ -225,8 +223,8 @@ func merge(a, b *sdk.Verdict) *sdk.Verdict {
 	return &keep
 }
 
-// likelihoods returns how probable a verdict is where the answer is right, and where it
-// is wrong. One that is taken at its word is wrong as often either way.
+// likelihoods returns how probable a verdict is if the answer is right, and if it is wrong. One
+// without error rates errs equally often either way.
 func likelihoods(v *sdk.Verdict) (ifRight, ifWrong float64) {
 	if v.Errs() {
 		return v.IfRight, v.IfWrong
@@ -245,7 +243,7 @@ func confidence(v *sdk.Verdict) float64 {
 	return v.Confidence
 }
 
-// weigh notes in a verdict how much it says by how often its judge errs.
+// weigh sets the weight of a verdict by the verifier's error rates.
 func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	switch {
 	case v.Rates == nil || v.As != AsVerdict || verdict.Outcome == sdk.Inconclusive:
@@ -256,7 +254,7 @@ func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	}
 }
 
-// checkVerdict says what no verdict can be.
+// checkVerdict returns an error for values that no verdict can have.
 func checkVerdict(v *sdk.Verdict) error {
 	switch {
 	case v.Outcome < sdk.Inconclusive || v.Outcome > sdk.Failed:
@@ -280,9 +278,9 @@ func (m *maximum) raise(to float64) {
 	}
 }
 
-func (e *Engine) verdictCost(v *Verifier) *maximum { return &e.verdictCosts[e.place(v)] }
+func (e *Engine) verdictCost(v *Verifier) *maximum { return &e.verdictCosts[e.verifierIndex(v)] }
 
-func (e *Engine) place(v *Verifier) int {
+func (e *Engine) verifierIndex(v *Verifier) int {
 	for k := range e.c.Verifiers {
 		if v == &e.c.Verifiers[k] {
 			return k
@@ -294,11 +292,11 @@ func (e *Engine) place(v *Verifier) int {
 // pausedVerdict returns an inconclusive verdict of a verifier that is not asked for a while since its
 // max_usd ended too many in a row, else nil.
 func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
-	left := r.e.budgets[r.e.place(v)].pauseLeft(r.e.c.Now())
+	left := r.e.budgets[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
 	if left <= 0 {
 		return nil
 	}
-	note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, refusals, left.Round(time.Second))
+	note := fmt.Sprintf("verifier %s%s: %.6g USD ended %d in a row, and it is asked again in %s", v.Name, NoteUnderMaxCost, v.MaxCostUSD, maxRefusals, left.Round(time.Second))
 	r.addNote(note)
 	return &sdk.Verdict{Verifier: v.Name, Evidence: note}
 }
@@ -316,23 +314,23 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	if err == nil {
 		copied := *verdict
 		verdict = &copied
-		verdict.CostUSD = money(verdict.CostUSD)
+		verdict.CostUSD = plausibleUSD(verdict.CostUSD)
 		usd = verdict.CostUSD
 		err = checkVerdict(verdict)
 	}
 	if err != nil {
-		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + money(sdk.SpentUSD(err))}
+		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + plausibleUSD(sdk.SpentUSD(err))}
 	}
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
 	if isSpent := sdk.ModelBudgetSpent(ctx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
-		r.e.budgets[r.e.place(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, refusals)
+		r.e.budgets[r.e.verifierIndex(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}
 	return verdict, err
 }
 
-// ask runs one verifier under a reservation. Earlier are the attempts before the answer.
-func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
+// askVerifier runs one verifier under a reservation. Earlier are the attempts before the answer.
+func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	if verdict := r.pausedVerdict(v); verdict != nil {
 		return verdict, nil
 	}
@@ -360,7 +358,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier 
 	verdict, err := r.callVerifier(verifyCtx, v, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})
 	stands := 0.0
 	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {
-		// It was cut off, and nobody knows what it has asked whom.
+		// It was cut off: the cost of its model calls is unknown.
 		stands = worst
 	}
 	r.e.verdictCost(v).raise(verdict.CostUSD)

@@ -81,8 +81,7 @@ func (c *textCount) add(s string) {
 	}
 }
 
-// addPrompt adds a conversation. Of pictures, files and what models have signed nobody knows
-// the tokens.
+// addPrompt adds a conversation, without images, files and signatures, whose tokens are unknown.
 func (c *textCount) addPrompt(messages []sdk.Message) {
 	for i := range messages {
 		for k := range messages[i].Parts {
@@ -120,11 +119,11 @@ func (c *textCount) mayExceed(n float64) bool {
 	return c.isRead
 }
 
-// least returns the tokens at the least of what was read, and at most most.
+// least returns the lower bound on the tokens of what was read, at most most.
 func (c *textCount) least(most float64) float64 { return min(math.Ceil(c.tokens-spareTokens), most) }
 
-// raise raises usage that is less than an answer and, unless it is nil, its prompt can have, to
-// what is demanded at the most, and returns why, or "".
+// raise raises u to the lower bound on the tokens of the answer and, unless it is nil, the prompt,
+// within d, and returns why, or "".
 func (d *demand) raise(u *sdk.Usage, prompt []sdk.Message, a *sdk.Answer) (doubt string) {
 	var in, out textCount
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)

@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// note adds what a verifier found to the answer's signals, under its name, and what that
-// cost; an inconclusive verdict says nothing.
-func note(answer *sdk.Answer, name string, verdict *sdk.Verdict) {
+// addSignal adds a verdict's quality and cost to the answer's signals under the verifier's name; an
+// inconclusive verdict adds nothing.
+func addSignal(answer *sdk.Answer, name string, verdict *sdk.Verdict) {
 	quality, known := verdict.Quality()
 	if !known {
 		return
@@ -50,10 +50,9 @@ func (r *run) seller(i int, look *sdk.Look) *Verifier {
 	return seller
 }
 
-// offer takes a look that an estimator offers into candidate i's belief, if there is
-// somebody to buy it from.
+// offer takes a look that an estimator offers into candidate i's belief, if a verifier sells it.
 func (r *run) offer(i int, look *sdk.Look) {
-	if look.Signal == "" || !r.looks() {
+	if look.Signal == "" || !r.judgesAnswers() {
 		return
 	}
 	v, judge := r.seller(i, look), look.Judge
@@ -64,12 +63,12 @@ func (r *run) offer(i int, look *sdk.Look) {
 		rates := r.judgeRates(i)
 		judge, r.sold = &rates, v
 		if !cascade.Buys(r.strategy) {
-			return // which has every verdict
+			return // every verdict is asked for anyway
 		}
-	case r.judged[i] && !r.ran(i):
-		return // what its verdict leaves to be told is not known
+	case r.judged[i] && !r.hasRun(i):
+		return // what a look reveals beyond the verdict is unknown
 	}
-	if r.has(i, v) {
+	if r.hasLook(i, v) {
 		return
 	}
 	if r.sellers == nil {
@@ -79,8 +78,8 @@ func (r *run) offer(i int, look *sdk.Look) {
 	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, judge)
 }
 
-// offerVerdicts offers the verdict of the only judge where no estimator does, at the most that one
-// has cost: the first is had, so that its price is known.
+// offerVerdicts offers the verdict of the only judge where no estimator does, at the most that one has
+// cost. The first verdict is not for sale but asked for, so that the price is known.
 func (r *run) offerVerdicts() {
 	if !cascade.Buys(r.strategy) {
 		return
@@ -99,15 +98,14 @@ func (r *run) offerVerdicts() {
 	}
 }
 
-// isOnSale reports whether v's verdict on the answer that candidate i gives is had where the
-// strategy buys it, or not at all: who could say nothing is not paid again.
+// isOnSale reports whether v's verdict on candidate i's answer is left for the strategy to buy, or v
+// was inconclusive in this step and is not paid again.
 func (r *run) isOnSale(v *Verifier, i int) bool {
-	return v == r.sold && (r.mute != nil && r.mute[r.e.place(v)] || r.state.Beliefs[i].Look != cascade.Look{})
+	return v == r.sold && (r.mute != nil && r.mute[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
 }
 
-// has reports whether candidate i has run and v has looked at its answer, so that this
-// cannot be bought once more.
-func (r *run) has(i int, v *Verifier) bool {
+// hasLook reports whether v has judged candidate i's answer, so that this cannot be bought again.
+func (r *run) hasLook(i int, v *Verifier) bool {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 {
 		return false
@@ -119,29 +117,29 @@ func (r *run) has(i int, v *Verifier) bool {
 	return had
 }
 
-// forSale reports whether a look can be bought at an answer that is there.
-func (r *run) forSale() bool {
+// hasLookForSale reports whether a look at one of the answers can be bought.
+func (r *run) hasLookForSale() bool {
 	return slices.ContainsFunc(r.state.Ran, func(i int) bool { return r.state.Beliefs[i].Look != cascade.Look{} })
 }
 
-// buy has candidate i's answer looked at. Who has nothing to say is not asked again in
-// this step. The error is that of a verifier whose policy is to fail.
+// buy has candidate i's answer judged by the seller. The error is that of a verifier whose policy is
+// to fail.
 func (r *run) buy(ctx context.Context, i int) error {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 || r.state.Beliefs[i].Look == (cascade.Look{}) {
 		return r.stopFailed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
 	}
 	v, attempt, call := r.sellers[i], &r.attempts[k], r.callRecord(k)
-	verdict, err := r.ask(ctx, v, &attempt.Answer, r.attempts[:k])
+	verdict, err := r.askVerifier(ctx, v, &attempt.Answer, r.attempts[:k])
 	if v.As == AsVerdict {
 		attempt.Verdict, call.Verdict = verdict, verdict
 	}
 	if err != nil {
 		return err
 	}
-	r.heed(v, verdict)
+	r.noteConclusive(v, verdict)
 	if v.As == AsBought {
-		note(&attempt.Answer, v.Name, verdict)
+		addSignal(&attempt.Answer, v.Name, verdict)
 		call.Signals = attempt.Answer.Signals
 	}
 	return nil

@@ -51,7 +51,7 @@ type Memory struct {
 	accounts *accounts
 }
 
-// accounts are what a ledger books on, and those that were made from it by With.
+// accounts are shared by a ledger and those made from it by With.
 type accounts struct {
 	runs, tenants sync.Map // name -> *account
 	made          atomic.Int64
@@ -119,8 +119,8 @@ func (m *Memory) now() time.Time {
 	}
 }
 
-// runOf names the account of a run, which is its tenant's.
-func runOf(tenant, run string) string { return strconv.Quote(tenant) + " " + run }
+// runAccount returns the name of the account of a tenant's run.
+func runAccount(tenant, run string) string { return strconv.Quote(tenant) + " " + run }
 
 type memoryReservation struct {
 	run, tenant *account
@@ -146,7 +146,7 @@ func (e *capError) MissingUSD() (usd float64, ofRun bool) {
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	r := &memoryReservation{amount: ceilPico(usd)}
 	if m.caps.RunUSD > 0 && q.Run != "" {
-		r.run = m.account(&m.accounts.runs, runOf(q.Tenant, q.Run))
+		r.run = m.account(&m.accounts.runs, runAccount(q.Tenant, q.Run))
 		if missing := r.run.take(r.amount, nearestPico(m.caps.RunUSD)); missing > 0 {
 			return nil, &capError{fmt.Sprintf("run %s: cap of %.6g USD", q.Run, m.caps.RunUSD), missing, true}
 		}
@@ -178,7 +178,7 @@ func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
 // SpentUSD returns what a run of a tenant, and the tenant, have spent so far. Accounts without a
 // cap are not kept and return 0.
 func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
-	if a, ok := m.accounts.runs.Load(runOf(tenant, run)); ok {
+	if a, ok := m.accounts.runs.Load(runAccount(tenant, run)); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
 	}
 	_, tenant = m.caps.Tenant(tenant, m.now())
@@ -208,20 +208,20 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 	return a
 }
 
-// sweep forgets the accounts that will not be asked for again.
+// sweep drops the accounts of idle runs and of periods that are over.
 func (m *Memory) sweep() {
 	idle := m.RunIdle
 	if idle == 0 {
 		idle = 24 * time.Hour
 	}
-	forget(&m.accounts.runs, m.now().Add(-idle))
+	dropIdle(&m.accounts.runs, m.now().Add(-idle))
 	if m.caps.TenantPeriod > 0 {
-		forget(&m.accounts.tenants, m.now().Add(-2*m.caps.TenantPeriod))
+		dropIdle(&m.accounts.tenants, m.now().Add(-2*m.caps.TenantPeriod))
 	}
 }
 
-// forget drops the accounts that were idle since then and have nothing reserved.
-func forget(accounts *sync.Map, since time.Time) {
+// dropIdle drops the accounts that were idle since then and have nothing reserved.
+func dropIdle(accounts *sync.Map, since time.Time) {
 	before := since.UnixNano()
 	accounts.Range(func(name, value any) bool {
 		if a := value.(*account); a.used.Load() < before && a.taken.Load() == a.spent.Load() {

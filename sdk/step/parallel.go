@@ -29,11 +29,11 @@ type earlyCall struct {
 // cases are reserved before; where there is no room for both, or i's answer alone may end
 // the step, i is asked alone.
 func (r *run) callPair(ctx context.Context, i int) {
-	if !r.parallel() || r.early != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.final(i) {
+	if !r.isParallel() || r.early != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.isFinal(i) {
 		return
 	}
-	next := r.after(i, r.state.Beliefs[i].Mean)
-	if next.Run == cascade.Stop || next.Look || next.Run == i || r.after(i, r.bestAlone(i)).Run != next.Run {
+	next := r.decideAfter(i, r.state.Beliefs[i].Mean)
+	if next.Run == cascade.Stop || next.Look || next.Run == i || r.decideAfter(i, r.bestAlone(i)).Run != next.Run {
 		return
 	}
 	first, second := r.demandOf(i), r.demandOf(next.Run)
@@ -51,7 +51,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 		}
 		return
 	}
-	r.early = map[int]*earlyCall{i: r.begin(ctx, i, first, held), next.Run: r.begin(ctx, next.Run, second, other)}
+	r.early = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}
 	last := &r.t.Decisions[len(r.t.Decisions)-1]
 	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
 }
@@ -66,14 +66,14 @@ func (r *run) bestAlone(i int) float64 {
 	return min(1, b.Mean+2*b.StdDev)
 }
 
-func (r *run) parallel() bool {
+func (r *run) isParallel() bool {
 	if r.req.Strategy != nil {
 		return r.req.Parallel
 	}
 	return r.e.c.Parallel
 }
 
-func (r *run) begin(ctx context.Context, i int, most demand, held Reservation) *earlyCall {
+func (r *run) beginCall(ctx context.Context, i int, most demand, held Reservation) *earlyCall {
 	ctx, cancel := context.WithCancel(ctx)
 	e := &earlyCall{most: most, held: held, cancel: cancel, done: make(chan struct{}), start: r.e.c.Now()}
 	c := &Call{Query: r.q, Model: &r.e.models[i], Index: i, Attempt: 1, MaxOutputTokens: most.limit}

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// An estimator with a timeout that misses its deadline misses in a row is left alone for
-// a time, which doubles from shortPause to longPause while it goes on: a slow one would
-// cost its timeout in every step. So is a verifier of which max_usd refuses a model call in
-// refusals verdicts in a row, and that says nothing without it: each would be paid for nothing.
+// An estimator that misses maxMisses deadlines in a row is not asked for a while, which doubles from
+// shortPause to longPause: a slow one would cost its timeout in every step. Nor is a verifier that was
+// inconclusive maxRefusals times in a row because max_usd refused a model call.
 const (
-	misses     = 3
-	refusals   = 10
-	shortPause = 30 * time.Second
-	longPause  = 10 * time.Minute
+	maxMisses   = 3
+	maxRefusals = 10
+	shortPause  = 30 * time.Second
+	longPause   = 10 * time.Minute
 )
 
 // patience is what is known of an estimator's deadlines, or of a verifier's max_usd.
@@ -24,14 +23,14 @@ type patience struct {
 	until  time.Time
 }
 
-// pauseLeft returns for how much longer nothing is asked.
+// pauseLeft returns how much of a pause is left.
 func (p *patience) pauseLeft(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)
 }
 
-// observe counts an attempt that succeeded or not; most in a row that did not begin a pause.
+// observe counts an attempt; most failures in a row begin a pause.
 func (p *patience) observe(now time.Time, succeeded bool, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// purse is what is reserved for one estimate or verification: an amount beforehand, and
-// more for each model call that it makes and that the rest would not pay.
+// purse is what is reserved for one estimate or verification: an amount beforehand, and more for each
+// model call that exceeds what is left.
 type purse struct {
 	r *run
 
@@ -31,8 +31,8 @@ func (r *run) openPurse(ctx context.Context, usd float64) (context.Context, *pur
 	return context.WithValue(ctx, purseKey{}, p), p
 }
 
-// settlePurse books what was spent, as settle does, and lets no model call begin after it.
-// A nil purse is that of who calls no models.
+// settlePurse books what was spent, as settle does, and lets no model call begin after it. A nil purse
+// is that of a plugin that calls no models.
 func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, stands float64) error {
 	if p == nil {
 		return r.settle(ctx, held, usd, stands)
@@ -63,8 +63,8 @@ func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutp
 			}
 		}, nil
 	}
-	if hasNoLongest(m, maxOutputTokens) {
-		return 0, nil, fmt.Errorf("asking %s: it %s: %w", m.Name, noLongest, sdk.ErrNoFeasibleModel)
+	if isUnbounded(m, maxOutputTokens) {
+		return 0, nil, fmt.Errorf("asking %s: it %s: %w", m.Name, unboundedReason, sdk.ErrNoFeasibleModel)
 	}
 	limit = maxOutputTokens
 	if most := m.MaxOutputTokens; limit <= 0 || most > 0 && most < limit {

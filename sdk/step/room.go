@@ -21,7 +21,7 @@ type room struct {
 	lines         map[string]*line
 }
 
-// line is who waits under the accounts of one run of a tenant.
+// line is the steps that wait for room for one run of a tenant.
 type line struct {
 	tenant  string
 	waiting int
@@ -29,11 +29,11 @@ type line struct {
 	settled chan struct{}
 }
 
-// moment is more than it takes from when a reservation holds something until it is counted.
-const moment = 5 * time.Millisecond
+// countDelay is longer than it takes until a granted reservation is counted.
+const countDelay = 5 * time.Millisecond
 
-// elsewhere is how often it is looked whether other processes have settled.
-const elsewhere = 250 * time.Millisecond
+// pollInterval is how often to try again in case other processes have settled.
+const pollInterval = 250 * time.Millisecond
 
 func newRoom(l Ledger) *room {
 	return &room{Ledger: l, tenants: map[string]int64{}, runs: map[string]int64{}, lines: map[string]*line{}}
@@ -45,7 +45,7 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	if err != nil || held == nil {
 		return held, err
 	}
-	u := &underWay{held, m, q.Tenant, runOf(q.Tenant, q.Run), ceilPico(usd)}
+	u := &pendingReservation{held, m, q.Tenant, runAccount(q.Tenant, q.Run), ceilPico(usd)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tenants[u.tenant] += u.amount
@@ -53,14 +53,13 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	return u, nil
 }
 
-// await reserves when there is room: it waits while reservations under way hold what is
-// missing, and no longer than wait. Those that wait try one after the other, each time that
-// one is settled.
+// await reserves when there is room: it waits, no longer than wait, while pending reservations hold
+// what is missing. Those that wait try in turn, each time that one is settled.
 func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
-	key := runOf(q.Tenant, q.Run)
+	key := runAccount(q.Tenant, q.Run)
 	l := m.join(key, q.Tenant)
 	defer m.leave(key, l)
-	patience, look := time.NewTimer(wait), time.NewTicker(elsewhere)
+	patience, look := time.NewTimer(wait), time.NewTicker(pollInterval)
 	defer patience.Stop()
 	defer look.Stop()
 	select {
@@ -72,14 +71,14 @@ func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.D
 		return nil, ctx.Err()
 	}
 	for {
-		ofTenant, ofRun := m.underWay(q.Tenant, key) // before the try, so that it sees what they have settled
+		ofTenant, ofRun := m.pending(q.Tenant, key) // before the try, so that it sees what they have settled
 		held, err := m.Reserve(ctx, q, usd)
 		if err == nil || !errors.Is(err, sdk.ErrBudgetExhausted) {
 			return held, err
 		}
 		if !mayFree(err, ofTenant, ofRun) { // or another run took the room in this moment, and is not counted yet
-			time.Sleep(moment)
-			if ofTenant, ofRun = m.underWay(q.Tenant, key); !mayFree(err, ofTenant, ofRun) {
+			time.Sleep(countDelay)
+			if ofTenant, ofRun = m.pending(q.Tenant, key); !mayFree(err, ofTenant, ofRun) {
 				return nil, err
 			}
 		}
@@ -98,8 +97,8 @@ func errFull(wait time.Duration) error {
 	return fmt.Errorf("calls under way may need what is left, and were not settled within %v: %w", wait, sdk.ErrBudgetExhausted)
 }
 
-// underWay returns what reservations of a tenant, and of one of its runs, hold.
-func (m *room) underWay(tenant, run string) (ofTenant, ofRun int64) {
+// pending returns what reservations of a tenant, and of one of its runs, hold.
+func (m *room) pending(tenant, run string) (ofTenant, ofRun int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.tenants[tenant], m.runs[run]
@@ -139,8 +138,8 @@ func (m *room) leave(key string, l *line) {
 	}
 }
 
-// underWay is a reservation that somebody may wait for.
-type underWay struct {
+// pendingReservation is a granted reservation that others may wait for.
+type pendingReservation struct {
 	Reservation
 
 	m           *room
@@ -149,12 +148,12 @@ type underWay struct {
 }
 
 // Settle implements [Reservation].
-func (u *underWay) Settle(ctx context.Context, usd float64) error {
+func (u *pendingReservation) Settle(ctx context.Context, usd float64) error {
 	return u.SettleUncertain(ctx, usd, usd)
 }
 
 // SettleUncertain implements [UncertainReservation].
-func (u *underWay) SettleUncertain(ctx context.Context, usd, most float64) error {
+func (u *pendingReservation) SettleUncertain(ctx context.Context, usd, most float64) error {
 	err := settle(ctx, u.Reservation, usd, most)
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()

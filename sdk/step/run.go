@@ -32,34 +32,34 @@ type run struct {
 	sellers []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
 	sold    *Verifier   // the judge whose verdicts have a price that the estimator knows
 
-	attempts []sdk.Attempt
-	failures []error
-	refusals int                   // calls whose request was refused
-	asides   map[int]postponedCall // by candidate: those that stand aside, or have stood
-	fatal    error                 // what ends the step at once
-	explores bool                  // one further model is asked for the record
-	extra    bool                  // it is being asked
-	shown    bool                  // the caller has shown the last answer
-	cut      *sdk.Verdict          // the caller has ended the last call for this reason
-	partial  []int                 // candidates whose answer was cut off
-	capped   error                 // the cap that left no room for the dearest model which it kept out, until a dearer one answers
-	cappedAt float64               // what that model may have cost, in US dollars
-	isCapped bool                  // the model that was chosen last was not asked for that reason
-	spent    float64
-	standing float64 // beyond what was spent: for calls whose bill is not known
-	waited   time.Duration
-	lined    time.Duration      // of that: for room under a cap
-	early    map[int]*earlyCall // by candidate: calls that began before it was their turn
-	beliefs  []sdk.Belief       // backing of the decisions' beliefs
-	note     string
+	attempts  []sdk.Attempt
+	failures  []error
+	refusals  int                   // calls whose request was refused
+	postponed map[int]postponedCall // by candidate: also those that were recalled
+	fatal     error                 // what ends the step at once
+	explores  bool                  // one further model is asked for the record
+	extra     bool                  // it is being asked
+	shown     bool                  // the caller has shown the last answer
+	cut       *sdk.Verdict          // the caller has ended the last call for this reason
+	partial   []int                 // candidates whose answer was cut off
+	capped    error                 // the cap that left no room for the dearest model which it kept out, until a dearer one answers
+	cappedAt  float64               // what that model may have cost, in US dollars
+	isCapped  bool                  // the model that was chosen last was not asked for that reason
+	spent     float64
+	standing  float64 // beyond what was spent: for calls whose bill is not known
+	waited    time.Duration
+	capWaited time.Duration      // of that: for room under a cap
+	early     map[int]*earlyCall // by candidate: calls that began before it was their turn
+	beliefs   []sdk.Belief       // backing of the decisions' beliefs
+	note      string
 }
 
-// buffers are what runs use again, by candidate but for the first two.
+// buffers are reused between runs. All but the first two are by candidate.
 type buffers struct {
 	state    cascade.State
 	callOf   []int           // by attempt: its index in the trace's calls, or noCall
 	posts    []sdk.Estimate  // post-hoc
-	rates    []cascade.Rates // how often those who judge err
+	rates    []cascade.Rates // error rates of its judges
 	rejected []bool          // a check found a fault
 	judged   []bool          // a verifier will judge
 	weighed  []bool          // its belief takes verdicts that err into account
@@ -87,23 +87,23 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	if req.Done != nil && r.only < 0 {
 		req.Done(result.Trace)
 	}
-	e.give(r)
+	e.release(r)
 	if e.c.Traces != nil {
 		e.c.Traces(ctx, result.Trace)
 	}
 	return result, err
 }
 
-// record is the parts of a trace that nearly every step needs, in one piece.
-type record struct {
+// traceBuffer holds what the traces of most steps need in one allocation.
+type traceBuffer struct {
 	trace     sdk.Trace
 	decisions [3]sdk.Decision
 	calls     [2]sdk.Call
 }
 
-// take returns a run from the pool, empty, for n models. Nothing in it outlives the
+// acquire returns a run from the pool, empty, for n models. Nothing in it outlives the
 // step: what results hold is made anew.
-func (e *Engine) take(n int) *run {
+func (e *Engine) acquire(n int) *run {
 	r, ok := e.runs.Get().(*run)
 	if !ok {
 		floats, flags := make([]float64, n), make([]bool, 5*n)
@@ -115,8 +115,8 @@ func (e *Engine) take(n int) *run {
 	return r
 }
 
-// give empties a run and puts it back into the pool.
-func (e *Engine) give(r *run) {
+// release empties a run and puts it back into the pool.
+func (e *Engine) release(r *run) {
 	kept := r.buffers
 	clear(kept.state.Infeasible)
 	clear(kept.rejected)
@@ -129,7 +129,7 @@ func (e *Engine) give(r *run) {
 func (e *Engine) start(req *Request, now time.Time) *run {
 	n := len(e.models)
 	q := req.Query
-	r := e.take(n)
+	r := e.acquire(n)
 	r.e, r.req, r.q, r.only = e, req, q, -1
 	r.state.Coin = e.c.Coin()
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
@@ -142,7 +142,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if about.Scale == 1 {
 		about.Scale = 0 // which says the same
 	}
-	rec := &record{}
+	rec := &traceBuffer{}
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant, Conversation: q.Conversation,
@@ -170,7 +170,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 		r.explores, req.Commit = true, false
 	}
 	if req.NotBefore != nil && r.only < 0 {
-		r.putAside(now)
+		r.postponeThrottled(now)
 	}
 	r.findJudges()
 	return r
@@ -191,7 +191,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if err := ctx.Err(); err != nil {
 			return r.stopInterrupted(err)
 		}
-		open := r.anyOpen()
+		open := r.hasOpen()
 		if !open && r.recall() {
 			continue
 		}
@@ -199,7 +199,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return r.stopExhausted()
 		}
 		r.believe(ctx)
-		if !open && (r.only >= 0 || !r.forSale()) {
+		if !open && (r.only >= 0 || !r.hasLookForSale()) {
 			return r.stopExhausted()
 		}
 		if r.fatal != nil && r.only < 0 {
@@ -213,10 +213,10 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			continue
 		}
 		if d.Run == cascade.Stop {
-			d.Run = r.anew()
+			d.Run = r.reroute()
 		}
 		if d.Run == cascade.Stop && r.recall() {
-			// Whether the step ends is decided with those who stood aside.
+			// The strategy decides again, with the recalled candidates.
 			last := len(r.t.Decisions) - 1
 			r.note, r.t.Decisions = r.t.Decisions[last].Note, r.t.Decisions[:last]
 			continue
@@ -229,16 +229,15 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return sdk.StopError, -1, r.stopFailed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
 		r.callPair(ctx, d.Run)
-		if ended, stop, answer, err := r.turn(ctx, d.Run); ended {
+		if ended, stop, answer, err := r.askAndJudge(ctx, d.Run); ended {
 			return stop, answer, err
 		}
 	}
 }
 
-// turn has candidate i answer and the answer judged. It reports whether that ends the step,
-// and how.
-func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason, candidate int, err error) {
-	final := r.req.Commit && r.final(i)
+// askAndJudge asks candidate i and judges its answer. It reports whether that ends the step, and how.
+func (r *run) askAndJudge(ctx context.Context, i int) (ended bool, stop sdk.StopReason, candidate int, err error) {
+	final := r.req.Commit && r.isFinal(i)
 	answer, err := r.call(ctx, i, final)
 	if err != nil {
 		if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
@@ -261,7 +260,7 @@ func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason,
 	return true, stop, i, nil
 }
 
-// stop ends a step whose strategy asks nobody else.
+// stop ends a step whose strategy asks no further model.
 func (r *run) stop(answer int) (sdk.StopReason, int, error) {
 	if r.isCapped {
 		return r.stopExhausted()
@@ -275,18 +274,18 @@ func (r *run) stop(answer int) (sdk.StopReason, int, error) {
 	return sdk.StopNotWorth, r.prefer(answer), nil
 }
 
-// settleBeliefs works out the post-hoc estimates of a step that ends without a further
-// decision: nothing has to be decided, but the trace should tell them.
+// settleBeliefs computes, for the trace, the post-hoc estimates of a step that ends without a further
+// decision.
 func (r *run) settleBeliefs(ctx context.Context) {
-	if r.looks() {
+	if r.judgesAnswers() {
 		r.believeQuality(ctx)
 	}
 	for i := range r.state.Beliefs {
-		r.postHoc(i)
+		r.updatePosterior(i)
 	}
 }
 
-// noteLast adds what was said after the last decision to that decision's note.
+// noteLast adds the pending note to the last decision.
 func (r *run) noteLast() {
 	if n := len(r.t.Decisions); n > 0 && r.note != "" {
 		last := &r.t.Decisions[n-1]

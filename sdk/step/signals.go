@@ -8,9 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// measure finds an answer's key and adds to its signals what can be measured on it for
-// nothing: agreement with earlier answers, and features of its log-probabilities, those
-// of the arguments of tool calls apart. Signals that the caller has set stay.
+// measure sets an answer's key and adds the free signals: agreement with earlier answers and features
+// of its log-probabilities. Signals that the caller has set stay.
 func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 	a.Key = feature.HashKey(feature.AnswerKey(&sdk.Answer{Text: a.Text, ToolCalls: a.ToolCalls}))
 	for name, v := range a.Signals {

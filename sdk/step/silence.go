@@ -6,15 +6,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// kind is what is known of a query before any answer by which it is learned who can judge
-// answers to such queries.
+// kind is what is known of a query before any answer, by which verifiers are told apart that can judge
+// such answers.
 type kind struct {
 	group    string
 	hasTools bool
 }
 
-// silence counts, by kind of query, how often a verifier was asked and how often it had
-// something to say. One that mostly has not looks at nothing, as far as anybody can plan.
+// silence counts, by kind of query, how often a verifier was asked and how often its verdict was
+// conclusive. One that is mostly inconclusive does not count in plans.
 type silence struct {
 	mu     sync.Mutex
 	counts map[kind]*[2]int // asked, spoke
@@ -29,8 +29,7 @@ const (
 
 func kindOf(q *sdk.Query) kind { return kind{q.Group, len(q.Tools) > 0} }
 
-// note counts a verification. That a verifier could not be had is nothing about a kind.
-func (s *silence) note(q *sdk.Query, spoke bool) {
+func (s *silence) count(q *sdk.Query, spoke bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := kindOf(q)
@@ -48,8 +47,8 @@ func (s *silence) note(q *sdk.Query, spoke bool) {
 	}
 }
 
-// isSilent reports whether the verifier is expected to say nothing of an answer to q: it
-// said something of fewer than half of them, two that spoke counted in beforehand.
+// isSilent reports whether the verifier is expected to be inconclusive on answers to q: fewer than
+// half of its verdicts were conclusive, with silentAfter conclusive ones added as a prior.
 func (s *silence) isSilent(q *sdk.Query) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -137,14 +137,14 @@ func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 	j.maxSize, j.maxFiles = maxSize, maxFiles
 }
 
-// staleLock is from what age on a process that puts a file aside has died over it.
+// staleLock is the age at which a lock file is taken for that of a process that died.
 const staleLock = 10 * time.Second
 
-// rotationPause is how long a process waits at first that finds another putting the file aside.
+// rotationPause is the first pause while another process rotates the file.
 const rotationPause = time.Millisecond
 
-// rotate puts the file aside, which is closed, unless another process does. Files beyond those
-// that are kept go first, also where more were kept before.
+// rotate renames the closed file unless another process does. Files beyond maxFiles are removed first,
+// also those from a time when more were kept.
 func (j *JSONLines) rotate() error {
 	lock := j.path + ".rotating"
 	if info, err := os.Stat(lock); err == nil && time.Since(info.ModTime()) > staleLock {
@@ -215,7 +215,7 @@ func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	j.failing = failed
 }
 
-// follow goes on with the file at the path, where somebody has put the one that is open aside.
+// follow opens the file at the path if somebody has renamed or removed the open one.
 func (j *JSONLines) follow() error {
 	opened, err := j.file.Stat()
 	if err != nil {
@@ -228,7 +228,7 @@ func (j *JSONLines) follow() error {
 	return j.reopen(func() error { return nil })
 }
 
-// reopen closes the file, and opens the path anew after what is done between.
+// reopen closes the file, calls between, and opens the path anew.
 func (j *JSONLines) reopen(between func() error) error {
 	err := j.file.Close()
 	j.file = nil

@@ -42,10 +42,8 @@ func (r *run) isRejected(i int) bool {
 }
 
 func (r *run) verdict(i int) *sdk.Verdict {
-	for k, ran := range r.state.Ran {
-		if ran == i {
-			return r.attempts[k].Verdict
-		}
+	if k := slices.Index(r.state.Ran, i); k >= 0 {
+		return r.attempts[k].Verdict
 	}
 	return nil
 }
@@ -75,7 +73,7 @@ func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	case len(r.attempts) == 0 && r.capped != nil:
 		return sdk.StopBudget, -1, r.stopFailed(r.capped)
 	case len(r.attempts) == 0 && len(r.failures) == 0:
-		return sdk.StopError, -1, r.infeasible()
+		return sdk.StopError, -1, r.infeasibleError()
 	case len(r.attempts) == 0 && r.refusals == len(r.failures):
 		return sdk.StopRefused, -1, r.stopFailed(nil)
 	case len(r.attempts) == 0:
@@ -102,28 +100,21 @@ func (r *run) strategyAnswer() int {
 // stopFailed joins the error that ended the step with those of the calls.
 func (r *run) stopFailed(err error) error {
 	var list []error
-	known := func(err error) bool {
-		for _, f := range r.failures {
-			if errors.Is(f, err) {
-				return true
-			}
-		}
-		return false
-	}
-	if err != nil && !known(err) && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) == 0) {
+	isKnown := slices.ContainsFunc(r.failures, func(f error) bool { return errors.Is(f, err) })
+	if err != nil && !isKnown && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) == 0) {
 		list = append(list, err)
 	}
 	list = append(list, r.failures...)
 	for i, name := range r.e.names {
-		if a := r.asides[i]; a.err != nil {
+		if a := r.postponed[i]; a.err != nil {
 			list = append(list, fmt.Errorf("model %s: %w", name, a.err))
 		}
 	}
 	return errors.Join(list...)
 }
 
-// infeasible says why no model can be asked, or why the one cannot that the request names.
-func (r *run) infeasible() error {
+// infeasibleError says why no model can be asked, or why not the one that the request names.
+func (r *run) infeasibleError() error {
 	var reasons []string
 	for _, i := range r.t.Infeasible {
 		if r.only < 0 || i.Model == r.e.names[r.only] {

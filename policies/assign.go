@@ -124,7 +124,7 @@ func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds boo
 		}
 		text := result.AsString()
 		if len(a.oneOf) > 0 && !slices.Contains(a.oneOf, text) {
-			l.complain(v.at, fmt.Sprintf("%s cannot be %q", a.name, text), "", choose(text, a.oneOf))
+			l.complain(v.at, fmt.Sprintf("%s cannot be %q", a.name, text), "", suggest(text, a.oneOf))
 			return false
 		}
 		dst.SetString(text)
@@ -213,7 +213,7 @@ func (l *loader) assignTexts(a *argument, v value, result cty.Value, dst reflect
 		}
 		text, at := element.AsString(), v.element(len(list))
 		if len(a.oneOf) > 0 && !slices.Contains(a.oneOf, text) {
-			l.complain(at, fmt.Sprintf("%s cannot hold %q", a.name, text), "", choose(text, a.oneOf))
+			l.complain(at, fmt.Sprintf("%s cannot hold %q", a.name, text), "", suggest(text, a.oneOf))
 			return false
 		}
 		if slices.Contains(list, text) {
@@ -293,7 +293,7 @@ func (l *loader) expects(a *argument) string {
 	return a.kind.article() + a.limits()
 }
 
-// hintQuotes returns a hint for who put a number, or true and false, into quotes.
+// hintQuotes returns a hint if a number, or true or false, is in quotes.
 func (a *argument) hintQuotes(given cty.Value) string {
 	if given.Type() != cty.String || given.IsNull() {
 		return ""

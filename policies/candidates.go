@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// arms returns the model's arms as candidates, the model itself where it has none.
+// arms returns the model's arms as candidates, or the model itself if it has none.
 func (m *Model) arms() []Model {
 	m.label = m.Name
 	if len(m.Arms) == 0 {
@@ -27,8 +27,8 @@ func (m *Model) withSamples() []Model {
 	for k := 2; k <= m.Samples; k++ {
 		again := *m
 		again.Name, again.sample = fmt.Sprintf("%s#%d", m.Name, k), k
-		// Of an answer that comes after others that were not good enough less is
-		// hoped for; a profile knows how much.
+		// A further answer is asked for where the model failed, so that less is expected of it; a profile
+		// knows how much.
 		again.Quality.Mean /= float64(k)
 		list = append(list, again)
 	}
@@ -44,8 +44,8 @@ func (p *Policy) expandedModels() (models []Model) {
 	return models
 }
 
-// expandCandidates makes a candidate of every arm and of every further answer of a model:
-// NAME@ARM, NAME#2 and so on, in the place of NAME, wherever that is named.
+// expandCandidates replaces each model, wherever it is named, by a candidate for every arm and further
+// answer: NAME@ARM, NAME#2 and so on.
 func (p *Policy) expandCandidates() {
 	named, baseline := map[string][]string{}, p.Baseline
 	for i := range p.Models {
@@ -65,7 +65,7 @@ func (p *Policy) expandCandidates() {
 	p.expandNames(named)
 }
 
-// expandNames puts the candidates of each model in place of its name.
+// expandNames replaces each model's name by those of its candidates.
 func (p *Policy) expandNames(named map[string][]string) {
 	expand := func(names *[]string) {
 		if *names == nil {
@@ -92,8 +92,7 @@ func (p *Policy) expandNames(named map[string][]string) {
 	}
 }
 
-// candidateNames are the names by which candidates can be referred to: those of models, and
-// of arms.
+// candidateNames returns the names that a policy can refer to: those of models and arms.
 func (p *Policy) candidateNames() []string {
 	names := modelNames(p)
 	for i := range p.Models {

@@ -13,21 +13,21 @@ type moneyCap struct {
 	at   origin
 }
 
-// budget checks that the caps leave room for something.
-func (l *loader) budget(p *Policy) {
+// checkBudget checks that the caps leave room for calls.
+func (l *loader) checkBudget(p *Policy) {
 	b := p.Budget
 	usual, worst, ok := cheapestAnswers(p)
 	if !ok {
 		return
 	}
 	if b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
-		l.complain(l.place("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
+		l.complain(l.originAt("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
 			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
 			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")
 	}
 	caps := []moneyCap{
-		{"step_usd", b.StepUSD, l.place("budget", "step_usd")}, {"run_usd", b.RunUSD, l.place("budget", "run_usd")},
-		{"tenant_usd", b.TenantUSD, l.place("budget", "tenant_usd")},
+		{"step_usd", b.StepUSD, l.originAt("budget", "step_usd")}, {"run_usd", b.RunUSD, l.originAt("budget", "run_usd")},
+		{"tenant_usd", b.TenantUSD, l.originAt("budget", "tenant_usd")},
 	}
 	caps = slices.DeleteFunc(caps, func(c moneyCap) bool { return c.usd == 0 })
 	for i, c := range caps {
@@ -43,9 +43,9 @@ func (l *loader) budget(p *Policy) {
 		}
 	}
 	for _, t := range b.Tenants {
-		caps = append(caps, moneyCap{fmt.Sprintf("the cap of tenant %q", t.Name), t.USD, l.place("budget", "tenant", t.Name, "usd")})
+		caps = append(caps, moneyCap{fmt.Sprintf("the cap of tenant %q", t.Name), t.USD, l.originAt("budget", "tenant", t.Name, "usd")})
 	}
-	l.warnKeptOut(p, slices.DeleteFunc(slices.Clone(caps), func(c moneyCap) bool { return c.usd < worst.usd }))
+	l.warnExcludedModels(p, slices.DeleteFunc(slices.Clone(caps), func(c moneyCap) bool { return c.usd < worst.usd }))
 	if len(caps) > 0 || p.Mode == "shadow" {
 		for _, m := range p.Models {
 			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
@@ -55,13 +55,13 @@ func (l *loader) budget(p *Policy) {
 		}
 	}
 	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
-		l.warn(l.place("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
+		l.warn(l.originAt("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
 	}
 }
 
-// warnKeptOut warns of the models that the lowest of the caps never leaves room for, unless a
-// request limits its answer: steps go to the others then.
-func (l *loader) warnKeptOut(p *Policy, caps []moneyCap) {
+// warnExcludedModels warns of the models whose longest answer exceeds the lowest cap: they are asked only
+// if a request limits its answer.
+func (l *loader) warnExcludedModels(p *Policy, caps []moneyCap) {
 	if len(caps) == 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (l *loader) warnKeptOut(p *Policy, caps []moneyCap) {
 	}
 }
 
-// longestAnswerUSD returns what the longest answer of m costs; 0 where it has none.
+// longestAnswerUSD returns the cost of m's longest answer; 0 if that is unknown.
 func longestAnswerUSD(m *Model) float64 {
 	price := m.Price.SDK()
 	return float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6
@@ -87,8 +87,8 @@ type answerPrice struct {
 	usd   float64
 }
 
-// cheapestAnswers returns the least that a usual answer costs, and that a longest one does;
-// false where a price is missing, which is complained about elsewhere.
+// cheapestAnswers returns the lowest cost of an answer of expected length, and of a longest one; false
+// if a price is missing, which is reported elsewhere.
 func cheapestAnswers(p *Policy) (usual, worst answerPrice, ok bool) {
 	for i := range p.Models {
 		m := &p.Models[i]

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// pricesLast is how long after their date the prices of the catalogue are taken as
-// they are: 18 months.
-const pricesLast = 548 * 24 * time.Hour
+// priceLifetime is how long the catalogue's prices are used without a warning: 18 months.
+const priceLifetime = 548 * 24 * time.Hour
 
 func (p *Policy) facts(m *Model) *Catalog {
 	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
@@ -30,7 +29,7 @@ func (l *loader) hasPrice(m *Model) bool {
 func (l *loader) checkCatalogDates(p *Policy) {
 	for _, c := range p.Catalog {
 		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
-			l.complain(l.place("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
+			l.complain(l.originAt("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
 		}
 	}
 	if l.o.Today.IsZero() {
@@ -46,7 +45,7 @@ func (l *loader) checkCatalogDates(p *Policy) {
 			continue
 		}
 		day, err := time.Parse(time.DateOnly, c.AsOf)
-		if err != nil || l.o.Today.Sub(day) <= pricesLast {
+		if err != nil || l.o.Today.Sub(day) <= priceLifetime {
 			continue
 		}
 		if first == nil {
@@ -59,13 +58,13 @@ func (l *loader) checkCatalogDates(p *Policy) {
 	if first == nil {
 		return
 	}
-	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s more than 18 months old", plural(len(old), "price")+verb(len(old))),
+	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s more than 18 months old", plural(len(old), "price")+isOrAre(len(old))),
 		strings.Join(old, "\n"),
 		fmt.Sprintf("Look there; when a price still holds, say so: catalog %q { as_of = %q }. A price block within it, or in the model, changes the price.",
 			facts.Name, l.o.Today.Format(time.DateOnly)))
 }
 
-func verb(n int) string {
+func isOrAre(n int) string {
 	if n == 1 {
 		return " is"
 	}

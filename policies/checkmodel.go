@@ -9,37 +9,37 @@ import (
 	"strings"
 )
 
-func (l *loader) model(p *Policy, m *Model) {
+func (l *loader) checkModel(p *Policy, m *Model) {
 	m.Served = cmp.Or(m.Served, m.Name)
 	path := []string{"model", m.Name}
 	facts := p.facts(m)
 	priced := l.hasPrice(m)
 	if facts != nil {
-		l.complete(m, facts, priced, path)
+		l.addFacts(m, facts, priced, path)
 	} else if !priced && m.Provider != "" && !l.faulty[strings.Join(path, delim)] {
-		l.unpricedModel(p, m, path)
+		l.reportUnpriced(p, m, path)
 		return
 	}
 	at := append(slices.Clone(path), "price")
 	zero := m.Price == Price{Free: m.Price.Free}
 	switch {
 	case m.Price.Free && !zero:
-		l.complain(l.place(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
+		l.complain(l.originAt(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
 	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
-		l.prices(m, at)
+		l.checkPrices(m, at)
 	}
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
-		l.complain(l.place(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
+		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
 			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens),
 			"Raise context_tokens, or lower max_output_tokens.")
 	}
 	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
 		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
 	}
-	l.addresses(m, path)
+	l.checkAddresses(m, path)
 }
 
-func (l *loader) unpricedModel(p *Policy, m *Model, path []string) {
+func (l *loader) reportUnpriced(p *Policy, m *Model, path []string) {
 	key := m.Provider + "/" + m.Served
 	hint := "Add price { ... } to the model"
 	if m.Provider == "ollama" {
@@ -51,7 +51,7 @@ func (l *loader) unpricedModel(p *Policy, m *Model, path []string) {
 	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
 }
 
-func (l *loader) addresses(m *Model, path []string) {
+func (l *loader) checkAddresses(m *Model, path []string) {
 	for _, d := range append([]Deployment{{BaseURL: m.BaseURL}}, m.Deployments...) {
 		where := append(slices.Clone(path), "base_url")
 		if d.Name != "" {
@@ -61,17 +61,17 @@ func (l *loader) addresses(m *Model, path []string) {
 		if err == nil && address.User != nil {
 			password, _ := address.User.Password()
 			l.secrets = append(l.secrets, password)
-			l.complain(l.place(where...), "base_url holds a name or password", "It would show in plans, logs and errors of the server.",
+			l.complain(l.originAt(where...), "base_url holds a name or password", "It would show in plans, logs and errors of the server.",
 				`Take it out of the address; a key belongs into api_key = env("NAME").`)
 		}
 		if d.BaseURL != "" && !strings.HasPrefix(d.BaseURL, "http://") && !strings.HasPrefix(d.BaseURL, "https://") {
-			l.complain(l.place(where...), fmt.Sprintf("%q is no address", d.BaseURL), "", "An address begins with http:// or https://.")
+			l.complain(l.originAt(where...), fmt.Sprintf("%q is no address", d.BaseURL), "", "An address begins with http:// or https://.")
 		}
 	}
 }
 
-// prices reports prices of 0 where nobody said that the model is free.
-func (l *loader) prices(m *Model, path []string) {
+// checkPrices reports checkPrices of 0 if the model is not declared free.
+func (l *loader) checkPrices(m *Model, path []string) {
 	for _, one := range []struct {
 		name string
 		usd  float64
@@ -81,14 +81,14 @@ func (l *loader) prices(m *Model, path []string) {
 		switch {
 		case one.usd > 0 || m.embeds() && one.name == "output_usd_per_million":
 		case given:
-			l.complain(l.place(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
+			l.complain(l.originAt(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
 		default:
-			l.complain(l.place(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, say free = true instead of prices.")
+			l.complain(l.originAt(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, say free = true instead of prices.")
 		}
 	}
 }
 
-func (l *loader) complete(m *Model, facts *Catalog, priced bool, path []string) {
+func (l *loader) addFacts(m *Model, facts *Catalog, priced bool, path []string) {
 	origin := fmt.Sprintf("catalogue %s of %s", facts.Name, facts.AsOf)
 	add := func(value string, keys ...string) {
 		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-func (l *loader) plugins(p *Policy) {
+func (l *loader) checkPlugins(p *Policy) {
 	for i := range p.Plugins {
 		g := &p.Plugins[i]
 		path := []string{"plugin", g.Name}
@@ -18,40 +18,40 @@ func (l *loader) plugins(p *Policy) {
 			written := g.Path
 			g.Path = l.absolute(written)
 			if info, err := os.Stat(g.Path); err != nil || info.IsDir() {
-				l.warn(l.place(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
+				l.warn(l.originAt(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
 			}
 		}
 		if g.Checksum != "" && !isHash(g.Checksum) {
-			l.complain(l.place(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
+			l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
 		}
 	}
 	for _, e := range p.Estimators {
 		if e.BuiltIn() {
-			l.builtIn(&e)
+			l.checkBuiltIn(&e)
 			continue
 		}
 		if e.DoubtUpTo > 0 {
-			l.complain(l.place("estimator", e.Name, "doubt_up_to"), "only the estimator \"agreement\" doubts", "", "Remove doubt_up_to.")
+			l.complain(l.originAt("estimator", e.Name, "doubt_up_to"), "only the estimator \"agreement\" doubts", "", "Remove doubt_up_to.")
 		}
 		role := roleEstimator
 		if e.Estimates == "cost" {
 			role = roleCostEstimator
 		}
-		l.pluginConfig(p, e.Plugin, role, e.Config, "estimator", e.Name)
+		l.checkPluginConfig(p, e.Plugin, role, e.Config, "estimator", e.Name)
 	}
 	for _, v := range p.Verifiers {
-		l.pluginConfig(p, v.Plugin, roleVerifier, v.Config, "verifier", v.Name)
+		l.checkPluginConfig(p, v.Plugin, roleVerifier, v.Config, "verifier", v.Name)
 	}
 }
 
-// agreementPlugin is the estimator that is built in.
+// agreementPlugin is the built-in estimator.
 const agreementPlugin = "agreement"
 
 // BuiltIn reports whether the estimator is the built-in one for the agreement of answers
 // (estimate.OfPriors), not a plugin.
 func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
-func (l *loader) builtIn(e *Estimator) {
+func (l *loader) checkBuiltIn(e *Estimator) {
 	if e.Estimates != "quality" || !e.Config.Empty() {
 		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It goes by the models' quality blocks, and by their prices where there are none.", "Remove estimates and config.")
 	}
@@ -80,7 +80,7 @@ func isHash(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-func (l *loader) pluginConfig(p *Policy, plugin, role string, c Config, path ...string) {
+func (l *loader) checkPluginConfig(p *Policy, plugin, role string, c Config, path ...string) {
 	if plugin == "" {
 		return
 	}
@@ -96,7 +96,7 @@ func (l *loader) pluginConfig(p *Policy, plugin, role string, c Config, path ...
 	}
 	schema, err := l.o.Schemas(ref, role)
 	if err != nil {
-		at := l.place(append(slices.Clone(path), "plugin")...)
+		at := l.originAt(append(slices.Clone(path), "plugin")...)
 		if errors.Is(err, ErrNoPlugin) {
 			hint := cmp.Or(didYouMean(plugin, namesOf(p.Plugins, func(g Plugin) string { return g.Name })),
 				"stepfall plugin ls shows those that are found; a plugin block with a path adds one.")

@@ -34,8 +34,7 @@ func (c Config) Reveal() map[string]any {
 // Empty reports whether nothing is configured.
 func (c Config) Empty() bool { return len(c.values) == 0 }
 
-// has reports whether there is a value at path, or something on the way to it
-// that is no block.
+// has reports whether there is a value at path, or one that is no block on the way to it.
 func (c Config) has(path []string) bool {
 	m := c.values
 	for _, key := range path {
@@ -76,13 +75,13 @@ func copyConfig(m map[string]any, secret func(Secret) any) map[string]any {
 	return out
 }
 
-func (l *loader) config(tree map[string]any, path []string) Config {
+func (l *loader) decodeConfig(tree map[string]any, path []string) Config {
 	c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
-	l.configInto(tree, path, c.values, c.places, "")
+	l.decodeConfigInto(tree, path, c.values, c.places, "")
 	return c
 }
 
-func (l *loader) configInto(tree map[string]any, path []string, out map[string]any, places map[string]origin, prefix string) {
+func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[string]any, places map[string]origin, prefix string) {
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		at := append(slices.Clone(path), key)
 		dotted := strings.TrimPrefix(prefix+"."+key, ".")
@@ -90,7 +89,7 @@ func (l *loader) configInto(tree map[string]any, path []string, out map[string]a
 			m := map[string]any{}
 			out[key] = m
 			places[dotted] = l.blockOrigin(at)
-			l.configInto(inner, at, m, places, dotted)
+			l.decodeConfigInto(inner, at, m, places, dotted)
 			continue
 		}
 		id, ok := tree[key].(leaf)
@@ -103,13 +102,13 @@ func (l *loader) configInto(tree map[string]any, path []string, out map[string]a
 		if !ok || !result.IsWhollyKnown() {
 			continue
 		}
-		out[key] = plain(result)
+		out[key] = fromCty(result)
 		l.settings = append(l.settings, Setting{Path: at, Value: render(reflect.ValueOf(out[key])), Origin: l.originOf(v)})
 	}
 }
 
-// plain returns a cty value as JSON would have it; marked texts become secrets.
-func plain(v cty.Value) any {
+// fromCty converts a cty value to JSON's types; marked texts become secrets.
+func fromCty(v cty.Value) any {
 	var secret *secretMark
 	v, marks := v.Unmark()
 	for m := range marks {
@@ -139,14 +138,14 @@ func plain(v cty.Value) any {
 		for it := v.ElementIterator(); it.Next(); {
 			key, element := it.Element()
 			key, _ = key.Unmark()
-			m[key.AsString()] = plain(element)
+			m[key.AsString()] = fromCty(element)
 		}
 		return m
 	case t.IsTupleType() || t.IsListType() || t.IsSetType():
 		list := []any{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, element := it.Element()
-			list = append(list, plain(element))
+			list = append(list, fromCty(element))
 		}
 		return list
 	}

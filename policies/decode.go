@@ -22,7 +22,7 @@ type Setting struct {
 
 func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	if b.free {
-		c := l.config(tree, path)
+		c := l.decodeConfig(tree, path)
 		dst.Set(reflect.ValueOf(c))
 		return
 	}
@@ -40,7 +40,7 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 				l.complain(here, fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
 			}
 			if a.applies(label) {
-				l.fallback(a, dst.Field(a.field), path)
+				l.setDefault(a, dst.Field(a.field), path)
 			}
 			continue
 		}
@@ -102,7 +102,7 @@ func (l *loader) decodeLabel(sub *block, tree map[string]any, dst reflect.Value,
 	l.decode(sub, child(tree, label), dst, append(slices.Clone(path), label), label)
 }
 
-func (l *loader) fallback(a *argument, dst reflect.Value, path []string) {
+func (l *loader) setDefault(a *argument, dst reflect.Value, path []string) {
 	if a.fallback == "" {
 		return
 	}
@@ -171,16 +171,16 @@ func (l *loader) blockOrigin(path []string) origin {
 	return origin{rng: l.top}
 }
 
-// place returns where the argument at path was written, or its block.
-func (l *loader) place(path ...string) origin {
+// originAt returns where the argument at path was written, or its block.
+func (l *loader) originAt(path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].at
 	}
 	return l.blockOrigin(path)
 }
 
-func (l *loader) placeIn(path []string, argument string) origin {
-	return l.place(append(slices.Clone(path), argument)...)
+func (l *loader) originIn(path []string, argument string) origin {
+	return l.originAt(append(slices.Clone(path), argument)...)
 }
 
 func (l *loader) isGiven(path []string, argument string) bool {
@@ -188,8 +188,8 @@ func (l *loader) isGiven(path []string, argument string) bool {
 	return ok
 }
 
-// element returns where the element i of the list at path was written, or the list.
-func (l *loader) element(i int, path ...string) origin {
+// elementOrigin returns where the elementOrigin i of the list at path was written, or the list.
+func (l *loader) elementOrigin(i int, path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].element(i)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A diagnostic is one thing that is wrong with a policy. It holds no secrets.
+// A diagnostic is one fault of a policy. It holds no secrets.
 type diagnostic struct {
 	// Severity is [schema.Error], which stops a policy, or [schema.Warning]: such a policy can
 	// be used and probably means something else.
@@ -25,7 +25,7 @@ type diagnostic struct {
 	Summary string `json:"summary"`
 	// Detail says more, when there is more to say.
 	Detail string `json:"detail,omitempty"`
-	// Hint says how to mend it.
+	// Hint says how to fix it.
 	Hint string `json:"hint,omitempty"`
 	// File is the file, or "env NAME" or "--set" for the other layers; Line and
 	// Column begin at 1, and are 0 when the diagnostic is about no place.
@@ -64,7 +64,7 @@ func (d diagnostic) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// writeSnippet writes the line that is at fault, and a mark below the place.
+// writeSnippet writes the faulty line, with a mark below the place.
 func (d diagnostic) writeSnippet(b *strings.Builder) {
 	number := strconv.Itoa(d.Line)
 	if d.Line == 0 {
@@ -186,7 +186,6 @@ func (l *loader) report(s schema.Severity, at origin, summary, detail, hint stri
 	l.diags = append(l.diags, d)
 }
 
-// clip returns a text that is no longer than somebody reads.
 func clip(text string) string {
 	const longest = 2000
 	if len(text) <= longest {
@@ -237,17 +236,17 @@ var (
 func redact(text string, secrets []string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, hidden)
+			text = strings.ReplaceAll(text, s, secretMask)
 		}
 	}
 	text = secretArgument.ReplaceAllStringFunc(text, func(m string) string {
 		parts := secretArgument.FindStringSubmatch(m)
-		if numeric.MatchString(parts[2]) || strings.Contains(parts[2], hidden) || strings.HasPrefix(parts[2], "local.") {
+		if numeric.MatchString(parts[2]) || strings.Contains(parts[2], secretMask) || strings.HasPrefix(parts[2], "local.") {
 			return m
 		}
-		return parts[1] + hidden
+		return parts[1] + secretMask
 	})
-	return secretShape.ReplaceAllString(text, hidden)
+	return secretShape.ReplaceAllString(text, secretMask)
 }
 
 func (l *loader) finish() Diagnostics {

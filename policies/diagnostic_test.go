@@ -141,7 +141,7 @@ func TestDidYouMean(t *testing.T) {
 		{"tiny", []string{"average"}, `Choose among "average".`},
 		{"smal", []string{"small", "large"}, `Did you mean "small"? Choose among "small", "large".`},
 	} {
-		if got := choose(c.given, c.names); got != c.want {
+		if got := suggest(c.given, c.names); got != c.want {
 			t.Errorf("%q: %s, want %s", c.given, got, c.want)
 		}
 	}

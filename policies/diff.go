@@ -62,9 +62,9 @@ func (p *Policy) effective() effective {
 	e := effective{values: map[string]string{}, labels: map[string][]string{}}
 	for _, s := range p.settings {
 		if s.Path[0] == "catalog" || s.Path[0] == "include" {
-			continue // they have done their work
+			continue // their effects are in the other settings
 		}
-		if a := e.follow(s.Path); a != nil && a.fallback == "" && a.meansAbsent(s.Value) {
+		if a := e.addLabels(s.Path); a != nil && a.fallback == "" && a.meansAbsent(s.Value) {
 			continue
 		}
 		path := settingPath(s.Path)
@@ -74,9 +74,8 @@ func (p *Policy) effective() effective {
 	return e
 }
 
-// follow notes the labels on the way to an argument and returns it; nil when it is a
-// plugin's.
-func (e *effective) follow(path []string) *argument {
+// addLabels records the labels on the way to an argument and returns it; nil if it is a plugin's.
+func (e *effective) addLabels(path []string) *argument {
 	b := language()
 	for i := 0; i < len(path)-1; i++ {
 		if b = b.block(path[i]); b == nil || b.free {
@@ -97,8 +96,7 @@ func (e *effective) follow(path []string) *argument {
 	return b.arg(path[len(path)-1])
 }
 
-// meansAbsent reports whether an argument without a default says with this value
-// what it says when it is not there.
+// meansAbsent reports whether this value of an argument without a default means the same as none.
 func (a *argument) meansAbsent(value string) bool {
 	switch a.kind {
 	case kindText:

@@ -17,8 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// secretMark marks what was read by env. HCL never prints a marked value, and
-// whatever is computed from one is marked too.
+// secretMark marks what env has read. HCL never prints a marked value, and marks what is computed from one.
 type secretMark struct {
 	name string
 	set  bool
@@ -67,8 +66,7 @@ func (l *loader) functions(dir string) map[string]function.Function {
 	}
 }
 
-// textFunction returns a function of one text, which is refused with the message ifSecret
-// when it is one.
+// textFunction returns a function of one text, which fails with the message ifSecret for a secret.
 func textFunction(parameter string, result cty.Type, ifSecret string, f func(text string) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: parameter, Type: cty.String, AllowMarked: true}},
@@ -103,11 +101,11 @@ func (l *loader) scope(dir string) *hcl.EvalContext {
 	return s
 }
 
-// evalLocals works out the locals in the order in which they need one another.
+// evalLocals evaluates the locals in the order of their dependencies.
 func (l *loader) evalLocals(tree map[string]any) {
 	l.locals = map[string]cty.Value{}
-	states := map[string]int{} // 1: being worked out, 2: done
-	var open []string          // those being worked out, the outermost first
+	states := map[string]int{} // 1: being evaluated, 2: done
+	var open []string          // those being evaluated, the outermost first
 	var visit func(name string)
 	visit = func(name string) {
 		id, ok := tree[name].(leaf)
@@ -151,8 +149,8 @@ func localsOf(expr hcl.Expression) []string {
 	return names
 }
 
-// eval returns what an expression comes to, or reports why it comes to nothing.
-// An unknown value with ok means that the fault was reported where it lies.
+// eval evaluates an expression, or reports why it has no value. An unknown value with ok means that the
+// fault was reported where it is.
 func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	known, used := true, map[string]cty.Value{}
 	for _, t := range v.expr.Variables() {
@@ -203,15 +201,14 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 		return cty.DynamicVal, false
 	}
 	if diags.HasErrors() {
-		l.evaluation(diags, v)
+		l.reportEvaluation(diags, v)
 		return cty.DynamicVal, false
 	}
 	return result, true
 }
 
-// evaluation reports why an expression has no value, in our words where HCL's
-// are about its own inside.
-func (l *loader) evaluation(diags hcl.Diagnostics, v value) {
+// reportEvaluation reports why an expression has no value, and rewords messages about HCL's internals.
+func (l *loader) reportEvaluation(diags hcl.Diagnostics, v value) {
 	for _, d := range diags {
 		at := v.at
 		if d.Subject != nil {
@@ -226,15 +223,15 @@ func (l *loader) evaluation(diags hcl.Diagnostics, v value) {
 			}
 			l.complain(at, fmt.Sprintf("there is no function %q", name), "", hint)
 		case "Error in function call", "Invalid function argument":
-			l.failedCall(d, at)
+			l.reportFailedCall(d, at)
 		default:
-			l.syntax(hcl.Diagnostics{d}, v.at.where)
+			l.reportSyntax(hcl.Diagnostics{d}, v.at.where)
 		}
 	}
 }
 
-// failedCall reports a function that refused its arguments, in the function's words.
-func (l *loader) failedCall(d *hcl.Diagnostic, at origin) {
+// reportFailedCall reports the error of a function.
+func (l *loader) reportFailedCall(d *hcl.Diagnostic, at origin) {
 	why := d.Detail
 	for _, lead := range []string{"parameter: ", "failed: "} {
 		if _, rest, ok := strings.Cut(why, lead); ok {

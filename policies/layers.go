@@ -21,8 +21,8 @@ import (
 // ".", "/" and ":", which names of models are full of.
 const delim = "\x1f"
 
-// leaf is what koanf merges: an index into loader.values, where the expression
-// waits, unevaluated, with its place.
+// leaf is what koanf merges: an index into loader.values, which holds the unevaluated expression with
+// its place.
 type leaf int
 
 // value is an argument as one layer gave it.
@@ -34,8 +34,7 @@ type value struct {
 	layer string
 }
 
-// element returns the place of an element of a list that is written out, or of the
-// whole value.
+// element returns the place of an element of a literal list, or of the whole value.
 func (v value) element(i int) origin {
 	at := v.at
 	if list, ok := v.expr.(*hclsyntax.TupleConsExpr); ok && i < len(list.Exprs) {
@@ -70,7 +69,7 @@ func (fileParser) Marshal(map[string]any) ([]byte, error) {
 func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	f, diags := p.tree(src)
 	if diags.HasErrors() {
-		p.l.syntax(diags, "")
+		p.l.reportSyntax(diags, "")
 		return nil, errReported
 	}
 	out := map[string]any{}
@@ -78,13 +77,12 @@ func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	if !ok {
 		return out, nil
 	}
-	p.includes(body)
+	p.loadIncludes(body)
 	p.walk(body, language(), out, nil, "")
 	return out, nil
 }
 
-// tree returns the syntax tree, which nobody modifies. The catalogue's is the same
-// in every load, and made once.
+// tree returns the syntax tree, which must not be modified: the catalogue's is shared by all loads.
 func (p fileParser) tree(src []byte) (*hcl.File, hcl.Diagnostics) {
 	if p.name == catalogFile {
 		return parsedCatalog()
@@ -111,8 +109,7 @@ func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
 	return leaf(len(p.l.values) - 1)
 }
 
-// walk puts a body into out. Keys that do not belong are reported here, so that
-// the complaint is made once for each layer that has them.
+// walk puts a body into out. Unknown keys are reported here, once for each layer that has them.
 func (p fileParser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []string, where string) {
 	for _, a := range attributes(body) {
 		at := origin{rng: a.NameRange, where: where}
@@ -148,7 +145,7 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 		p.l.unknownBlock(at, blk.Type, b)
 		return
 	}
-	if !p.labels(blk, sub, at) {
+	if !p.checkLabels(blk, sub, at) {
 		p.l.faulty[sub.name] = true
 		return
 	}
@@ -216,7 +213,7 @@ func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 
 var labelPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._/:@+-]*$`)
 
-func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
+func (p fileParser) checkLabels(blk *hclsyntax.Block, sub *block, at origin) bool {
 	if sub.label < 0 {
 		if len(blk.Labels) > 0 {
 			at.rng = blk.LabelRanges[0]
@@ -236,7 +233,7 @@ func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
 	label := blk.Labels[0]
 	at.rng = blk.LabelRanges[0]
 	if len(sub.labels) > 0 && !slices.Contains(sub.labels, label) {
-		p.l.complain(at, fmt.Sprintf("unknown %s %q", blk.Type, label), "", choose(label, sub.labels))
+		p.l.complain(at, fmt.Sprintf("unknown %s %q", blk.Type, label), "", suggest(label, sub.labels))
 		return false
 	}
 	if len(label) > maxName {
@@ -282,7 +279,7 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
 }
 
-// topLevelHint returns a hint for what belongs to the top level, and stands in the block b.
+// topLevelHint returns a hint for a name in the block b that belongs to the top level, or "".
 func topLevelHint(name string, b *block) string {
 	top := language()
 	if b == top || top.block(name) == nil && top.arg(name) == nil && name != "locals" {
@@ -313,8 +310,8 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 	l.complain(at, fmt.Sprintf("unknown block %q", name), "", hint)
 }
 
-// hideLiterals remembers the texts that somebody wrote where a secret belongs, so
-// that no diagnostic shows them. Arguments of functions are names, not secrets.
+// hideLiterals adds the literals of a secret argument to the secrets, so that no diagnostic shows them.
+// Arguments of functions are names, not secrets.
 func (l *loader) hideLiterals(expr hclsyntax.Expression) {
 	v := &literals{l: l}
 	_ = hclsyntax.Walk(expr, v)
@@ -356,11 +353,11 @@ func name(typ string, labels []string) string {
 	return typ
 }
 
-// mostNames is among how many names a likely one is looked for.
+// mostNames bounds the names that are compared for a suggestion.
 const mostNames = 1000
 
-// didYouMean returns a question with the nearest of the names, or "". Nobody asks it of
-// names that are longer, or more, than people write: each costs the product of two lengths.
+// didYouMean returns a question with the nearest of the names, or "". Long names, or very many, are not
+// compared: each comparison costs the product of the two lengths.
 func didYouMean(given string, names []string) string {
 	const longest = 64
 	if len(given) > longest || len(names) > mostNames {
@@ -386,7 +383,7 @@ func didYouMean(given string, names []string) string {
 	return fmt.Sprintf("Did you mean %q?", best)
 }
 
-func choose(given string, names []string) string {
+func suggest(given string, names []string) string {
 	if len(names) == 0 {
 		return "There is none."
 	}

@@ -11,41 +11,37 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// What a policy may hold. Nobody who writes a policy comes near; who sends one to
-// bring down the process that reads it does. The parser recurses, so that nesting
-// is looked at before it begins.
+// Limits of a policy, far above what people write, against policies that are made to exhaust the
+// process that reads them. The parser recurses, so that nesting is checked before it begins.
 const (
 	// maxSource is the size of one file, maxSources of all of a policy.
 	maxSource  = 1 << 20
 	maxSources = 4 << 20
 	// maxFiles is the number of files that a policy is made of.
 	maxFiles = 256
-	// maxNesting is how deep brackets, templates and operators lie in one another.
+	// maxNesting is how deep brackets, templates and operators may be nested.
 	maxNesting = 128
-	// maxParts is how many lines and insertions one text has: what the parser does with
-	// them grows with their square.
+	// maxParts is how many lines and insertions one text may have: the parser's work is quadratic in them.
 	maxParts = 2000
 	// maxName is the length of a name or a label in bytes, maxNumber that of a number.
 	maxName   = 256
 	maxNumber = 400
-	// maxDiagnostics is how many things are complained about.
+	// maxDiagnostics is the number of diagnostics of each severity.
 	maxDiagnostics = 100
 	// maxArguments is the number of arguments in all files and overrides.
 	maxArguments = 10_000
-	// maxWork is how many values the expressions of a policy may make, what is made on
-	// the way counted each time, and a text of textUnit bytes as one.
+	// maxWork is how many values the expressions of a policy may make, including intermediate ones; a text
+	// counts as one for each textUnit bytes.
 	maxWork  = 50_000
 	textUnit = 256
-	// maxTime is how long they may take: work is bounded before; this is for what
-	// nobody thought of.
+	// maxTime is how long they may take, in case maxWork does not bound it.
 	maxTime = 20 * time.Second
-	// maxExponent bounds numbers, in powers of two: beyond what a float64 holds there is
-	// nothing to configure, and written out such a number fills the memory.
+	// maxExponent bounds numbers, in powers of two, to about a float64's range: larger ones fill the memory
+	// when written out.
 	maxExponent = 1100
 )
 
-// findExcess reports what in src is too large to be parsed: the diagnostic is that of
-// the first such thing, and nil when there is none.
+// findExcess returns a diagnostic of the first thing in src that is too large to be parsed, or nil.
 func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 	if len(src) > maxSource {
 		return limitDiagnostic(hcl.Range{Filename: name}, fmt.Sprintf("%s is larger than %s", name, Bytes(maxSource)), "")
@@ -59,7 +55,7 @@ func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 		case t.Type == hclsyntax.TokenNumberLit && len(t.Bytes) > maxNumber:
 			return limitDiagnostic(t.Range, fmt.Sprintf("a number of %d digits", len(t.Bytes)), "")
 		}
-		n.take(t)
+		n.add(t)
 		if n.depth > maxNesting {
 			return limitDiagnostic(t.Range, "nested too deep", fmt.Sprintf("Brackets, templates and operators may lie %d deep in one another.", maxNesting))
 		}
@@ -74,9 +70,8 @@ func limitDiagnostic(at hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}
 }
 
-// nesting follows tokens and knows an upper bound of how deep the parser's stack and
-// the syntax tree are: brackets and templates that are open, and operators that wait
-// for what is on their right or hold what is on their left.
+// nesting follows tokens and bounds the depth of the parser's stack and the syntax tree: open brackets
+// and templates, and operators, which nest to the left or right.
 type nesting struct {
 	frames []frame
 	depth  int
@@ -91,14 +86,14 @@ type frame struct {
 	parts  int
 }
 
-// closing has the end of what opens.
-var closing = map[hclsyntax.TokenType]hclsyntax.TokenType{
+// closers maps opening tokens to closers ones.
+var closers = map[hclsyntax.TokenType]hclsyntax.TokenType{
 	hclsyntax.TokenOParen: hclsyntax.TokenCParen, hclsyntax.TokenOBrack: hclsyntax.TokenCBrack, hclsyntax.TokenOBrace: hclsyntax.TokenCBrace,
 	hclsyntax.TokenOQuote: hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc: hclsyntax.TokenCHeredoc,
 	hclsyntax.TokenTemplateInterp: hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
 }
 
-func (n *nesting) take(t hclsyntax.Token) {
+func (n *nesting) add(t hclsyntax.Token) {
 	top := &n.frames[len(n.frames)-1]
 	switch t.Type {
 	case hclsyntax.TokenStringLit, hclsyntax.TokenQuotedLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
@@ -109,7 +104,7 @@ func (n *nesting) take(t hclsyntax.Token) {
 		top.chain++
 		n.depth++
 	}
-	if end, ok := closing[t.Type]; ok {
+	if end, ok := closers[t.Type]; ok {
 		n.frames = append(n.frames, frame{closes: end, lines: t.Type == hclsyntax.TokenOBrace})
 		n.depth++
 		return
@@ -145,15 +140,14 @@ func (n *nesting) restart(f *frame) {
 type meter struct {
 	left  int
 	until time.Time
-	// over is what was too much; nil as long as nothing was. What is evaluated
-	// afterwards is not looked at any more.
+	// over is the limit that was exceeded, or nil. Nothing is evaluated after it.
 	over     *hcl.Diagnostic
 	reported bool
 }
 
 func newMeter() *meter { return &meter{left: maxWork, until: time.Now().Add(maxTime)} }
 
-// value evaluates an expression on account.
+// value evaluates an expression within the limits.
 func (m *meter) value(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	if !m.spend(expr, 1) {
 		return cty.DynamicVal, hcl.Diagnostics{m.over}
@@ -169,7 +163,7 @@ func (m *meter) value(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl
 	return v, diags
 }
 
-// spend takes n off what is left and reports whether that was enough.
+// spend subtracts n from what is left and reports whether the limits are kept.
 func (m *meter) spend(expr hcl.Expression, n int) bool {
 	m.left -= n
 	switch {
@@ -182,8 +176,8 @@ func (m *meter) spend(expr hcl.Expression, n int) bool {
 	return m.over == nil
 }
 
-// weigh returns how many values v is made of, or something above most when they are
-// more than that, and whether a number in it is out of all bounds.
+// weigh returns how many values v is made of, or a number above most if they are more than that, and
+// whether a number in it is out of bounds.
 func weigh(v cty.Value, most int) (n int, faulty bool) {
 	v, _ = v.Unmark()
 	n = 1
@@ -194,7 +188,7 @@ func weigh(v cty.Value, most int) (n int, faulty bool) {
 	case t == cty.String:
 		n += len(v.AsString()) / textUnit
 	case t == cty.Number:
-		return n, outOfBounds(v.AsBigFloat())
+		return n, isOutOfBounds(v.AsBigFloat())
 	case v.CanIterateElements():
 		for it := v.ElementIterator(); it.Next() && n <= most; {
 			key, element := it.Element()
@@ -208,11 +202,11 @@ func weigh(v cty.Value, most int) (n int, faulty bool) {
 	return n, faulty
 }
 
-func outOfBounds(n *big.Float) bool {
+func isOutOfBounds(n *big.Float) bool {
 	return n.IsInf() || n.Sign() != 0 && (n.MantExp(nil) > maxExponent || n.MantExp(nil) < -maxExponent)
 }
 
-// countedExpression is an expression within another that is evaluated on account.
+// countedExpression is a part of an expression that is evaluated by a meter.
 type countedExpression struct {
 	hclsyntax.Expression
 	m *meter
@@ -222,8 +216,8 @@ func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnosti
 	return e.m.value(e.Expression, ctx)
 }
 
-// countParts puts all that expr is made of on account: the expressions in its fields. Expr itself
-// stays what it is, for those who look at its type, and is evaluated by [meter.value].
+// countParts makes the parts of expr, the expressions in its fields, countedExpressions. Expr keeps its
+// type and is evaluated by [meter.value].
 func (m *meter) countParts(expr hclsyntax.Expression) {
 	if key, ok := expr.(*hclsyntax.ObjectConsKeyExpr); ok && !key.ForceNonLiteral {
 		m.countParts(key.Wrapped) // it may be a name, as its type says
@@ -257,17 +251,17 @@ func (m *meter) wrap(at *hclsyntax.Expression) {
 	switch e := (*at).(type) {
 	case nil:
 	case *hclsyntax.LiteralValueExpr:
-		if e.Val.Type() == cty.Number && !e.Val.IsNull() && outOfBounds(e.Val.AsBigFloat()) {
+		if e.Val.Type() == cty.Number && !e.Val.IsNull() && isOutOfBounds(e.Val.AsBigFloat()) {
 			*at = countedExpression{Expression: e, m: m}
 		}
 	default:
 		m.countParts(e)
-		// HCL finds names by walking from what holds them, so that they stay one level below.
+		// HCL finds names by walking from their parents, so that these must stay.
 		*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
 	}
 }
 
-// reportLimit reports, once, what ended the evaluation.
+// reportLimit reports the exceeded limit once.
 func (l *loader) reportLimit(where string) {
 	if !l.work.reported {
 		l.work.reported = true

@@ -58,18 +58,18 @@ type LoadOptions struct {
 // warnings only is returned with them and without an error.
 func Load(path string, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
-	l.files(path)
-	return l.policy(path)
+	l.loadFiles(path)
+	return l.build(path)
 }
 
 // Parse reads a policy from memory; name is its name in diagnostics, and relative paths begin in its
 // folder.
 func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
-	l.folder(filepath.Dir(name))
-	l.catalog()
-	l.source(name, l.dir, src)
-	return l.policy(name)
+	l.setFolder(filepath.Dir(name))
+	l.loadCatalog()
+	l.loadSource(name, l.dir, src)
+	return l.build(name)
 }
 
 type loader struct {
@@ -99,16 +99,15 @@ type loader struct {
 	localTree  map[string]any
 	usedLocals map[string]bool
 	environ    map[string]string
-	// faulty are the paths of blocks in which something was complained about, so
-	// that nothing is said of what only follows from it.
+	// faulty are the paths of blocks with a reported fault, so that consequences are not reported too.
 	faulty map[string]bool
-	// unset are the environment variables that were found missing.
+	// unset are the missing environment variables that were reported.
 	unset map[string]bool
-	// work is what expressions may still do, and size what the files held.
+	// work limits the expressions, and size is that of the files so far.
 	work *meter
 	size int
-	// isValue says that the policy is a value in a Go program: environment variables that
-	// are for policies in files may be there as well, and those that find nothing are ignored.
+	// isValue says that the policy is a value in a Go program: environment variables that match nothing may
+	// be for policies in files, and are ignored.
 	isValue bool
 	ignored []string
 }
@@ -131,10 +130,10 @@ func newLoader(o LoadOptions) *loader {
 	return l
 }
 
-func (l *loader) files(path string) {
-	l.catalog()
+func (l *loader) loadFiles(path string) {
+	l.loadCatalog()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		l.folder(path)
+		l.setFolder(path)
 		names := filesOf(path)
 		if len(names) == 0 {
 			l.complain(origin{rng: hcl.Range{Filename: path}}, "no policy here", "The folder has no file that ends in .hcl.", "")
@@ -146,7 +145,7 @@ func (l *loader) files(path string) {
 		}
 		return
 	}
-	l.folder(filepath.Dir(path))
+	l.setFolder(filepath.Dir(path))
 	l.include(path, origin{rng: hcl.Range{Filename: path}})
 }
 
@@ -161,13 +160,12 @@ func filesOf(folder string) []string {
 	return names
 }
 
-func (l *loader) catalog() {
-	l.source(catalogFile, "", catalogSource())
+func (l *loader) loadCatalog() {
+	l.loadSource(catalogFile, "", catalogSource())
 	l.loaded = nil
 }
 
-// include loads one file: a path or a name of the library. at is where it was
-// asked for.
+// include loads one file: a path or a name of the library. at is the place of the include.
 func (l *loader) include(path string, at origin) {
 	if slices.Contains(l.open, path) {
 		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "Remove one of these includes.")
@@ -179,11 +177,11 @@ func (l *loader) include(path string, at origin) {
 	if name, ok := strings.CutPrefix(path, libraryPrefix); ok {
 		src, err := library.ReadFile("library/" + name + ".hcl")
 		if err != nil || name == "catalog" {
-			l.complain(at, fmt.Sprintf("the library has no policy %q", name), "", choose(name, Library()))
+			l.complain(at, fmt.Sprintf("the library has no policy %q", name), "", suggest(name, Library()))
 			l.broken = true
 			return
 		}
-		l.source(path, l.dir, src)
+		l.loadSource(path, l.dir, src)
 		return
 	}
 	src, err := l.read(path, maxSource, len(l.open) == 0)
@@ -206,10 +204,10 @@ func (l *loader) include(path string, at origin) {
 		l.broken = true
 		return
 	}
-	l.source(path, filepath.Dir(path), src)
+	l.loadSource(path, filepath.Dir(path), src)
 }
 
-func (l *loader) source(name, dir string, src []byte) {
+func (l *loader) loadSource(name, dir string, src []byte) {
 	l.loaded = append(l.loaded, name)
 	l.sources[name] = src
 	if l.size += len(src); l.size > maxSources || len(l.loaded) > maxFiles {
@@ -228,7 +226,7 @@ func (l *loader) source(name, dir string, src []byte) {
 	}
 }
 
-func (p fileParser) includes(body *hclsyntax.Body) {
+func (p fileParser) loadIncludes(body *hclsyntax.Body) {
 	a := body.Attributes["include"]
 	if a == nil {
 		return
@@ -261,20 +259,20 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 	}
 }
 
-// forTests is how long a verification of a patch may take, unless the policy says.
-const forTests = 10 * time.Minute
+// testsTimeout is how long a verification of a patch may take by default.
+const testsTimeout = 10 * time.Minute
 
-// extendTimeouts lets verifiers of patches take the time that tests do.
+// extendTimeouts gives verifiers of patches without a timeout the time that tests need.
 func (l *loader) extendTimeouts(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		if v.Timeout == 0 && v.MaxUSD == 0 && !l.isGiven([]string{"plugin", v.Plugin}, "call_timeout") {
-			v.Timeout = forTests
+			v.Timeout = testsTimeout
 		}
 	}
 }
 
-func (l *loader) policy(path string) (*Policy, error) {
+func (l *loader) build(path string) (*Policy, error) {
 	if len(l.values) > maxArguments {
 		l.complain(origin{rng: l.top}, "the policy is too large", fmt.Sprintf("It has more than %d arguments.", maxArguments), "")
 		l.broken = true
@@ -286,7 +284,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 		l.tree = l.k.Raw() // what the overrides can name
 	}
 	if err := l.k.Load(env.Provider(delim, env.Opt{
-		Prefix: envPrefix, TransformFunc: l.environment, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
+		Prefix: envPrefix, TransformFunc: l.parseEnv, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
 	}), nil); err != nil {
 		return nil, fmt.Errorf("merging the environment: %w", err)
 	}
@@ -294,7 +292,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 		l.warn(origin{rng: l.top}, "environment variables without effect", strings.Join(l.ignored, ", ")+": this policy is a value in a Go program, and has no such argument.", "")
 	}
 	for _, text := range l.o.Sets {
-		if m := l.setting(text); m != nil {
+		if m := l.parseSet(text); m != nil {
 			if err := l.k.Load(confmap.Provider(m, ""), nil); err != nil {
 				return nil, fmt.Errorf("merging --set %s: %w", text, err)
 			}
@@ -313,7 +311,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 	if l.o.Patches {
 		l.extendTimeouts(p)
 	}
-	l.arrange()
+	l.sortSettings()
 	p.Warnings, p.settings = diags, l.settings
 	secrets := l.secrets
 	p.secrets = func() []string { return secrets }

@@ -32,7 +32,7 @@ const (
 	needsSchema = "a JSON schema or tools"
 )
 
-// needs returns what a query must have for the verifier to say anything, "" for nothing.
+// needs returns what a query must have for a conclusive verdict, or "".
 func (v *Verifier) needs() string {
 	switch {
 	case v.Plugin == "verifier-tests" && !v.Config.has([]string{"work_dir"}):
@@ -82,7 +82,7 @@ func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 	return nil
 }
 
-// asksModel reports whether a model judges: one that the plugin's config names.
+// asksModel reports whether the plugin is, or its config names, a model that judges.
 func (v *Verifier) asksModel() bool {
 	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
 }
@@ -117,8 +117,8 @@ func (e *Estimator) mayLook(m *Model) bool {
 		(e.Plugin != "estimator-logprob" || slices.Contains(m.Capabilities, "log_probs"))
 }
 
-// warnBlindStrategies warns of strategies for several models whose answers nothing looks at, or only
-// those to some queries without the policy saying so.
+// warnBlindStrategies warns of strategies for several models whose answers nothing judges, or only on
+// some queries without the policy saying so.
 func (l *loader) warnBlindStrategies(p *Policy) {
 	l.warnUnreadSignals(p)
 	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
@@ -132,7 +132,7 @@ func (l *loader) warnBlindStrategies(p *Policy) {
 	}
 }
 
-// warnUnreadSignals warns of findings that are to be signals and that nobody reads or buys.
+// warnUnreadSignals warns of verifiers whose signals nothing reads or buys.
 func (l *loader) warnUnreadSignals(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -150,8 +150,7 @@ func (l *loader) warnUnreadSignals(p *Policy) {
 	}
 }
 
-// warnRoutingOnly warns when nothing looks at the answers among which a strategy chooses, for
-// queries that meet when.
+// warnRoutingOnly warns if nothing judges the answers of a strategy's models to queries that meet when.
 func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, when When, path []string) {
 	if s.Kind == "route" || s.MaxDepth == 1 {
 		return
@@ -182,9 +181,8 @@ func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, wh
 	}
 }
 
-// findJudge reports whether something looks at answers of one of the models to all queries
-// that meet when. Where not, some is a verifier that judges those queries which have what
-// it needs, and said whether its block says so.
+// findJudge reports whether something judges a model's answers to all queries that meet when. If not,
+// some is a verifier that judges those to some queries, and said whether its block says so.
 func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, some *Verifier, said bool) {
 	patches := l.o.Patches || when.Checks != nil && *when.Checks
 	for _, m := range models {
@@ -193,7 +191,7 @@ func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, som
 			if !v.Judges() || v.Models != nil && !slices.Contains(v.Models, m.Name) {
 				continue
 			}
-			only := v.When.Checks != nil && *v.When.Checks // so that the policy says itself which
+			only := v.When.Checks != nil && *v.When.Checks // the policy says so itself
 			if v.needs() == needsTests && patches || v.needs() == "" && !only || !only && !v.When.Empty() {
 				return true, nil, false
 			}
@@ -208,8 +206,8 @@ func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, som
 	return false, some, said
 }
 
-// warnPartlyJudged says, of models whose answers only one verifier looks at, which it does not
-// judge: as a warning, or in p where the verifier's block says so itself.
+// warnPartlyJudged says on which queries v, the only verifier of the models, does not judge answers: in a
+// warning, or in p.Unjudged if the verifier's block says so.
 func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Verifier, said bool) {
 	judge := Judge(models)
 	if v.needs() == needsTests || said {

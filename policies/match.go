@@ -77,7 +77,7 @@ func glob(pattern, text string) bool {
 	return ok && err == nil || pattern == text
 }
 
-// choice is what a policy has for one query.
+// choice is a policy's strategy and candidates for one query.
 type choice struct {
 	// Match is the name of the match block, "" when none applies.
 	Match string

@@ -21,8 +21,8 @@ import (
 func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
 	l.isValue = true
-	l.folder(filepath.Dir(name))
-	l.catalog()
+	l.setFolder(filepath.Dir(name))
+	l.loadCatalog()
 	l.loaded, l.top = []string{name}, hcl.Range{Filename: name}
 	tree := map[string]any{}
 	language().visit(reflect.ValueOf(value).Elem(), nil, func(path []string, a *argument, v reflect.Value) {
@@ -52,7 +52,7 @@ func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	if err := l.k.Load(confmap.Provider(tree, ""), nil); err != nil {
 		return nil, fmt.Errorf("reading the policy %s: %w", name, err)
 	}
-	return l.policy(name)
+	return l.build(name)
 }
 
 // visit calls f for every block of v, with a nil argument, and for every argument that is

@@ -16,24 +16,23 @@ import (
 // envPrefix begins the environment variables that change a policy.
 const envPrefix = "STEPFALL__"
 
-// environment is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes
-// the path of base_url in model "small". Names are compared in upper case with
-// everything but letters and digits as "_".
-func (l *loader) environment(name, text string) (string, any) {
-	at := l.overlay("env "+name, name, text)
+// parseEnv is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes the path of base_url in
+// model "small". Names are compared in upper case with everything but letters and digits as "_".
+func (l *loader) parseEnv(name, text string) (string, any) {
+	at := l.addOverlay("env "+name, name, text)
 	tokens := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
 	complain := l.complain
 	if l.isValue {
 		complain = func(origin, string, string, string) { l.ignored = append(l.ignored, name) }
 	}
-	path, arg, ok := l.find(tokens, at, complain, func(given, key string) bool { return given == normal(key) })
+	path, arg, ok := l.find(tokens, at, complain, func(given, key string) bool { return given == normalize(key) })
 	if !ok {
 		return "", nil
 	}
 	return strings.Join(path, delim), l.overlayValue(arg, at, text)
 }
 
-func normal(key string) string {
+func normalize(key string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return unicode.ToUpper(r)
@@ -42,10 +41,10 @@ func normal(key string) string {
 	}, key)
 }
 
-func (l *loader) setting(text string) map[string]any {
+func (l *loader) parseSet(text string) map[string]any {
 	left, right, ok := strings.Cut(text, "=")
 	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
-	at := l.overlay("--set", left, right)
+	at := l.addOverlay("--set", left, right)
 	if !ok {
 		l.complain(at, fmt.Sprintf("--set %s has no value", left), "", "Write --set budget.step_usd=0.05.")
 		return nil
@@ -86,8 +85,8 @@ func (l *loader) setting(text string) map[string]any {
 	return out.(map[string]any)
 }
 
-// overlay makes a source of one line for an override, for diagnostics to show.
-func (l *loader) overlay(layer, name, text string) origin {
+// addOverlay adds a source of one line for an override, which diagnostics show.
+func (l *loader) addOverlay(layer, name, text string) origin {
 	file := layer
 	for i := 2; l.sources[file] != nil; i++ {
 		file = fmt.Sprintf("%s (%d)", layer, i)
@@ -101,17 +100,17 @@ func (l *loader) overlay(layer, name, text string) origin {
 	}}
 }
 
-// overlayValue turns the text of an override into a value. Text goes as it is to
-// arguments that are texts, unless it is quoted; all else is an expression.
+// overlayValue turns the text of an override into a value: literally for arguments that are texts, unless
+// it is quoted, and otherwise as an expression.
 func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
 	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
-	v.expr = literal // what is no expression is text, and refused where that does not fit
+	v.expr = literal // what is no expression is a text
 	if arg == nil || !arg.takesText() || strings.HasPrefix(text, `"`) {
 		if d := findExcess([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
 			l.complain(at, d.Summary, d.Detail, "")
 			v.expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
-		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !namesForeign(expr) {
+		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !hasForeignNames(expr) {
 			v.expr = expr
 		}
 	}
@@ -127,7 +126,7 @@ func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	return leaf(len(l.values) - 1)
 }
 
-func namesForeign(expr hclsyntax.Expression) bool {
+func hasForeignNames(expr hclsyntax.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "local" })
 }
 
@@ -140,9 +139,8 @@ func (a *argument) takesText() bool {
 	}
 }
 
-// find follows the tokens of an override through the language and the labels
-// that the files have, and complains once where they lead nowhere. The argument is nil
-// within a plugin's config.
+// find follows the tokens of an override through the language and the labels in the files, and complains
+// once if they lead nowhere. The argument is nil within a plugin's config.
 func (l *loader) find(tokens []string, at origin, complain func(at origin, summary, detail, hint string), same func(given, key string) bool) ([]string, *argument, bool) {
 	b, tree := language(), l.tree
 	var path []string
@@ -182,7 +180,7 @@ func (l *loader) find(tokens []string, at origin, complain func(at origin, summa
 		match = matchingKeys(labels, tokens[i], same)
 		switch len(match) {
 		case 0:
-			detail, hint := "An override changes what the files have; it adds nothing.", choose(tokens[i], labels)
+			detail, hint := "An override changes what the files have; it adds nothing.", suggest(tokens[i], labels)
 			if b.name == "strategy" && len(labels) == 1 {
 				detail += fmt.Sprintf(" The strategy of %s is %s, which has %s.", cmp.Or(strings.Join(path[:len(path)-1], " "), "the policy"), labels[0], strings.Join(b.argNamesOf(labels[0]), ", "))
 				hint = fmt.Sprintf("Name one of these in %s, or change the strategy in the file.", labels[0])

@@ -19,7 +19,7 @@ type Pair struct {
 }
 
 const (
-	// agreeShare is on how many of 1,700 recorded function calls (BFCL) two cheap models of
+	// agreeShare is the share of 1,700 recorded function calls (BFCL) on which two cheap models of
 	// different makers agree. They are then right as often as the large one.
 	agreeShare = 0.73
 	// DoubtUpTo is the share of the large model's cost up to which agreement is doubted in the first
@@ -127,15 +127,15 @@ func (p *Policy) Dearest() string {
 	return slices.MaxFunc(p.Models, func(a, b Model) int { return cmp.Compare(stepPrice(&a), stepPrice(&b)) }).Name
 }
 
-// stepPrice orders models by what a step costs: a prompt is some five times as long as a call,
-// which is as long as the policy expects beside the default.
+// stepPrice orders models by the cost of a step: the prompt is five times as long as a call of default
+// length, and calls are as long, relative to the default, as the policy expects.
 func stepPrice(m *Model) float64 {
 	const usual = 500.0 // the default of expected_output_tokens
 	return 5*m.Price.Input + m.Price.Output*cmp.Or(float64(m.ExpectedOutputTokens), usual)/usual
 }
 
-// maker returns who made a model: who serves it and where or, where the program hands it
-// over, who serves it by the catalogue.
+// maker identifies the maker of a model by its provider and address, or, for the provider go, by its
+// provider in the catalogue.
 func (p *Policy) maker(m *Model) string {
 	if facts := p.facts(m); m.Provider == "go" && facts != nil {
 		who, _, _ := strings.Cut(facts.Name, "/")
@@ -144,7 +144,6 @@ func (p *Policy) maker(m *Model) string {
 	return m.Provider + " " + m.BaseURL
 }
 
-// pairCost is what the cascade of a pair that costs such a share of the large model is
-// expected to cost, as a share of it: both and, where they differ, the large model, and
-// for hard runs and doubts as much as they may take besides.
+// pairCost returns the expected cost of the cascade of a pair, all as shares of the large model's cost:
+// both and, where they differ, the large model, or what doubt_up_to allows if that is more.
 func pairCost(pair float64) float64 { return max(pair+1-agreeShare, DoubtUpTo) }

@@ -26,7 +26,7 @@ const (
 type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
 func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
-	l.secretsIn(s.Fields, c.values, c.places, nil, plugin)
+	l.checkSecrets(s.Fields, c.values, c.places, nil, plugin)
 	values, err := schema.Normalize(c.Reveal())
 	if err != nil {
 		l.complain(c.places[""], fmt.Sprintf("the config of plugin %q cannot be sent", plugin), err.Error(), "")
@@ -36,7 +36,7 @@ func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
 	for _, d := range found {
 		argument := strings.Join(d.Path, ".")
 		if _, refused := c.places[argument]; d.Severity == schema.Error && (followsMisspelling(found, d) || refused && !c.has(d.Path)) {
-			continue // it was given, and is complained about already
+			continue // it was given, and is reported already
 		}
 		l.report(d.Severity, placeOf(c.places, d.Path), fmt.Sprintf("%s of plugin %q: %s", argument, plugin, d.Summary), "", sentence(d.Detail))
 	}
@@ -53,7 +53,7 @@ func followsMisspelling(found schema.Diagnostics, d schema.Diagnostic) bool {
 	})
 }
 
-// placeOf returns where the value at a path, or what is nearest around it, is written.
+// placeOf returns where the value at a path, or its nearest parent, is written.
 func placeOf(places map[string]origin, path []string) origin {
 	for n := len(path); n > 0; n-- {
 		if at, ok := places[strings.Join(path[:n], ".")]; ok {
@@ -74,8 +74,8 @@ func sentence(text string) string {
 	return text
 }
 
-// secretsIn reports secrets where they would show, and keys that are written down.
-func (l *loader) secretsIn(fields []schema.Field, values map[string]any, places map[string]origin, path []string, plugin string) {
+// checkSecrets reports secrets that would be shown, and sensitive values that are literals.
+func (l *loader) checkSecrets(fields []schema.Field, values map[string]any, places map[string]origin, path []string, plugin string) {
 	for _, name := range sortedKeys(values) {
 		at := append(slices.Clone(path), name)
 		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Name == name })
@@ -92,7 +92,7 @@ func (l *loader) secretsIn(fields []schema.Field, values map[string]any, places 
 			}
 		case map[string]any:
 			if i >= 0 {
-				l.secretsIn(fields[i].Fields, v, places, at, plugin)
+				l.checkSecrets(fields[i].Fields, v, places, at, plugin)
 			}
 		}
 	}

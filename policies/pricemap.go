@@ -112,7 +112,7 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	return told, nil
 }
 
-// embeddedCatalog is the catalogue that no policy has changed, by name.
+// embeddedCatalog returns the built-in catalogue, by name.
 func embeddedCatalog() (map[string]Catalog, error) {
 	p, err := New("catalog.hcl", &Policy{
 		Models:   []Model{{Name: "m", Provider: "go", Price: Price{Free: true}}},
@@ -150,7 +150,7 @@ func ShowCatalog(names []string) ([]Catalog, []byte, error) {
 	return list, blocks, err
 }
 
-// catalog is what the map says of a model, and what was known where it says nothing.
+// catalog returns was with what the map says of the model.
 func (e priceEntry) catalog(was Catalog) Catalog {
 	c := was
 	whole := func(to *int, from float64) {

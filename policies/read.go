@@ -13,11 +13,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// read returns the content of a file that a policy is made of: a regular file, not
-// larger than most bytes, in the folder of the policy, whatever links lead to it.
-// What the machine shows of itself as files is nothing that a policy may hold.
-// The policy itself, top, may lie where it likes, and its folder is the folder of
-// the policy then, beside that of the link that led to it.
+// read returns the content of a file of a policy: a regular file of at most most bytes, in the folder of
+// the policy with links resolved, and no device or file of /proc. The policy itself, top, may be
+// anywhere; its resolved folder is then one of the policy's too.
 func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
@@ -38,7 +36,7 @@ func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	return readRegular(real, path, most)
 }
 
-func (l *loader) folder(dir string) {
+func (l *loader) setFolder(dir string) {
 	l.dir = dir
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -57,11 +55,9 @@ type outsideError string
 
 func (o outsideError) Error() string { return string(o) + " lies outside the folder of the policy" }
 
-// hintOutside is the hint for it.
 const hintOutside = "What a policy names lies in its folder or below, whatever links lead there."
 
-// readRegular reads a regular file of at most most bytes; path is what its errors
-// call it.
+// readRegular reads a regular file of at most most bytes; path is its name in errors.
 func readRegular(real, path string, most int64) ([]byte, error) {
 	f, _, err := regular.Open(os.OpenFile, real)
 	switch {
@@ -81,7 +77,7 @@ func readRegular(real, path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// reason returns what the system said, without the path that was said already.
+// reason returns the error without the path, which the message has already.
 func reason(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err
@@ -94,8 +90,8 @@ func isBelow(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// isMachineFile reports whether a path is one of those under which Linux shows its own
-// inside, the environment of processes for instance.
+// isMachineFile reports whether a path is in /proc, /sys or /dev, which show the environment of
+// processes, for instance.
 func isMachineFile(path string) bool {
 	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool {
 		return strings.HasPrefix(path, dir+string(filepath.Separator))

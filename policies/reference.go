@@ -20,7 +20,7 @@ var (
 	modelSource string
 )
 
-// comments are the texts of the language's files, by type and by "Type.Field".
+// comments returns the doc comments of the language's files, by type and by "Type.Field".
 var comments = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
 	for _, source := range []string{policySource, modelSource} {
@@ -160,8 +160,7 @@ func (b *block) writeArguments(out *strings.Builder) {
 //go:embed examples.hcl
 var exampleSource string
 
-// examples are the parts of examples.hcl, by the block that they are of. Each
-// begins with a line "#: block".
+// examples returns the parts of examples.hcl, by block. Each begins with a line "#: block".
 var examples = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
 	for _, part := range strings.Split("\n"+exampleSource, "\n#: ")[1:] {

@@ -61,8 +61,8 @@ type block struct {
 	// exist, when they are a closed set.
 	label  int
 	labels []string
-	// many says that blocks with different labels live side by side; pointer that
-	// the field is a pointer, nil when the block is absent.
+	// many says that there may be blocks with different labels; pointer that the field is a pointer, nil if
+	// the block is absent.
 	many, pointer, required bool
 	args                    []argument
 	blocks                  []*block
@@ -88,7 +88,7 @@ func (b *block) argNames() []string {
 	return namesOf(b.args, func(a argument) string { return a.name })
 }
 
-// argNamesOf returns the arguments that have a meaning in a block with that label; all without one.
+// argNamesOf returns the arguments that apply to a block with that label, or all if it is "".
 func (b *block) argNamesOf(label string) (names []string) {
 	for i := range b.args {
 		if label == "" || b.args[i].applies(label) {
@@ -102,7 +102,7 @@ func (b *block) blockNames() []string {
 	return namesOf(b.blocks, func(sub *block) string { return sub.name })
 }
 
-// language returns the description of the whole language, read off the structs.
+// language returns the description of the language, which the structs define.
 var language = sync.OnceValue(func() *block {
 	root := &block{typ: reflect.TypeFor[Policy](), label: -1}
 	root.describe()
@@ -193,7 +193,6 @@ func kindOf(t reflect.Type) kind {
 	}
 }
 
-// applies reports whether the argument has a meaning in a block with this label.
 func (a *argument) applies(label string) bool {
 	return len(a.kinds) == 0 || slices.Contains(a.kinds, label)
 }

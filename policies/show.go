@@ -90,15 +90,14 @@ func Format(name string, src []byte) ([]byte, error) {
 	if _, diags := parse(src, name); diags.HasErrors() {
 		l := newLoader(LoadOptions{Env: []string{}})
 		l.sources[name] = src
-		l.syntax(diags, "")
+		l.reportSyntax(diags, "")
 		return nil, l.finish()
 	}
 	return hclwrite.Format(src), nil
 }
 
-// arrange puts the settings into the order of the language, and blocks with labels
-// into the order of the files.
-func (l *loader) arrange() {
+// sortSettings sorts the settings by the order of the language, and labelled blocks by that of the files.
+func (l *loader) sortSettings() {
 	ranks := make(map[*string][]int, len(l.settings))
 	for i := range l.settings {
 		ranks[&l.settings[i].Path[0]] = l.rank(l.settings[i].Path)
@@ -111,8 +110,7 @@ func (l *loader) arrange() {
 	})
 }
 
-// rank returns where a path stands: for each level the place of the argument or
-// block among its neighbours, arguments first.
+// rank returns the position of a path: at each level, that of the argument or block, arguments first.
 func (l *loader) rank(path []string) []int {
 	const blocksFrom = 1000
 	var rank []int

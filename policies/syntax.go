@@ -11,15 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// syntax records what HCL itself found wrong. What people do wrong most is said
-// in our words, and what only follows from it is left out.
-func (l *loader) syntax(diags hcl.Diagnostics, where string) {
+// reportSyntax reports HCL's diagnostics. Frequent mistakes are reworded, and their consequences left out.
+func (l *loader) reportSyntax(diags hcl.Diagnostics, where string) {
 	if len(diags) > maxDiagnostics+1 {
 		diags = diags[:maxDiagnostics+1]
 	}
 	curly := map[int]bool{}
 	for _, d := range diags {
-		if d.Subject != nil && curlyQuotes(d) {
+		if d.Subject != nil && hasCurlyQuotes(d) {
 			curly[d.Subject.Start.Line] = true
 		}
 	}
@@ -31,11 +30,11 @@ func (l *loader) syntax(diags hcl.Diagnostics, where string) {
 		}
 		at := origin{rng: *d.Subject, where: where}
 		line := d.Subject.Start.Line
-		if curly[line] && (reported[line] || !curlyQuotes(d)) {
+		if curly[line] && (reported[line] || !hasCurlyQuotes(d)) {
 			continue // it only follows from the quotes
 		}
 		reported[line] = true
-		summary, hint, last := l.inOurWords(d)
+		summary, hint, last := l.reword(d)
 		if summary == "" {
 			l.report(severity(d), at, lowerFirst(d.Summary), d.Detail, hint)
 		} else {
@@ -48,16 +47,15 @@ func (l *loader) syntax(diags hcl.Diagnostics, where string) {
 }
 
 var (
-	// withoutEquals finds an argument that is followed by its value, or by a colon.
-	withoutEquals = regexp.MustCompile(`^\s*([\pL\pN_-]+)(?:\s+"|\s*:)`)
-	// withoutValue finds an argument that ends with its equals sign.
-	withoutValue = regexp.MustCompile(`^\s*([\pL\pN_-]+)\s*=\s*(?:#.*|//.*)?$`)
+	// missingEquals finds an argument that is followed by its value, or by a colon.
+	missingEquals = regexp.MustCompile(`^\s*([\pL\pN_-]+)(?:\s+"|\s*:)`)
+	// missingValue finds an argument that ends with its equals sign.
+	missingValue = regexp.MustCompile(`^\s*([\pL\pN_-]+)\s*=\s*(?:#.*|//.*)?$`)
 )
 
-// inOurWords returns what is wrong and how it is mended, where HCL's words are about
-// its own inside, and whether what follows can be trusted no more. An empty summary
-// keeps HCL's.
-func (l *loader) inOurWords(d *hcl.Diagnostic) (summary, hint string, last bool) {
+// reword returns a summary and hint in place of messages about HCL's internals, and whether all later
+// diagnostics are consequences. An empty summary keeps HCL's.
+func (l *loader) reword(d *hcl.Diagnostic) (summary, hint string, last bool) {
 	src := l.sources[d.Subject.Filename]
 	name := string(d.Subject.SliceBytes(src))
 	line, _, _ := snippet(src, *d.Subject)
@@ -76,16 +74,16 @@ func (l *loader) inOurWords(d *hcl.Diagnostic) (summary, hint string, last bool)
 	case "Missing item separator":
 		return "a comma is missing", `Put one between the elements of a list: ["a", "b"].`, false
 	case "Invalid block definition", "Argument or block definition required":
-		if m := withoutEquals.FindStringSubmatch(line); m != nil && !strings.HasSuffix(strings.TrimSpace(line), "{") {
+		if m := missingEquals.FindStringSubmatch(line); m != nil && !strings.HasSuffix(strings.TrimSpace(line), "{") {
 			return m[1] + " has no equals sign", fmt.Sprintf("Write %s = ... for an argument, %s { ... } for a block.", m[1], m[1]), false
 		}
 	case "Invalid expression":
-		if m := withoutValue.FindStringSubmatch(line); m != nil {
+		if m := missingValue.FindStringSubmatch(line); m != nil {
 			return m[1] + " has no value", fmt.Sprintf("Write %s = ..., or leave the line out for the default.", m[1]), false
 		}
 	case "Invalid character":
 		switch {
-		case curlyQuotes(d):
+		case hasCurlyQuotes(d):
 			return "curly quotes", `Write straight ones: "text". Word processors and chats turn them.`, false
 		case name == "'":
 			return "single quotes", `Write double ones: "text".`, false
@@ -94,7 +92,7 @@ func (l *loader) inOurWords(d *hcl.Diagnostic) (summary, hint string, last bool)
 	return "", "", false
 }
 
-func curlyQuotes(d *hcl.Diagnostic) bool {
+func hasCurlyQuotes(d *hcl.Diagnostic) bool {
 	return d.Summary == "Invalid character" && strings.Contains(d.Detail, "Curly quotes")
 }
 
@@ -105,7 +103,6 @@ func severity(d *hcl.Diagnostic) schema.Severity {
 	return schema.Error
 }
 
-// lowerFirst returns a sentence of HCL's as ours begin.
 func lowerFirst(text string) string {
 	return strings.ToLower(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }

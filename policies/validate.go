@@ -8,35 +8,34 @@ import (
 	"strings"
 )
 
-// validate checks what no argument shows by itself: references, prices, budgets,
-// blocks without use.
+// validate checks what depends on several arguments: references, prices, budgets, unused blocks.
 func (l *loader) validate(p *Policy) {
 	names := modelNames(p)
 	if len(names) == 0 && !l.faulty["model"] {
 		l.complain(origin{rng: l.top}, "there is no model", "", `Add model "NAME" { provider = "openai" ... }, or include a policy that has some.`)
 	}
 	for i := range p.Models {
-		l.model(p, &p.Models[i])
+		l.checkModel(p, &p.Models[i])
 	}
 	l.checkCatalogDates(p)
-	names = l.embedders(p, names)
-	l.references(p, p.candidateNames())
+	names = l.splitEmbedders(p, names)
+	l.checkReferences(p, p.candidateNames())
 	l.checkRates(p)
-	l.strategies(p, names)
-	l.budget(p)
-	l.fit(p)
-	l.mode(p)
-	l.plugins(p)
+	l.checkStrategies(p, names)
+	l.checkBudget(p)
+	l.checkFit(p)
+	l.checkMode(p)
+	l.checkPlugins(p)
 	l.warnWithoutEffect(p)
 	l.warnBlindStrategies(p)
 }
 
-func (l *loader) embedders(p *Policy, names []string) []string {
+func (l *loader) splitEmbedders(p *Policy, names []string) []string {
 	for i := range p.Models {
 		if m := &p.Models[i]; m.embeds() {
 			p.Embedders = append(p.Embedders, *m)
 			if m.Provider == "anthropic" || m.Provider == "gemini" {
-				l.complain(l.place("model", m.Name, "provider"), fmt.Sprintf("model %q makes embeddings, which stepfall cannot ask %s for", m.Name, m.Provider), "", "Use the provider openai (any server like it), mistral, ollama or go.")
+				l.complain(l.originAt("model", m.Name, "provider"), fmt.Sprintf("model %q makes embeddings, which stepfall cannot ask %s for", m.Name, m.Provider), "", "Use the provider openai (any server like it), mistral, ollama or go.")
 			}
 		}
 	}
@@ -51,11 +50,11 @@ func (l *loader) embedders(p *Policy, names []string) []string {
 	return names
 }
 
-func (l *loader) references(p *Policy, names []string) {
+func (l *loader) checkReferences(p *Policy, names []string) {
 	check := func(given []string, path ...string) {
 		for i, g := range given {
 			if g != "" && !slices.Contains(names, g) && len(names) > 0 {
-				l.complain(l.element(i, path...), fmt.Sprintf("there is no model %q", g), "", choose(g, names))
+				l.complain(l.elementOrigin(i, path...), fmt.Sprintf("there is no model %q", g), "", suggest(g, names))
 			}
 		}
 	}
@@ -75,7 +74,7 @@ func (l *loader) references(p *Policy, names []string) {
 	}
 }
 
-// checkRates checks what is said of how often verifiers err.
+// checkRates checks the error rates of verifiers.
 func (l *loader) checkRates(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -86,16 +85,16 @@ func (l *loader) checkRates(p *Policy) {
 			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q gives no verdicts that pass answers", v.Name), "Error rates are those of verdicts.",
 				"Remove false_pass, false_reject and learn, or say as = \"verdict\".")
 		case told && v.Learn:
-			l.complain(l.placeIn(path, "learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
+			l.complain(l.originIn(path, "learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
 		case rates != nil && rates.Validate() != nil:
-			l.complain(l.placeIn(path, "false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
+			l.complain(l.originIn(path, "false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
 				"Give the shares of wrong answers that it passes and of right ones that it rejects, such as 0.1 and 0.02.")
 		}
 	}
 }
 
-func (l *loader) strategies(p *Policy, names []string) {
-	l.strategy(p, &p.Strategy, names, []string{"strategy", p.Strategy.Kind})
+func (l *loader) checkStrategies(p *Policy, names []string) {
+	l.checkStrategy(p, &p.Strategy, names, []string{"strategy", p.Strategy.Kind})
 	everything := ""
 	for i := range p.Matches {
 		m := &p.Matches[i]
@@ -107,7 +106,7 @@ func (l *loader) strategies(p *Policy, names []string) {
 			if candidates == nil {
 				candidates = names
 			}
-			l.strategy(p, m.Strategy, candidates, append(path, "strategy", m.Strategy.Kind))
+			l.checkStrategy(p, m.Strategy, candidates, append(path, "strategy", m.Strategy.Kind))
 		}
 		if everything != "" {
 			l.warn(l.blockOrigin(path), fmt.Sprintf("match %q is never reached", m.Name), fmt.Sprintf("match %q has no conditions and comes before it.", everything),
@@ -118,16 +117,16 @@ func (l *loader) strategies(p *Policy, names []string) {
 	}
 }
 
-func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []string) {
+func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path []string) {
 	if s.Kind == "" {
 		return
 	}
 	if own := p.Fit == nil || len(path) > 2; own {
-		l.strategyNumbers(s, path)
+		l.checkStrategyNumbers(s, path)
 	} else if !l.o.WithoutProfile {
 		for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
 			if l.isGiven(path, name) {
-				l.warn(l.placeIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", p.Fit.Profile, name), "")
+				l.warn(l.originIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", p.Fit.Profile, name), "")
 			}
 		}
 	}
@@ -135,7 +134,7 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 		if slices.Contains(candidates, name) || !slices.Contains(modelNames(p), name) {
 			continue
 		}
-		l.complain(l.element(i, append(slices.Clone(path), "order")...), fmt.Sprintf("model %q is no candidate here", name),
+		l.complain(l.elementOrigin(i, append(slices.Clone(path), "order")...), fmt.Sprintf("model %q is no candidate here", name),
 			"The candidates of this match are "+strings.Join(candidates, ", ")+".", "Take it out of order, or add it to models of the match.")
 	}
 	models := len(candidates)
@@ -150,21 +149,21 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 		if len(s.Threshold) > 0 {
 			argument = "threshold"
 		}
-		l.warn(l.placeIn(path, argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
+		l.warn(l.originIn(path, argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
 	}
 	if s.MaxDepth > models {
-		l.warn(l.placeIn(path, "max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
+		l.warn(l.originIn(path, "max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
 	}
 }
 
-// strategyNumbers checks the numbers of a strategy that no profile has.
-func (l *loader) strategyNumbers(s *Strategy, path []string) {
+// checkStrategyNumbers checks the numbers of a strategy that come from no profile.
+func (l *loader) checkStrategyNumbers(s *Strategy, path []string) {
 	hasLambda := l.isGiven(path, "lambda")
 	switch {
 	case s.Kind == "threshold" && !l.isGiven(path, "threshold"):
 		l.complain(l.blockOrigin(path), "threshold is missing", "", "Add threshold = 0.8 (good enough from there on), or fit { profile = ... }.")
 	case s.WorthUSD > 0 && hasLambda:
-		l.complain(l.placeIn(path, "lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
+		l.complain(l.originIn(path, "lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
 	case s.WorthUSD > 0:
 		s.Lambda = []float64{1 / s.WorthUSD}
 	case s.Kind != "threshold" && !hasLambda && !l.faulty[strings.Join(path, delim)]:
@@ -177,11 +176,11 @@ func modelNames(p *Policy) []string {
 	return namesOf(p.Models, func(m Model) string { return m.Name })
 }
 
-func (l *loader) fit(p *Policy) {
+func (l *loader) checkFit(p *Policy) {
 	if p.Fit == nil || p.Fit.Profile == "" || l.o.WithoutProfile {
 		return
 	}
-	at := l.place("fit", "profile")
+	at := l.originAt("fit", "profile")
 	written := p.Fit.Profile
 	p.Fit.Profile = l.absolute(written)
 	if _, err := os.Stat(p.Fit.Profile); err != nil {
@@ -198,46 +197,45 @@ func (l *loader) fit(p *Policy) {
 	}
 }
 
-func (l *loader) mode(p *Policy) {
-	l.baseline(p)
-	l.stream(p)
+func (l *loader) checkMode(p *Policy) {
+	l.checkBaseline(p)
+	l.checkStream(p)
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
 		if !strings.Contains(*path, "://") {
 			*path = l.absolute(*path)
 		}
 	}
 	if p.Trajectory.ShowFailures && p.Trajectory.Unit == "step" {
-		l.warn(l.place("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, `Set unit = "attempt", or remove the line.`)
+		l.warn(l.originAt("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, `Set unit = "attempt", or remove the line.`)
 	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
-		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", fmt.Sprintf("No wait is longer than max_delay: %s.", p.Retry.MaxDelay), "Raise max_delay, or lower base_delay.")
+		l.warn(l.originAt("retry", "max_delay"), "max_delay is shorter than base_delay", fmt.Sprintf("No wait is longer than max_delay: %s.", p.Retry.MaxDelay), "Raise max_delay, or lower base_delay.")
 	}
 }
 
-// baseline refuses modes and a holdout that lack what they compare with.
-func (l *loader) baseline(p *Policy) {
+// checkBaseline reports modes and a holdout without the checkBaseline that they need.
+func (l *loader) checkBaseline(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
-		l.complain(l.place("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
+		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
 	}
 	if p.Holdout != nil && p.Baseline == "" {
 		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
 	}
 	if p.Mode == "shadow" && p.Shadow == nil {
-		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
+		l.complain(l.originAt("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
 	}
 }
 
-// stream refuses a passthrough that would need more than one candidate, and warns of
-// arguments without effect.
-func (l *loader) stream(p *Policy) {
+// checkStream reports a passthrough with more than one candidate, and arguments without effect.
+func (l *loader) checkStream(p *Policy) {
 	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
-		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
+		l.complain(l.originAt("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}
 	if p.Stream.MinTokenProbability > 0 && !p.Stream.CancelDrafts {
-		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
+		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
 	} else if p.Stream.MinTokenProbability > 0 && !slices.ContainsFunc(p.Models, func(m Model) bool { return m.SDK().Capabilities.LogProbs }) {
-		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
+		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
 	}
 }
 
@@ -261,15 +259,15 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
 		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run goes the baseline's way.", p.Mode), `Set mode = "enforce", or remove the block.`)
 	}
-	l.holdoutShare(p.Holdout)
+	l.warnHoldoutShare(p.Holdout)
 	if p.Mode != "shadow" && p.Shadow != nil {
 		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), `Set mode = "shadow", or remove the block.`)
 	}
 }
 
-// holdoutShare warns of a share at which nothing can be compared.
-func (l *loader) holdoutShare(h *Holdout) {
-	switch at := l.place("holdout", "share"); {
+// warnHoldoutShare warns of a share at which nothing can be compared.
+func (l *loader) warnHoldoutShare(h *Holdout) {
+	switch at := l.originAt("holdout", "share"); {
 	case h == nil:
 	case h.Share == 0:
 		l.warn(at, "a holdout of 0 measures nothing", "No run goes the baseline's way.", "Set a share between 0 and 1, or remove the block.")

@@ -36,14 +36,14 @@ func (s Secret) Set() bool { return s.value != nil }
 // that variable is not set; "" when there is none.
 func (s Secret) Name() string { return s.name }
 
-const hidden = "[secret]"
+const secretMask = "[secret]"
 
 // String returns "[secret]", or "" for no secret.
 func (s Secret) String() string {
 	if s.value == nil {
 		return ""
 	}
-	return hidden
+	return secretMask
 }
 
 // GoString returns what String returns.

@@ -49,11 +49,11 @@ type Watcher struct {
 	current atomic.Pointer[Policy]
 	hangup  chan os.Signal
 
-	// mu is held while a policy is loaded and swapped in. read is the last policy that
-	// was loaded, in force or not, and seen what its files held.
-	mu   sync.Mutex
-	read *Policy
-	seen [sha256.Size]byte
+	// mu is held while a policy is loaded and swapped in. latest is the policy that was loaded last, in force
+	// or not, and latestSum the fingerprint of its files.
+	mu        sync.Mutex
+	latest    *Policy
+	latestSum [sha256.Size]byte
 }
 
 // NewWatcher loads the policy at path; [Watcher.Run] reloads it when it changes from then on. Its
@@ -64,7 +64,7 @@ func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{path: path, o: o, hangup: make(chan os.Signal, 1)}
-	w.read = &Policy{}
+	w.latest = &Policy{}
 	p, err := w.load()
 	if err != nil {
 		return nil, err
@@ -88,17 +88,16 @@ func (w *Watcher) Reload() error {
 	return w.reload()
 }
 
-// load loads the policy. What its files held is noted before they are read, so that
-// no later change is missed.
+// load loads the policy. The fingerprint of its files is taken before, so that no later change is missed.
 func (w *Watcher) load() (*Policy, error) {
 	for {
-		files := w.files(w.read)
-		w.seen = fingerprint(files)
+		files := w.files(w.latest)
+		w.latestSum = fingerprint(files)
 		next, err := Load(w.path, w.o.Load)
 		if err != nil {
 			return nil, err
 		}
-		w.read = next
+		w.latest = next
 		if slices.Equal(w.files(next), files) {
 			return next, nil
 		}
@@ -123,13 +122,13 @@ func (w *Watcher) reload() error {
 	return nil
 }
 
-// poll reloads when the content of a file differs from what was read last, and is what it
-// was at the poll before. It returns that content, summed up.
+// poll reloads if the files differ from what was loaded last and have not changed since the poll before.
+// It returns their fingerprint.
 func (w *Watcher) poll(before [sha256.Size]byte) [sha256.Size]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := fingerprint(w.files(w.read))
-	if now != w.seen && now == before {
+	now := fingerprint(w.files(w.latest))
+	if now != w.latestSum && now == before {
 		_ = w.reload() // it is logged, and the old policy stays
 	}
 	return now
@@ -179,8 +178,7 @@ func (w *Watcher) files(p *Policy) []string {
 	return slices.Compact(list)
 }
 
-// maxWatched is the size above which a file is taken as unreadable. Profiles are the
-// largest of what a policy is made of.
+// maxWatched is the size above which a file is taken as unreadable. Profiles are the largest files.
 const maxWatched = 64 << 20
 
 func fingerprint(files []string) [sha256.Size]byte {

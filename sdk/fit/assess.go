@@ -13,20 +13,19 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Assessment says whether the estimates of a profile still hold for the queries that
-// it decides about: what traces say was believed just before each model ran, beside
-// what came. A model is asked or not by what was believed and shown before, so that the
-// outcomes of those that were asked are not chosen by what they are.
+// Assessment says whether the estimates of a profile still hold for the queries that it decides about.
+// It compares the estimate in a trace just before each model ran with the outcome. Whether a model is
+// asked depends only on what was known before, so that its outcomes are not a biased selection.
 type Assessment struct {
 	// Traces are those with a judged call, Calls how many calls those have.
 	Traces int `json:"traces"`
 	Calls  int `json:"calls"`
-	// Quality compares estimates with verdicts, those of judges that err with the chance of a pass. Its Reference is the Brier score that
-	// they would have if outcomes came as often as was estimated.
+	// Quality compares estimates with verdicts, those of judges that err with the chance of a pass. Its
+	// Reference is the Brier score of estimates that are all correct.
 	Quality Reliability `json:"quality"`
-	// Drifts are the ways in which they hold no longer, the surest first.
+	// Drifts are the estimates that hold no longer, the most certain first.
 	Drifts []Drift `json:"drifts"`
-	// Tests is how many ways were looked at.
+	// Tests is how many means were tested.
 	Tests int `json:"tests"`
 }
 
@@ -44,9 +43,8 @@ type Drift struct {
 	Deviations float64 `json:"deviations"`
 }
 
-// False alarms of one assessment, in which something is said to have drifted that has
-// not, and how many outcomes a mean is told from: fewer of costs, which follow from
-// prices and tokens, so that few calls show a new price.
+// falseAlarm is the probability that an assessment reports a drift where there is none. A mean is tested
+// from leastDrift outcomes on; of costs, leastCosts calls show a new price.
 const (
 	falseAlarm  = 0.01
 	leastDrift  = 20
@@ -54,19 +52,17 @@ const (
 	leastStrays = 0.02
 )
 
-// Assess compares what the profile believed with what came, over traces of steps that
-// it decided. What is told is not that estimates are off, which is usual on the steps of
-// a strategy that asks the models of which it believes most, but that they are off
-// otherwise than they were in the fit ([Profile.Usual]): the test is one of two samples
-// (Welch), over all ways together at 1 % (Bonferroni). Costs are compared by their
-// logarithms.
+// Assess compares the profile's estimates with the outcomes in traces of steps that it decided. Some
+// error is normal, because a strategy asks the models that it estimates highest; a drift is an error
+// that differs from that in the fit ([Profile.Usual]) by Welch's test of two samples, at 1 % over all
+// tests together (Bonferroni). Costs are compared by their logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	if len(p.Usual) == 0 {
 		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
 	}
 	a := &assessor{p: p, seen: tallies{}, groups: map[string]int{}}
 	for _, t := range traces {
-		a.trace(t)
+		a.addTrace(t)
 	}
 	if a.out.Calls == 0 {
 		return nil, errors.New("no trace has a verdict and what was believed before it")
@@ -88,8 +84,8 @@ type assessor struct {
 	groups map[string]int
 }
 
-// trace takes in one step.
-func (a *assessor) trace(t *sdk.Trace) {
+// addTrace adds one step.
+func (a *assessor) addTrace(t *sdk.Trace) {
 	a.groups[t.Group]++
 	judged := 0
 	var expected, observed, spreads, asked float64
@@ -98,7 +94,7 @@ func (a *assessor) trace(t *sdk.Trace) {
 		if call.Error != "" || !slices.Contains(a.p.Names(), call.Model) {
 			continue
 		}
-		belief, known := believedBefore(t, call.Model)
+		belief, known := lastBelief(t, call.Model)
 		if !known {
 			continue
 		}
@@ -115,8 +111,8 @@ func (a *assessor) trace(t *sdk.Trace) {
 		case call.Verdict.Errs():
 			chance, outcome, quality = readErring(call.Verdict, mean)
 		}
-		a.seen.call(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
-		a.price(call)
+		a.seen.addCall(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
+		a.addVerdictCost(call)
 		if !ok {
 			continue
 		}
@@ -133,21 +129,21 @@ func (a *assessor) trace(t *sdk.Trace) {
 	}
 	a.out.Traces++
 	a.out.Calls += judged
-	a.seen.step(t.Group, expected, observed, spreads, asked)
+	a.seen.addStep(t.Group, expected, observed, spreads, asked)
 }
 
-// price takes in what the verdict on an answer cost, if it is of the judge whose price the profile knows.
-func (a *assessor) price(call *sdk.Call) {
+// addVerdictCost adds the cost of a call's verdict, if the profile knows the addVerdictCost of its judge.
+func (a *assessor) addVerdictCost(call *sdk.Call) {
 	if e := a.p.Estimator; e != nil && call.Verdict != nil {
 		if usd := e.VerdictsUSD[call.Verdict.Verifier]; usd != nil {
-			a.seen.cost(ofVerdicts+call.Verdict.Verifier, usd[slices.Index(e.Models, call.Model)], call.Verdict.CostUSD, 1)
+			a.seen.addCost(ofVerdicts+call.Verdict.Verifier, usd[slices.Index(e.Models, call.Model)], call.Verdict.CostUSD, 1)
 		}
 	}
 }
 
-// readErring returns, of the verdict of a judge that errs on an answer that was believed to be right with
-// probability p, how probable a pass was, 1 where it is one, and a quality that is without bias:
-// its mean over verdicts is how often such answers are right.
+// readErring returns, for the verdict of a judge that errs on an answer that is right with probability p,
+// the probability of a pass, 1 if it is one, and an unbiased quality: its mean over verdicts is the
+// share of right answers.
 func readErring(v *sdk.Verdict, p float64) (chance, passed, quality float64) {
 	ifRight, ifWrong := v.IfRight, v.IfWrong
 	if v.Outcome == sdk.Passed {
@@ -160,8 +156,8 @@ func readErring(v *sdk.Verdict, p float64) (chance, passed, quality float64) {
 	return chance, passed, p + (passed-chance)/max(ifRight-ifWrong, least)
 }
 
-// believedBefore returns what was believed of a model in the last decision before it ran.
-func believedBefore(t *sdk.Trace, model string) (sdk.Belief, bool) {
+// lastBelief returns the belief about a model in the last decision before it ran.
+func lastBelief(t *sdk.Trace, model string) (sdk.Belief, bool) {
 	var last sdk.Belief
 	known := false
 	for i := range t.Decisions {
@@ -181,7 +177,7 @@ func believedBefore(t *sdk.Trace, model string) (sdk.Belief, bool) {
 func (a *assessor) conclude(traces int) {
 	var found []Drift
 	unlikely := map[string]float64{}
-	// In the order in which drifts of equal certainty are told: models before groups.
+	// Drifts of equal certainty are reported in this order: models before groups.
 	names := slices.Sorted(maps.Keys(a.seen))
 	slices.Reverse(names)
 	for _, of := range names {
@@ -192,12 +188,12 @@ func (a *assessor) conclude(traces int) {
 		if now.n < least {
 			continue
 		}
-		then, known := a.usually(of)
+		then, known := a.baseline(of)
 		if !known || then.Count < least {
 			continue
 		}
 		a.out.Tests++
-		d, p := differ(now.offset(of), then)
+		d, p := welchTest(now.offset(of), then)
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
 		if strings.HasPrefix(of, ofCost) {
@@ -208,7 +204,7 @@ func (a *assessor) conclude(traces int) {
 		unlikely[of] = p
 		found = append(found, d)
 	}
-	if d, p, tested := a.strays(traces); tested {
+	if d, p, tested := a.testStrays(traces); tested {
 		a.out.Tests++
 		unlikely[d.Of] = p
 		found = append(found, d)
@@ -221,8 +217,8 @@ func (a *assessor) conclude(traces int) {
 	slices.SortStableFunc(a.out.Drifts, func(a, b Drift) int { return cmp.Compare(unlikely[a.Of], unlikely[b.Of]) })
 }
 
-// usually is how far off a mean was in the fit.
-func (a *assessor) usually(of string) (Offset, bool) {
+// baseline returns how far off a mean was in the fit.
+func (a *assessor) baseline(of string) (Offset, bool) {
 	i := slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == of })
 	if i < 0 {
 		return Offset{}, false
@@ -230,12 +226,12 @@ func (a *assessor) usually(of string) (Offset, bool) {
 	return a.p.Usual[i], true
 }
 
-// differ is Welch's test of two means: by how many standard deviations the first is
-// above the second, and how likely chance takes them as far apart.
-func differ(now, then Offset) (Drift, float64) {
+// welchTest compares two means: it returns by how many standard deviations the first is above the
+// second, and the p-value.
+func welchTest(now, then Offset) (Drift, float64) {
 	const rounding = 1e-18 // the least variance: costs may follow from prices exactly
 	if min(now.Count, then.Count) < leastDrift {
-		// So few may be alike by chance: both vary as much as the one that varies more.
+		// So few may be alike by chance: the greater variance is used for both.
 		now.Variance = max(now.Variance, then.Variance)
 		then.Variance = now.Variance
 	}
@@ -246,9 +242,9 @@ func differ(now, then Offset) (Drift, float64) {
 	return d, 2 * t.Survival(math.Abs(d.Deviations))
 }
 
-// strays tests whether more queries than are let pass are of groups that the fit did not
-// know.
-func (a *assessor) strays(traces int) (Drift, float64, bool) {
+// testStrays tests whether more than a share of leastStrays of the queries are of groups that the fit did
+// not know.
+func (a *assessor) testStrays(traces int) (Drift, float64, bool) {
 	if len(a.p.Data.Groups) == 0 || traces < leastDrift {
 		return Drift{}, 1, false
 	}

@@ -27,11 +27,11 @@ type Budget struct {
 	Over bool `json:"over,omitempty"`
 }
 
-// exact is how close to the budget, relative to it, the search of a lambda gets.
-const exact = 1e-3
+// budgetTolerance is how close to the budget, relative to it, the search for a lambda gets.
+const budgetTolerance = 1e-3
 
-// meetBudget finds the value, and gamma where ties make the cost jump, at which the
-// mean cost is the budget. Without a budget it takes the value of highest quality.
+// meetBudget finds the value, and a gamma where ties make the cost jump, at which the mean cost is the
+// budget. Without a budget it takes the value of highest quality.
 func (f *fitter) meetBudget() error {
 	c, p := f.candidate, f.profile
 	budget := f.options.BudgetUSD
@@ -57,12 +57,12 @@ func (f *fitter) meetBudget() error {
 	return f.settle(values, gamma)
 }
 
-// bisect closes in on the budget between two values. Where the cost jumps, because
-// many queries tie there, gamma mixes the two sides.
+// bisect searches for the budget between two values. Where many queries tie and the cost jumps, gamma
+// mixes the two sides.
 func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) {
 	for range 48 {
 		for _, p := range []Point{a, b} {
-			if math.Abs(p.CostUSD-budget) <= exact*budget {
+			if math.Abs(p.CostUSD-budget) <= budgetTolerance*budget {
 				return []float64{p.Value}, 1, nil
 			}
 		}
@@ -84,7 +84,7 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 	// dearest with gamma 0; the share in between spends the budget.
 	value := a.Value
 	for _, side := range []Point{a, b} {
-		dear, err := f.at([]float64{side.Value}, 0)
+		dear, err := f.replayAt([]float64{side.Value}, 0)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -98,18 +98,17 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 	return []float64{value}, 1, nil
 }
 
-// beyond is by how much a threshold is raised to have ties go on: what counts as a
-// tie is closer.
-const beyond = 4e-8
+// tieMargin is by how much a threshold is raised to reverse ties; what counts as a tie is closer.
+const tieMargin = 4e-8
 
-// at replays the candidate at the given values, one for each depth, with a gamma of 1
-// (ties go to the cheapest) or 0.
-func (f *fitter) at(values []float64, gamma float64) (Point, error) {
+// replayAt replays the candidate replayAt the given values, one for each depth, with a gamma of 1 (ties go to
+// the cheapest) or 0.
+func (f *fitter) replayAt(values []float64, gamma float64) (Point, error) {
 	value := values[0]
 	if gamma == 0 && f.options.Strategy == cascade.NameThreshold {
 		values = slices.Clone(values)
 		for i := range values {
-			values[i] += beyond
+			values[i] += tieMargin
 		}
 	}
 	s, err := f.candidate.base.Tune(values, gamma)
@@ -130,14 +129,13 @@ func (f *fitter) play(s cascade.Strategy) (Point, error) {
 	return results[0].point(0), nil
 }
 
-// mix replays the candidate at the given values, both sides of the coin, in the
-// shares that gamma gives them.
+// mix replays the candidate at the given values with both results of ties, mixed by gamma.
 func (f *fitter) mix(values []float64, gamma float64) (Point, error) {
-	cheap, err := f.at(values, 1)
+	cheap, err := f.replayAt(values, 1)
 	if err != nil || gamma == 1 {
 		return cheap, err
 	}
-	dear, err := f.at(values, 0)
+	dear, err := f.replayAt(values, 0)
 	if err != nil {
 		return Point{}, err
 	}
@@ -148,7 +146,7 @@ func (f *fitter) mix(values []float64, gamma float64) (Point, error) {
 	return cheap, nil
 }
 
-// settle writes values and gamma into the profile, with what they do.
+// settle sets the profile's values and gamma, and what is expected of them.
 func (f *fitter) settle(values []float64, gamma float64) error {
 	p, err := f.mix(values, gamma)
 	if err != nil {

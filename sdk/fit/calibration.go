@@ -18,7 +18,7 @@ type Calibration struct {
 	Post *Reliability `json:"post,omitempty"`
 }
 
-// Reliability compares estimates with what came.
+// Reliability compares estimates with outcomes.
 type Reliability struct {
 	// Brier is the mean squared difference; Reference is what the mean quality of
 	// each model would have had.
@@ -63,8 +63,8 @@ func (r *Reliability) finish() {
 	}
 }
 
-// calibrate measures the estimates that a replay gives. Where qualities are inferred from verdicts
-// they are compared with those alone that came to be known later; it returns nil where there are none.
+// calibrate measures the estimates of a replay. If qualities are inferred from verdicts, it compares only
+// with those that became known later, and returns nil if there are none.
 func calibrate(t *outcome.Table, r *estimate.Replay, inferred bool) *Calibration {
 	if inferred && t.StepVerdicts == nil {
 		return nil

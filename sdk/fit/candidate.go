@@ -14,19 +14,17 @@ import (
 type candidate struct {
 	params cascade.Params
 	base   cascade.Tunable
-	// values are those that it was replayed at, in order, and results what it did
-	// at each, on the validation rows.
+	// values are those that it was replayed at, in order, and results those on the validation rows.
 	values  []float64
 	results []replayRow
-	// usual says that the deviations are the estimators' own, and nothing else limited.
-	usual bool
+	// isDefault says that the deviations are the estimators' own, and that nothing else is limited.
+	isDefault bool
 }
 
 // scales are the uncertainty scales that are tried, from the paper's to none.
 func scales() []float64 { return []float64{1, 0.7, 0.5, 0.35, 0.25, 0.15, 0} }
 
-// candidates returns what is to be tried for a strategy.
-// Fixed holds the parameters that are not fitted.
+// candidates returns the candidates of a strategy. fixed holds the parameters that are not fitted.
 func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candidate, error) {
 	var params []cascade.Params
 	switch name {
@@ -56,8 +54,7 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 		for _, scale := range scales() {
 			params = append(params, withScale(fixed, scale))
 		}
-		// One model a query and two: where answers tell little about themselves,
-		// going on is not worth it.
+		// One model a query, and two: if estimates of answers are poor, more are not worth it.
 		for _, depth := range []int{1, 2} {
 			if fixed.MaxDepth == 0 || depth < fixed.MaxDepth {
 				p := withScale(fixed, []float64{0, 1}[depth-1])
@@ -72,7 +69,7 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 		if out[i], err = newCandidate(name, p); err != nil {
 			return nil, err
 		}
-		out[i].usual = i == 0 && p.Scale == 1
+		out[i].isDefault = i == 0 && p.Scale == 1
 	}
 	return out, nil
 }
@@ -94,8 +91,8 @@ func withScale(p cascade.Params, scale float64) cascade.Params {
 	return p
 }
 
-// orders returns the orders of a fixed cascade that are tried: all models by cost,
-// and those on the Pareto front by cost; or the one that is given.
+// orders returns the orders of a cascade to try: all models by cost, and those on the Pareto front by
+// cost; or only the given one.
 func orders(fixed cascade.Params, t *outcome.Table) [][]int {
 	if fixed.Order != nil {
 		return [][]int{fixed.Order}
@@ -118,8 +115,8 @@ func orders(fixed cascade.Params, t *outcome.Table) [][]int {
 	return [][]int{front, all}
 }
 
-// startValues returns lambdas from where cost hardly counts to where quality hardly
-// does, at equal ratios after a zero; thresholds at equal steps.
+// startValues returns 0 and lambdas at equal ratios, from where cost hardly counts to where quality hardly
+// does; thresholds at equal steps.
 func startValues(name string, t *outcome.Table, n int) []float64 {
 	out := make([]float64, 0, n)
 	if name == cascade.NameThreshold {
@@ -145,10 +142,9 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// gaps returns n values that split the widest gaps between neighbouring points, of
-// which one costs at most so much: the widest into as many parts as make them narrower
-// than the next.
-func (c *candidate) gaps(n int, most float64) []float64 {
+// gapValues returns n values that split the widest gapValues between neighbouring points, unless both cost more
+// than most: each gap into as many parts as make them narrower than the next.
+func (c *candidate) gapValues(n int, most float64) []float64 {
 	type gap struct {
 		width, from, to float64
 		parts           int
@@ -194,9 +190,9 @@ func (c *candidate) gaps(n int, most float64) []float64 {
 	return out
 }
 
-// open makes room for results at further values, keeping the values sorted, and
-// returns the order in which to fill it.
-func (c *candidate) open(values []float64, rows int) (plan, error) {
+// addValues adds values, keeping them sorted, with empty results, and returns the order in which to
+// fill these.
+func (c *candidate) addValues(values []float64, rows int) (plan, error) {
 	fresh := map[float64]bool{}
 	for _, v := range values {
 		at, known := slices.BinarySearch(c.values, v)
@@ -205,7 +201,7 @@ func (c *candidate) open(values []float64, rows int) (plan, error) {
 		}
 		fresh[v] = true
 		c.values = slices.Insert(c.values, at, v)
-		c.results = slices.Insert(c.results, at, newReplayed(rows))
+		c.results = slices.Insert(c.results, at, newReplayRow(rows))
 	}
 	var p plan
 	left := -1
@@ -225,20 +221,19 @@ func (c *candidate) open(values []float64, rows int) (plan, error) {
 	return p, nil
 }
 
-// indexGap is how many times as great a lambda may be for an index to do the same in
-// between. Over wider gaps it may turn from one model to another and back: at a lambda
-// of 0 as at a very great one the cheapest comes first.
+// indexGap is the greatest ratio of two lambdas between which an index that does the same at both is
+// taken to do it in between. Over wider gaps it may change from one model to another and back: at a
+// lambda of 0, as at a very great one, the cheapest comes first.
 const indexGap = 1.5
 
-// canInterpolate reports whether the neighbours of a task say what happens in between.
+// canInterpolate reports whether equal neighbours of a task determine its result.
 func (c *candidate) canInterpolate(t task) bool {
 	_, index := c.base.(*cascade.Index)
 	return !index || c.values[t.right] <= indexGap*c.values[t.left]
 }
 
-// trim drops the values whose points cost more than the cheapest of the best quality: what they
-// add is less than half an outcome, which is rounding. Near a lambda of 0 the last doubt of
-// a verdict is bought at any price.
+// trim drops the values whose points cost more than the cheapest of the best quality, to within half an
+// outcome, which is rounding. Near a lambda of 0 any gain is bought at any price.
 func (c *candidate) trim(points []Point) {
 	best, most := math.Inf(-1), math.Inf(1)
 	for _, p := range points {
@@ -276,7 +271,7 @@ func (c *candidate) pointsOn(rows []int) []Point {
 	return out
 }
 
-// curve returns the operating points on some of the rows, with what they cost by group.
+// curve returns the operating points on some of the rows, with their costs by group.
 func (c *candidate) curve(k *kinds, rows []int) []Point {
 	points := c.pointsOn(rows)
 	for i := range points {

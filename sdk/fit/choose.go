@@ -40,7 +40,7 @@ func meet(points []Point, budget float64) mix {
 	if best.reached {
 		return best
 	}
-	// Nothing spends exactly that: the best that spends less, or the cheapest.
+	// No mixture spends exactly the budget: the best that spends less, or the cheapest.
 	chosen := -1
 	for i, p := range points {
 		if p.CostUSD <= budget*(1+rounding) && (chosen < 0 || p.Quality > points[chosen].Quality) {
@@ -59,15 +59,15 @@ func meet(points []Point, budget float64) mix {
 	return mix{first: chosen, second: chosen, over: over}
 }
 
-// rounding is by how much, relative to it, sums of costs may miss a budget that they are.
+// rounding is the relative error of sums of costs.
 const rounding = 1e-9
 
-// around is how far from the budget, as a factor, points count in the choice of a
-// candidate. A single point of a curve says little about it.
-const around = 1.6
+// budgetSpan is the factor below and above the budget in which points count in the choice of a candidate:
+// a single point says little about a curve.
+const budgetSpan = 1.6
 
-// merit is by what candidates are compared: the mean quality at budgets around the
-// given one, or without one the area under the curve.
+// merit is the value by which candidates are compared: the mean quality at budgets around the given one,
+// or without one the area under the curve.
 func merit(t *outcome.Table, points []Point, budget float64) float64 {
 	if budget <= 0 {
 		return area(t, points)
@@ -76,7 +76,7 @@ func merit(t *outcome.Table, points []Point, budget float64) float64 {
 	const steps = 9
 	sum := 0.0
 	for i := range steps {
-		b := budget * math.Pow(around, 2*float64(i)/(steps-1)-1)
+		b := budget * math.Pow(budgetSpan, 2*float64(i)/(steps-1)-1)
 		sum += qualityAt(sorted, b) / steps
 	}
 	return sum
@@ -118,7 +118,7 @@ func chooseBest(t *outcome.Table, candidates []*candidate, budget float64, point
 	top := math.Inf(-1)
 	for _, c := range candidates {
 		m := merit(t, pointsOf(c), budget)
-		if c.usual {
+		if c.isDefault {
 			m += chance / math.Sqrt(float64(len(t.Queries)))
 		}
 		if chosen == nil || m > top {

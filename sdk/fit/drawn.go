@@ -12,19 +12,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// errDrawn means that a promise of quality was wanted of outcomes of which some had to
-// be drawn.
+// errDrawn means that a promise of quality was requested for outcomes of which some had to be drawn.
 var errDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
 
-// fillTable returns a table of outcomes met in use with those of models that were not asked
-// drawn, and how many were. Which model was asked depends on what was believed of it, so
-// that the outcomes met are not those of all queries. Estimators fitted to them believe
-// something of the ones that are missing, given the outcomes of the same query; how far
-// they are off is measured, model by model, on models that were asked by chance, each
-// weighed by the inverse of the probability of that; and the missing ones are drawn from
-// what is believed, corrected by that. The mean quality and cost of every model is
-// without bias so, whatever the estimators got wrong (the augmented inverse-propensity
-// estimator of Robins, Rotnitzky and Zhao, 1994).
+// fillTable returns a table of outcomes met in use in which those of models that were not asked are drawn
+// at random, and how many were. Which model was asked depends on its estimate, so that the outcomes
+// met are a biased sample. Estimators fitted to them estimate the missing ones, given the outcomes of
+// the same query; their error is measured for each model on the calls that were made by chance, each
+// weighted by its inverse probability; and the missing ones are drawn from the corrected estimates. So
+// the mean quality and cost of every model are unbiased, whatever the estimators' errors (the augmented
+// inverse-propensity estimator of Robins, Rotnitzky and Zhao, 1994).
 func fillTable(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
 	fitted, err := estimate.Fit(t, o)
 	if err != nil {
@@ -57,7 +54,7 @@ func copyTable(t *outcome.Table) *outcome.Table {
 	return &c
 }
 
-// filler draws what is missing of a table.
+// filler draws the missing outcomes of a table.
 type filler struct {
 	met, full *outcome.Table
 	replay    *estimate.Replay
@@ -68,8 +65,8 @@ type filler struct {
 	costs         []float64
 }
 
-// strategic are the models that were asked of a query other than by chance.
-func (f *filler) strategic(q int) []int {
+// strategicModels returns the models that were asked about a query other than by chance.
+func (f *filler) strategicModels(q int) []int {
 	var ran []int
 	for m, v := range f.met.Quality[q] {
 		if p := outcome.At(f.met.Propensity, q, m); !math.IsNaN(v) && !(p < 1) {
@@ -79,19 +76,18 @@ func (f *filler) strategic(q int) []int {
 	return ran
 }
 
-// seldomLeftOut is the share of queries up to which what is missing of a model need not
-// have been met by chance: what is believed of those few is taken as it is.
+// seldomLeftOut is the share of missing queries up to which a model's estimates are used uncorrected, if it
+// was never asked by chance.
 const seldomLeftOut = 0.1
 
 // ErrLeftOut is the ErrTooFew of outcomes that a strategy left out for what it believed.
 var ErrLeftOut = fmt.Errorf("%w", ErrTooFew)
 
-// fairSample returns the outcomes of a table that are a fair sample: as they are where little is
-// missing, else the queries on which every model was asked whatever was believed of it, as where
-// a collection asks one after the other. The queries that have every model in other ways are those
-// on which a strategy doubted.
+// fairSample returns the outcomes of a table that are a fair sample: all if little is missing, else the
+// queries on which every model was asked whatever its estimate, as a collection does. Other queries
+// with every model are those on which a strategy was in doubt.
 func fairSample(t *outcome.Table) (*outcome.Table, error) {
-	err := leftOut(t)
+	err := checkLeftOut(t)
 	if err == nil {
 		return t, nil
 	}
@@ -107,9 +103,8 @@ func fairSample(t *outcome.Table) (*outcome.Table, error) {
 	return t.Rows(fair), nil
 }
 
-// leftOut refuses outcomes met in use of which too many are missing to be fitted to as
-// they are.
-func leftOut(t *outcome.Table) error {
+// checkLeftOut returns an error if too many outcomes are missing to fit without drawing them.
+func checkLeftOut(t *outcome.Table) error {
 	for m, name := range t.Models {
 		n := 0
 		for q := range t.Queries {
@@ -124,7 +119,7 @@ func leftOut(t *outcome.Table) error {
 	return nil
 }
 
-// correct measures how far estimates of models that the strategy left out are off.
+// correct measures the errors of the estimates of models that the strategy left out.
 func (f *filler) correct() error {
 	n := len(f.met.Models)
 	f.shift, f.factor = make([]float64, n), make([]float64, n)
@@ -132,7 +127,7 @@ func (f *filler) correct() error {
 	paid, expected := make([]float64, n), make([]float64, n)
 	chance, unjudged := make([]bool, n), make([]int, n)
 	for q := range f.met.Queries {
-		ran := f.strategic(q)
+		ran := f.strategicModels(q)
 		f.replay.Start(q).Believe(ran, f.beliefs, f.costs)
 		for m := range n {
 			if slices.Contains(ran, m) {
@@ -183,8 +178,7 @@ func shiftLogit(p, by float64) float64 {
 	return 1 / (1 + math.Exp(-(math.Log(p/(1-p)) + by)))
 }
 
-// shiftTo returns what has to be added to the log odds of probabilities for their mean
-// to be the given one.
+// shiftTo returns what to add to the log odds of probabilities so that their mean is the given one.
 func shiftTo(p []float64, mean float64) float64 {
 	low, high := -12.0, 12.0
 	for range 50 {
@@ -201,8 +195,7 @@ func shiftTo(p []float64, mean float64) float64 {
 	return (low + high) / 2
 }
 
-// draw fills in what is missing of a query, one model after the other, each given those
-// before: what one is drawn as tells of the others. It returns how many were missing.
+// draw draws the missing outcomes of a query, each given those before. It returns how many there were.
 func (f *filler) draw(q int, rng *rand.Rand) (drawn int) {
 	x := f.replay.Start(q)
 	var ran []int

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// breakChance bounds the probability that n values are as good as these while the mean
-// of m further ones lies below a floor, when all n + m were dealt at random: an exact
-// test of what was seen against the best m that would break the promise. Nothing else
-// is assumed of the values, which lie between low and 1.
+// breakChance bounds the probability that n values are as good as these while the mean of m further ones
+// is below a floor, if all n + m are exchangeable: an exact test against the best m values that break
+// the promise. The values lie between low and 1; nothing else is assumed of them.
 //
 // With qualities of 0 and 1 it is the tail of a hypergeometric distribution (Fisher's
 // exact test). For others the m are the given values, repeated, of which as many are
@@ -31,15 +30,15 @@ func breakChance(values []float64, low, floor float64, m int) float64 {
 		}
 		return hypergeometricTail(int(sum), n, min(most, m), m)
 	}
-	broken := breaking(values, low, floor, m)
+	broken := valuesBelow(values, low, floor, m)
 	if broken == nil {
 		return 1
 	}
 	return dealtTail(append(broken, values...), n, sum)
 }
 
-// hypergeometricTail is the probability that of seen+further marked among n+m items n
-// drawn at random have at least seen.
+// hypergeometricTail returns the probability that n items drawn at random from n+m, of which seen+further
+// are marked, contain at least seen marked ones.
 func hypergeometricTail(seen, n, further, m int) float64 {
 	marked := seen + further
 	whole := logChoose(n+m, n)
@@ -59,9 +58,9 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// breaking returns m values like the given ones whose mean lies just below the floor;
-// nil when the given ones are below it by themselves.
-func breaking(values []float64, low, floor float64, m int) []float64 {
+// valuesBelow returns m values like the given ones whose mean lies just below the floor, or nil if the
+// given ones do already.
+func valuesBelow(values []float64, low, floor float64, m int) []float64 {
 	out := make([]float64, m)
 	order := rand.New(rand.NewPCG(1, uint64(m))).Perm(m)
 	sum := 0.0
@@ -83,12 +82,11 @@ func breaking(values []float64, low, floor float64, m int) []float64 {
 	return out
 }
 
-// deals is over how many random deals a tail is counted where the normal approximation
-// leaves it open.
+// deals is the number of random deals by which a tail is counted if the normal approximation does not
+// decide.
 const deals = 2000
 
-// dealtTail is the probability that n of all values, drawn at random, sum to at least
-// the given sum.
+// dealtTail returns the probability that n of all values, drawn at random, sum to at least sum.
 func dealtTail(all []float64, n int, sum float64) float64 {
 	mean, total := 0.0, float64(len(all))
 	for _, v := range all {

@@ -153,7 +153,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	if o.MaxWrong > 0 {
-		if err := f.serve(); err != nil {
+		if err := f.meetServed(); err != nil {
 			return nil, err
 		}
 	}
@@ -170,7 +170,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	return p, nil
 }
 
-// check completes the options and looks for what no fit can be made of.
+// check completes and validates the options.
 func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	if o.Strategy == "" {
 		o.Strategy = cascade.NameIndex
@@ -189,14 +189,14 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	if n := len(t.Models); n > replay.MaxModels {
 		return fmt.Errorf("%d models: a fit takes at most %d", n, replay.MaxModels)
 	}
-	if err := o.promises(t); err != nil {
+	if err := o.checkPromises(t); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// useVerdicts takes the qualities of a table for verdicts that may err, where the options say
-// so, and reports whether nothing was learned of their errors.
+// useVerdicts treats the qualities of a table as verdicts that may err, if the options say so, and reports
+// whether their error rates are assumed, not learned.
 func (o *Options) useVerdicts(met, t *outcome.Table, data *Data) (_ *outcome.Table, isAssumed bool) {
 	if len(t.Verdicts) > 0 || !o.VerdictsErr {
 		return t, false
@@ -252,7 +252,7 @@ func (f *fitter) meet(complete *outcome.Table, known *estimate.Replay) (err erro
 	return f.meetBudget()
 }
 
-// fill returns the table with what is missing drawn, if it is one of outcomes met in use.
+// fill returns a table of outcomes met in use with the missing ones drawn; others are returned unchanged.
 func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err error) {
 	if t.Propensity == nil || t.CostUSD == nil {
 		return t, 0, nil
@@ -278,8 +278,8 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 	return full, drawn, nil
 }
 
-// promises checks what is to be promised of quality.
-func (o *Options) promises(t *outcome.Table) error {
+// checkPromises checks the floor, the share of wrong answers, and the confidence.
+func (o *Options) checkPromises(t *outcome.Table) error {
 	if o.Confidence == 0 {
 		o.Confidence = 0.95
 	}

@@ -88,7 +88,7 @@ func (e *FloorError) Error() string {
 // floorValues is the number of operating points among which a floor chooses.
 const floorValues = 60
 
-// floorTest is what a floor is tested with: the values whose mean it bounds.
+// floorTest tests whether a floor is kept.
 type floorTest struct {
 	floor Floor
 	// against has the qualities of the model AsGoodAs, nil without one.
@@ -115,7 +115,7 @@ func (t *floorTest) values(r *replayRow) []float64 {
 	return out
 }
 
-// untunedCandidate returns the candidate that no outcome has chosen: of all models, at the estimators' own
+// untunedCandidate returns the candidate that does not depend on outcomes: all models, the estimators' own
 // deviations, as deep as the fixed parameters allow.
 func untunedCandidate(list []*candidate, fixed *cascade.Params) *candidate {
 	last := list[len(list)-1]
@@ -127,11 +127,10 @@ func untunedCandidate(list []*candidate, fixed *cascade.Params) *candidate {
 	return last
 }
 
-// meetFloor takes the cheapest operating point that keeps the floor. From the dearest
-// point on, one after the other is tested, and the first that fails ends the search:
-// so the chance that a bad one passes is that of one test (fixed-sequence testing, as
-// in learn-then-test). The sequence is that of one candidate, fixed before any outcome is
-// seen: others, or one that outcomes have chosen, would have to share the chance.
+// meetFloor takes the cheapest operating point that keeps the floor. Points are tested from the dearest
+// on until one fails, so that the error probability is that of one test (fixed-sequence testing, as in
+// learn-then-test). The sequence must be fixed before any outcome is seen, which is why it is that of
+// one untuned candidate.
 func (f *fitter) meetFloor(c *candidate) error {
 	o := &f.options
 	values := startValues(o.Strategy, f.stage.table, floorValues)
@@ -165,7 +164,7 @@ func (f *fitter) meetFloor(c *candidate) error {
 	return f.settle([]float64{value}, 1)
 }
 
-// missing works out what is missing of a promise, by the dearest point.
+// missing returns what is missing for the promise, by the dearest point.
 func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError {
 	best := t.values(dearest)
 	n := len(best)
@@ -178,7 +177,7 @@ func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError 
 			high = middle
 		}
 	}
-	// The gap that can be told shrinks with the root of the number.
+	// The detectable gap shrinks with the root of the number.
 	if gap := e.Quality - t.least; gap > 1e-9 {
 		times := (e.Quality - e.Promised) / gap
 		e.Queries = int(math.Ceil(float64(n) * times * times))

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// HeldOut is what the fit says of itself on queries that it had not seen: every
-// fold is run with what was chosen on the others.
+// HeldOut is the result of the fit on queries that it had not seen: every fold is run with what was
+// chosen on the others.
 type HeldOut struct {
 	CostUSD float64 `json:"cost_usd"`
 	// CostStdError is the standard error of CostUSD: how far the mean cost of as
@@ -61,7 +61,7 @@ const (
 // promise fills in what can be promised: low is the least mean cost that counts as
 // holding a budget of up to high.
 func (h *HeldOut) promise(low, high float64, queries int) {
-	h.Confidence = overlap(low, high, *h)
+	h.Confidence = holdChance(low, high, *h)
 	switch {
 	case h.Confidence >= level:
 		h.Promise = PromiseAlways
@@ -73,14 +73,14 @@ func (h *HeldOut) promise(low, high float64, queries int) {
 	h.From = fromQueries(low, high, *h, queries)
 }
 
-// fromQueries is the least number of new queries whose mean cost lies between two
-// amounts with probability Level, after a fit to so many.
+// fromQueries returns the least number of new queries whose mean cost lies between two amounts with
+// probability level, after a fit to so many.
 func fromQueries(low, high float64, h HeldOut, queries int) int {
 	holds := func(n float64) bool {
 		// The mean is known to CostStdError, and theirs varies by as much times the
 		// root of queries/n.
 		dev := h.CostStdError * math.Sqrt(1+float64(queries)/n)
-		return between(low, high, h.CostUSD, dev) >= level
+		return normalBetween(low, high, h.CostUSD, dev) >= level
 	}
 	const most = 1e7
 	if !holds(most) {
@@ -97,12 +97,11 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 	return int(many)
 }
 
-// paceTrials is over how many streams of queries the pacing is tried.
+// paceTrials is the number of simulated streams of queries.
 const paceTrials = 200
 
-// heldByPacing is the share of streams of as many queries as there are, drawn anew, whose
-// mean cost a pacer holds within the tolerance, in no order. What the operating points cost is
-// known from a draw of its own each time, as from outcomes.
+// heldByPacing returns the share of bootstrapped streams of queries whose mean cost a pacer holds within
+// the tolerance. The costs of the operating points come from a separate draw each time, as from outcomes.
 func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint64) (float64, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x9ace))
 	draw := func() []int {
@@ -131,8 +130,8 @@ func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint
 	return float64(held.Load()) / paceTrials, nil
 }
 
-// spentByPacing is what a stream of queries costs at a pacer to which some queries have told what
-// the operating points cost.
+// spentByPacing returns what a stream of queries costs with a pacer that knows the operating points' costs
+// from other queries.
 func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64, seed uint64) (spent float64, err error) {
 	points := frontier(c.pointsOn(known))
 	place := make([]int, len(points))
@@ -154,7 +153,7 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 	return spent, nil
 }
 
-// holdOut says what the budget costs and gives on queries that the choice has not seen.
+// holdOut returns cost and quality at the budget on queries that the choice has not seen.
 func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*HeldOut, error) {
 	o := &f.options
 	h := heldOut(t, list, o.BudgetUSD, t.Folds(o.Folds, o.Seed+1), o.Folds)
@@ -166,7 +165,7 @@ func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*H
 			return nil, err
 		}
 	case !f.profile.Budget.Over:
-		// What is not used up is held from one side only.
+		// A budget that cannot be spent bounds the cost from one side only.
 		h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
 		low = math.Inf(-1)
 	}
@@ -174,7 +173,7 @@ func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*H
 	return &h, nil
 }
 
-// heldOut chooses on all folds but one and reads off what that does on the one.
+// heldOut chooses on all folds but one and evaluates the choice on that one.
 func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []int, folds int) HeldOut {
 	cost, quality := make([]float64, len(fold)), make([]float64, len(fold))
 	for f := range folds {
@@ -206,14 +205,14 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 	return h
 }
 
-// overlap is the probability that the mean cost of as many new queries lies between
-// two amounts: both this mean and theirs vary by the standard error.
-func overlap(low, high float64, h HeldOut) float64 {
-	return between(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
+// holdChance returns the probability that the mean cost of as many new queries lies between two amounts:
+// this mean and theirs both vary by the standard error.
+func holdChance(low, high float64, h HeldOut) float64 {
+	return normalBetween(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
 }
 
-// between is the probability that a normal lies between two amounts.
-func between(low, high, mean, dev float64) float64 {
+// normalBetween returns the probability that a normal variable lies normalBetween two amounts.
+func normalBetween(low, high, mean, dev float64) float64 {
 	if dev == 0 {
 		if low <= mean && mean <= high {
 			return 1

@@ -6,7 +6,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// kinds tells queries apart by their group.
+// kinds are the groups of a table's queries.
 type kinds struct {
 	names []string
 	of    []int // by row
@@ -29,11 +29,10 @@ func (k *kinds) name(row int) string {
 	return k.names[k.of[row]]
 }
 
-// costs returns what queries of each group are expected to cost, of what they cost on
-// some rows; nil where groups are not known to differ. The mean of a group is drawn
-// towards that of all, the more the less it is known: as far as the spread within groups
-// explains how far group means lie apart (the random effects of an analysis of variance).
-// Means over the rows stay what they are.
+// costs returns the expected cost of each group's queries by their costs on some rows, or nil if groups
+// do not differ. Group means are shrunk towards the overall mean as far as the variance within groups
+// explains their differences (random effects of an analysis of variance), and then shifted so that the
+// mean over the rows stays the same.
 func (k *kinds) costs(cost []float64, rows []int) map[string]float64 {
 	if len(k.names) < 2 {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Ladder compares a strategy that takes verdicts for evidence with what takes them at their
-// word: models in order of cost, each asked where the judges reject the answer before, and
-// single models. Each fold has the mixture of two of those that was best on the other folds
-// at what the strategy costs there.
+// Ladder compares a strategy that treats verdicts as evidence with ladders, which treat them as final:
+// models in order of cost, each asked if the judges reject the answer before. Single models count as
+// ladders too. On each fold the strategy is compared with the mixture of two ladders that was best on
+// the other folds at the strategy's cost there.
 type Ladder struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
@@ -29,8 +29,8 @@ func (l *Ladder) Behind() bool { return l.Gain+2*l.GainStdError < 0 }
 // ladderDepth is how many models a ladder has at most.
 const ladderDepth = 3
 
-// compareLadders compares the fitted strategy with ladders; nil for a table without judges
-// that err. In judged, costs include those of the verdicts.
+// compareLadders compares the fitted strategy with ladders; nil without judges that err. Costs in judged
+// include those of the verdicts.
 func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strategy) (*Ladder, error) {
 	if len(t.Verdicts) == 0 {
 		return nil, nil
@@ -39,13 +39,13 @@ func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strat
 	if err != nil {
 		return nil, err
 	}
-	l := besideLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds)
+	l := compareWithLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds)
 	l.Priced = l.Priced && (f.profile.Estimator.VerdictsUSD == nil || !cascade.Buys(strategy))
 	return l, nil
 }
 
-// besideLadders compares what a strategy did on every query with ladders.
-func besideLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
+// compareWithLadders compares the results of a strategy with ladders.
+func compareWithLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
 	rungs := orders(cascade.Params{}, t)[0]
 	var ladders []replayRow
 	var grow func(models []int, from int)
@@ -87,10 +87,9 @@ func besideLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, fo
 	return l
 }
 
-// climbLadder asks models in order until no judge rejects an answer; the last one's is
-// taken as it is, and needs no verdict.
+// climbLadder asks models in order until no judge rejects an answer; the last one's needs no verdict.
 func climbLadder(t, judged *outcome.Table, models []int) replayRow {
-	r := newReplayed(len(t.Queries))
+	r := newReplayRow(len(t.Queries))
 	for q := range t.Queries {
 		for k, m := range models {
 			isLast := k == len(models)-1
@@ -117,7 +116,7 @@ func isRejected(t *outcome.Table, query, model int) bool {
 	return false
 }
 
-// hull returns the points that no mixture of two others of the same cost equals, by cost.
+// hull returns the points that are better than every mixture of two others at the same cost, by cost.
 func hull(points []Point) []Point {
 	var hull []Point
 	for _, p := range frontier(points) {

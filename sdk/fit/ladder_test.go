@@ -14,7 +14,7 @@ import (
 func TestAFitStandsBesideLadders(t *testing.T) {
 	table, n := &outcome.Table{Models: []string{"small", "large"}}, 400
 	rng := rand.New(rand.NewPCG(1, 2))
-	dear, knowing := newReplayed(n), newReplayed(n)
+	dear, knowing := newReplayRow(n), newReplayRow(n)
 	verdicts := make([][]float64, n)
 	for q := range n {
 		table.Queries = append(table.Queries, fmt.Sprint(q))
@@ -32,21 +32,21 @@ func TestAFitStandsBesideLadders(t *testing.T) {
 	}
 	table.Verdicts = map[string][][]float64{"judge": verdicts}
 	fold := table.Folds(5, 1)
-	l := besideLadders(table, table, &dear, fold, 5)
+	l := compareWithLadders(table, table, &dear, fold, 5)
 	if l.Gain > 0.01 || l.CostUSD > 10.01 {
 		t.Errorf("always the dear model beside ladders: %+v", l)
 	}
-	l = besideLadders(table, table, &knowing, fold, 5)
+	l = compareWithLadders(table, table, &knowing, fold, 5)
 	if l.Gain < 2*l.GainStdError || l.Behind() {
 		t.Errorf("who knows what is right beside ladders: %+v", l)
 	}
 	for q := range n {
 		dear.quality[q] = 0.5 * dear.quality[q]
 	}
-	if l = besideLadders(table, table, &dear, fold, 5); !l.Behind() {
+	if l = compareWithLadders(table, table, &dear, fold, 5); !l.Behind() {
 		t.Errorf("half as good as the dear model at its price: %+v", l)
 	}
-	if l.Priced || !besideLadders(table, priced(table, 0.1), &dear, fold, 5).Priced {
+	if l.Priced || !compareWithLadders(table, priced(table, 0.1), &dear, fold, 5).Priced {
 		t.Error("whether verdicts have a price is not told")
 	}
 }

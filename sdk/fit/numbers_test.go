@@ -51,11 +51,11 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 	is(t, "variance of its own account", of.offset("x").Variance, (0.1+0.3+16)/8)
 
 	all := tallies{}
-	all.call("m", byChance, 0.3, 1, 2, 4, 2)
-	all.call("m", "", 0.3, math.NaN(), 0, 4, 1)
-	all.call("m", "", 0.3, math.NaN(), 4, 0, 1)
-	all.step("g", 1.2, 2, 0.4, 2)
-	all.step("h", 1.2, 2, 0.4, 0)
+	all.addCall("m", byChance, 0.3, 1, 2, 4, 2)
+	all.addCall("m", "", 0.3, math.NaN(), 0, 4, 1)
+	all.addCall("m", "", 0.3, math.NaN(), 4, 0, 1)
+	all.addStep("g", 1.2, 2, 0.4, 2)
+	all.addStep("h", 1.2, 2, 0.4, 0)
 	if len(all) != 3 {
 		t.Errorf("what is not known is counted: %v", all)
 	}
@@ -150,7 +150,7 @@ func TestStartValues(t *testing.T) {
 func TestGapsAreSplitWhereTheyAreWidest(t *testing.T) {
 	c := &candidate{}
 	for _, p := range []Point{{Value: 0, CostUSD: 1}, {Value: 1, CostUSD: 1}, {Value: 4, CostUSD: 2, Quality: 0.1}, {Value: 9, CostUSD: 4, Quality: 0.4}, {Value: 10, CostUSD: 4.5, Quality: 0.9}, {Value: 11, CostUSD: 9}} {
-		r := newReplayed(1)
+		r := newReplayRow(1)
 		r.cost[0], r.quality[0] = p.CostUSD, p.Quality
 		c.values, c.results = append(c.values, p.Value), append(c.results, r)
 	}
@@ -163,7 +163,7 @@ func TestGapsAreSplitWhereTheyAreWidest(t *testing.T) {
 		{3, []float64{2, 6, math.Sqrt(90)}},
 		{4, []float64{2, 4 * math.Pow(1.5, 2.0/3), 4 * math.Pow(1.5, 4.0/3), math.Sqrt(90)}},
 	} {
-		got := c.gaps(tt.n, 4)
+		got := c.gapValues(tt.n, 4)
 		slices.Sort(got)
 		if len(got) != len(tt.want) {
 			t.Errorf("%d: %v, want %v", tt.n, got, tt.want)
@@ -173,7 +173,7 @@ func TestGapsAreSplitWhereTheyAreWidest(t *testing.T) {
 			is(t, "value", got[i], tt.want[i])
 		}
 	}
-	if got := c.gaps(3, 0.5); got != nil {
+	if got := c.gapValues(3, 0.5); got != nil {
 		t.Errorf("all cost more: %v", got)
 	}
 }
@@ -193,14 +193,14 @@ func TestWelch(t *testing.T) {
 		}
 		return 2 * (0.5 - sum*h/3)
 	}
-	d, p := differ(Offset{Count: 40, Off: 3, Variance: 8}, Offset{Count: 30, Off: 1, Variance: 27})
+	d, p := welchTest(Offset{Count: 40, Off: 3, Variance: 8}, Offset{Count: 30, Off: 1, Variance: 27})
 	x := 2 / math.Sqrt(0.2+0.9)
 	is(t, "deviations", d.Deviations, x)
 	if want := tail(x, 1.1*1.1/(0.2*0.2/39+0.9*0.9/29)); math.Abs(p-want) > 1e-9 {
 		t.Errorf("chance %v, want %v", p, want)
 	}
 	// Of few, both vary as the one that varies more.
-	d, p = differ(Offset{Count: 4, Off: -1, Variance: 1}, Offset{Count: 12, Off: 0, Variance: 12})
+	d, p = welchTest(Offset{Count: 4, Off: -1, Variance: 1}, Offset{Count: 12, Off: 0, Variance: 12})
 	is(t, "deviations of few", d.Deviations, -0.5)
 	if want := tail(0.5, 16/(9.0/3+1.0/11)); math.Abs(p-want) > 1e-9 {
 		t.Errorf("chance of few %v, want %v", p, want)
@@ -210,7 +210,7 @@ func TestWelch(t *testing.T) {
 // Over a hundred queries the estimators' own deviations stand for half a point of quality.
 func TestOnlyWhatIsBetterByMoreThanChanceIsChosen(t *testing.T) {
 	table := &outcome.Table{Queries: make([]string, 100)}
-	own, other, third := &candidate{usual: true}, &candidate{}, &candidate{}
+	own, other, third := &candidate{isDefault: true}, &candidate{}, &candidate{}
 	for _, c := range []struct {
 		own, other, third float64
 		want              *candidate

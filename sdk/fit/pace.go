@@ -50,19 +50,19 @@ type Pacer struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 	sums
-	// told is what Share has passed on already.
+	// told is what Share has already reported.
 	told sums
 }
 
-// sums are over queries: their number, US dollars spent and expected, by how much their
-// mixture of groups is worth more than the budget, and the squares of that.
+// sums are over queries: their number, US dollars spent and expected, the excess of their mixture of
+// groups over the budget, and its squares.
 type sums struct{ queries, spent, expected, mixture, squares float64 }
 
 // DefaultPace is over how many queries a difference from the budget is made up for.
 const DefaultPace = 50
 
-// mostLent is how many times H queries' budget is lent to a mixture of groups, and
-// drawnLike is up to how many standard deviations a mixture may be drawn by chance.
+// mostLent bounds what is lent to a mixture of groups, in budgets of H queries, and drawnLike is the number
+// of standard deviations up to which a mixture counts as chance.
 const (
 	mostLent  = 10
 	drawnLike = 2
@@ -82,7 +82,7 @@ func NewPacer(points []Point, budgetUSD, over float64, seed uint64) (*Pacer, err
 	return &Pacer{points: front, budget: budgetUSD, over: over, rng: rand.New(rand.NewPCG(seed, 0xface))}, nil
 }
 
-// frontier returns the points that no cheaper one equals, by cost.
+// frontier returns the points that are better than every cheaper one, by cost.
 func frontier(points []Point) []Point {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b Point) int {
@@ -105,7 +105,7 @@ func (p *Pacer) Next() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	usd := p.budget
-	if ratio := p.ratio(); ratio < drifted {
+	if ratio := p.ratio(); ratio < driftRatio {
 		saved := min(p.queries*p.budget+p.lent()-p.spent, p.over*p.budget)
 		usd = (p.budget + saved/p.over) / ratio
 	}
@@ -116,14 +116,14 @@ func (p *Pacer) Next() int {
 	return i
 }
 
-// lent is what is lent to the mixture of groups so far.
+// lent returns what is lent to the mixture of groups so far.
 func (p *Pacer) lent() float64 {
 	beyond := max(math.Abs(p.mixture)-drawnLike*math.Sqrt(p.squares), 0)
 	return math.Copysign(min(beyond, mostLent*p.over*p.budget), p.mixture)
 }
 
-// drifted is the ratio of real to expected cost from which on the curve is given up.
-const drifted = 1.6
+// driftRatio is the ratio of real to expected cost from which the curve is given up.
+const driftRatio = 1.6
 
 // Drift returns the ratio of real to expected cost so far, and whether it is so great that
 // the pacer makes up for nothing any more.
@@ -131,10 +131,10 @@ func (p *Pacer) Drift() (ratio float64, hasDrifted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ratio = p.ratio()
-	return ratio, ratio >= drifted
+	return ratio, ratio >= driftRatio
 }
 
-// ratio is that of real to expected cost so far, which begins at 1.
+// ratio returns that of real to expected cost so far, which begins at 1.
 func (p *Pacer) ratio() float64 {
 	prior := p.over * p.budget
 	return (p.spent + prior) / (p.expected + prior)
@@ -196,7 +196,7 @@ func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What was counted meanwhile is told the next time.
+	// What was counted meanwhile is reported the next time.
 	p.queries += all[0] - now.queries
 	p.spent += all[1] - now.spent
 	p.expected += all[2] - now.expected

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// pairShare is on how much of what the reference does a pair has to come to the same: on
-	// recorded calls (BFCL) such pairs are at least as often right as the reference.
+	// pairShare is the least share of steps on which a pair's cascade must give the reference's answer: on
+	// recorded calls (BFCL) such pairs are right at least as often as the reference.
 	pairShare = 0.93
-	// agreeThreshold is the estimate from which two that agree are believed.
+	// agreeThreshold is the estimate from which an agreement is accepted.
 	agreeThreshold = 0.9
 )
 
-// Pair fits a cascade to steps of which nothing is known but what a reference model does:
-// two cheap models are asked, and where their answers differ the reference. Of all pairs it
-// takes the cheapest whose cascade gives the reference's answer on 93 % of the steps. What
-// is believed of answers is what is usual where two agree ([estimate.OfPriors]), so that a
-// hundred steps are enough; how good the answers are, such labels do not say.
+// Pair fits a cascade to steps whose only labels are the answers of a reference model: two cheap models
+// are asked, and if their answers differ the reference. It takes the cheapest pair whose cascade gives
+// the reference's answer on 93 % of the steps. The estimates are those of agreement in general
+// ([estimate.OfPriors]), so that a hundred steps are enough; such labels do not say how good the
+// answers are.
 func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err := o.check(ctx, t); err != nil {
 		return nil, err

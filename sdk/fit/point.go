@@ -20,7 +20,7 @@ type Point struct {
 	ByGroup map[string]float64 `json:"by_group,omitempty"`
 }
 
-// costOf is what a query of a group is expected to cost.
+// costOf returns the expected cost of a query of a group.
 func (p *Point) costOf(group string) float64 {
 	if usd, known := p.ByGroup[group]; known {
 		return usd
@@ -28,17 +28,17 @@ func (p *Point) costOf(group string) float64 {
 	return p.CostUSD
 }
 
-// replayRow is what one strategy did on every row: the tally of its steps.
+// replayRow is the result of one strategy on every row.
 type replayRow struct {
 	cost, quality []float64
 	steps         []float64 // the number of models run
 	estimate      []float64 // of the answer
 	path          []path
-	// unseen is what queries not seen cost, of what is written down.
+	// unseen is the ratio of the cost on queries not seen to that recorded.
 	unseen float64
 }
 
-func newReplayed(rows int) replayRow {
+func newReplayRow(rows int) replayRow {
 	return replayRow{
 		unseen: 1,
 		cost:   make([]float64, rows), quality: make([]float64, rows),
@@ -46,7 +46,7 @@ func newReplayed(rows int) replayRow {
 	}
 }
 
-// copyFrom takes over what was done at another value.
+// copyFrom copies a row's result at another value.
 func (r *replayRow) copyFrom(place int, as *replayRow) {
 	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
 	r.estimate[place] = as.estimate[place]
@@ -85,9 +85,9 @@ func average(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// area is the area under the points, sorted by cost and joined by straight lines,
-// from the cheapest to the dearest single model, divided by that range: the AUC of
-// design.md. It serves to choose among parameters; package eval reports.
+// area returns the area under the points, sorted by cost and joined by straight lines, from the cheapest
+// to the dearest single model, divided by that range: the AUC of design.md. It serves to choose
+// among parameters; package eval reports.
 func area(t *outcome.Table, points []Point) float64 {
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	low, high := slices.Min(costs), slices.Max(costs)

@@ -18,8 +18,8 @@ import (
 // version is the version of the profile's format that this package writes and reads.
 const version = 1
 
-// Profile is what was fitted: a strategy with its numbers, the estimators, what they
-// were fitted to, and what is to be expected of them. It is read only.
+// Profile is the result of a fit: a strategy with its numbers, the estimators, a description of the data,
+// and the expected results. It is read only.
 type Profile struct {
 	Version int     `json:"version"`
 	Data    Data    `json:"data"`
@@ -109,7 +109,7 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return nil, fmt.Errorf("reading profile %s: %w", path, err)
 	}
-	if err := p.valid(); err != nil {
+	if err := p.validate(); err != nil {
 		return nil, fmt.Errorf("reading profile %s: %w", path, err)
 	}
 	if models != nil {
@@ -123,7 +123,7 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 // maxProfile is the largest profile that is read: a hundred times what 80 models need.
 const maxProfile = 64 << 20
 
-// readProfile reads a file, and nothing that only looks like one and has no end.
+// readProfile reads a regular file of at most maxProfile bytes.
 func readProfile(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
@@ -140,7 +140,7 @@ func readProfile(path string) ([]byte, error) {
 	return data, err
 }
 
-func (p *Profile) valid() error {
+func (p *Profile) validate() error {
 	if p.Version != version {
 		return fmt.Errorf("%w %d; this is version %d", errVersion, p.Version, version)
 	}

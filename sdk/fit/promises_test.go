@@ -47,7 +47,7 @@ func TestWhatCanBePromised(t *testing.T) {
 		{Options{Floor: &Floor{AsGoodAs: "b", Margin: -0.1}}, "a margin of -0.1"}, {Options{Floor: &Floor{AsGoodAs: "b", Margin: 1}}, "a margin of 1"}, {Options{Floor: &Floor{AsGoodAs: "b", Margin: math.NaN()}}, "a margin of NaN"},
 	} {
 		o := c.o
-		err := o.promises(table)
+		err := o.checkPromises(table)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v, %+v: %v, want %q", c.o, c.o.Floor, err, c.says)
 		}
@@ -75,7 +75,7 @@ func TestWhatIsMissingOfAFloor(t *testing.T) {
 	for i := range right[:90] {
 		right[i] = 1
 	}
-	dearest := newReplayed(100)
+	dearest := newReplayRow(100)
 	copy(dearest.quality, right)
 	test := newFloorTest(Floor{MinQuality: 0.88}, qualitiesOf(right))
 	e := test.missing(&dearest, 0.95)
@@ -94,7 +94,7 @@ func TestWhatIsMissingOfAFloor(t *testing.T) {
 	}
 	// Against a model: the differences, from -1 up.
 	test = newFloorTest(Floor{AsGoodAs: "b", Margin: 0.1}, qualitiesOf([]float64{1, 0, 0, 1}, []float64{1, 1, 0, 0}))
-	row := newReplayed(4)
+	row := newReplayRow(4)
 	copy(row.quality, []float64{1, 0, 0, 1})
 	if got := test.values(&row); !slices.Equal(got, []float64{0, -1, 0, 1}) || test.low != -1 || test.least != -0.1 || row.quality[1] != 0 {
 		t.Errorf("%v of %+v", got, test)
@@ -140,11 +140,11 @@ func TestRivalIsBetter(t *testing.T) {
 
 func TestPromiseOfABudget(t *testing.T) {
 	normal := func(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
-	is(t, "between", between(-1, 2, 0.5, 0.75), normal(2)-normal(-2))
+	is(t, "between", normalBetween(-1, 2, 0.5, 0.75), normal(2)-normal(-2))
 	for x, want := range map[float64]float64{1: 1, 2: 1, 3: 1, 0.99: 0, 3.01: 0} {
-		is(t, "certain", between(1, 3, x, 0), want)
+		is(t, "certain", normalBetween(1, 3, x, 0), want)
 	}
-	is(t, "overlap", overlap(0.95, 1.05, HeldOut{CostUSD: 1, CostStdError: 0.05 / math.Sqrt2}), normal(1)-normal(-1))
+	is(t, "overlap", holdChance(0.95, 1.05, HeldOut{CostUSD: 1, CostStdError: 0.05 / math.Sqrt2}), normal(1)-normal(-1))
 
 	for _, c := range []struct {
 		dev, paced float64
@@ -282,7 +282,7 @@ func TestPacersShareWhatTheyCounted(t *testing.T) {
 func TestUnseenBetweenNeighbours(t *testing.T) {
 	c := &candidate{values: []float64{1, 2, 5}}
 	for _, unseen := range []float64{1.2, 7, 1.8} {
-		r := newReplayed(1)
+		r := newReplayRow(1)
 		r.unseen = unseen
 		c.results = append(c.results, r)
 	}
@@ -291,7 +291,7 @@ func TestUnseenBetweenNeighbours(t *testing.T) {
 	is(t, "last", c.unseenAt(2), 7)
 	one := &candidate{values: []float64{1}, results: c.results[:1]}
 	is(t, "alone", one.unseenAt(0), 1.2)
-	r := newReplayed(2)
+	r := newReplayRow(2)
 	r.unseen, r.cost, r.quality, r.steps = 1.5, []float64{2, 4}, []float64{0, 1}, []float64{1, 2}
 	for _, got := range []Point{r.point(0.3), r.pointOn(0.3, []int{0, 1})} {
 		is(t, "cost", got.CostUSD, 4.5)
@@ -452,7 +452,7 @@ func TestCandidates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		usual := slices.IndexFunc(list, func(c *candidate) bool { return c.usual })
+		usual := slices.IndexFunc(list, func(c *candidate) bool { return c.isDefault })
 		if len(list) != c.count || usual != c.usual {
 			t.Errorf("%s %+v: %d candidates, the usual one at %d; want %d, %d", c.name, c.fixed, len(list), usual, c.count, c.usual)
 		}
@@ -465,7 +465,7 @@ func TestCandidates(t *testing.T) {
 	// Points beyond the cheapest of the best quality are dropped.
 	c := &candidate{}
 	for _, p := range []Point{{Value: 0, CostUSD: 9, Quality: 0.5}, {Value: 1, CostUSD: 3, Quality: 0.5}, {Value: 2, CostUSD: 1, Quality: 0.25}} {
-		r := newReplayed(4)
+		r := newReplayRow(4)
 		for q := range r.cost {
 			r.cost[q], r.quality[q] = p.CostUSD, p.Quality
 		}
@@ -527,17 +527,17 @@ func TestDealtTail(t *testing.T) {
 	}
 	// As many are set to the least as it takes.
 	values := []float64{0.2, 0.6, 1}
-	got, sum := breaking(values, 0, 0.5, 6), 0.0
+	got, sum := valuesBelow(values, 0, 0.5, 6), 0.0
 	for _, v := range got {
 		sum += v
 	}
 	if len(got) != 6 || sum > 3 || sum+1 <= 3 {
 		t.Errorf("%v sums to %v", got, sum)
 	}
-	if got := breaking(values, 0, 0.7, 6); got != nil {
+	if got := valuesBelow(values, 0, 0.7, 6); got != nil {
 		t.Errorf("%v is below the floor by itself", values)
 	}
-	if got := breaking(values, -1, 0.6, 3); !slices.Contains(got, -1) {
+	if got := valuesBelow(values, -1, 0.6, 3); !slices.Contains(got, -1) {
 		t.Errorf("%v, with values from -1 up", got)
 	}
 }

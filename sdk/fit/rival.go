@@ -32,8 +32,7 @@ func (r *Rival) Better() bool {
 	return (quality > 0 || cost > 0) && r.Quality+2*r.QualityStdError >= 0 && r.Cost+2*r.CostStdError >= 0
 }
 
-// Compare has two profiles of the same models estimate what came in traces, given what
-// ran before.
+// Compare compares the estimates of two profiles of the same models with the outcomes in traces.
 func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 	table, err := outcome.OfTraces(traces)
 	if err != nil {
@@ -63,10 +62,10 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 	return r, nil
 }
 
-// lossesOf returns what a profile loses on every judged call, and how far off it is on the
-// cost of every call that was paid for.
+// lossesOf returns a profile's logarithmic loss on every judged call, and the squared error of its
+// logarithm of cost on every call that was paid for.
 func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
-	replay, err := p.onVerdicts(t)
+	replay, err := p.replayVerdicts(t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,8 +106,9 @@ func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs [
 	return losses, errs, nil
 }
 
-// onVerdicts replays the profile's estimator on a table of verdicts, which are evidence where its judges err.
-func (p *Profile) onVerdicts(t *outcome.Table) (*estimate.Replay, error) {
+// replayVerdicts replays the profile's estimator on a table of verdicts, which are evidence if its judges
+// err.
+func (p *Profile) replayVerdicts(t *outcome.Table) (*estimate.Replay, error) {
 	e, own := *p.Estimator, *t
 	if p.Data.Assumed != nil {
 		e.Judges = p.Data.Assumed
@@ -122,7 +122,7 @@ func (p *Profile) onVerdicts(t *outcome.Table) (*estimate.Replay, error) {
 	return e.On(&own)
 }
 
-// gain is the mean of before less after, with its standard error.
+// gain returns the mean of before less after, with its standard error.
 func gain(before, after []float64) (mean, stdError float64) {
 	n := float64(len(before))
 	if len(after) != len(before) || n < 2 {

@@ -26,16 +26,15 @@ type ServedPromise struct {
 // Good reports whether an answer with such an estimate is served as good.
 func (s *ServedPromise) Good(estimate float64) bool { return estimate >= s.Estimate }
 
-// servedStarts are the shares of answers at which the search for the largest share
-// that keeps the promise begins; each has its part of the chance.
+// servedStarts are the shares of answers from which the largest share that keeps the promise is searched;
+// they divide the error probability.
 var servedStarts = [...]float64{0.1, 0.35, 0.7}
 
 // servedStep is by how much the share grows from test to test.
 const servedStep = 0.02
 
-// serve finds the least estimate of answers that are served as good, for the strategy
-// that was settled on.
-func (f *fitter) serve() error {
+// meetServed finds the least estimate of answers that are served as good, for the fitted strategy.
+func (f *fitter) meetServed() error {
 	o := &f.options
 	answers, err := f.answers()
 	if err != nil {
@@ -74,10 +73,10 @@ func (f *fitter) serve() error {
 	return nil
 }
 
-// answer is what was served of a query not seen.
+// answer is an answer to a query not seen.
 type answer struct{ estimate, quality float64 }
 
-// answers replays the fitted strategy, ties by a seeded coin.
+// answers replays the fitted strategy, with ties decided by a seeded coin.
 func (f *fitter) answers() ([]answer, error) {
 	st := &f.profile.Strategy
 	values := st.Lambdas

@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// stage is a table with the beliefs about its queries, and the rows that are played.
+// stage is a table with the beliefs about its queries, and the rows to replay.
 type stage struct {
 	table  *outcome.Table
 	replay *estimate.Replay
@@ -58,12 +58,12 @@ func (s *stage) walker(row int) *walker {
 	return &walker{Walker: replay.NewWalker(s.replay.Start(row), s.table.Quality[row], s.table.CostUSD[row])}
 }
 
-// play replays every strategy on every row. Gamma plays a part only at 0, where ties
-// go to the dearest; else they go to the cheapest.
+// play replays every strategy on every row. Ties go to the dearest model if gamma is 0, otherwise to the
+// cheapest.
 func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]replayRow, error) {
 	out := make([]replayRow, len(strategies))
 	for i := range out {
-		out[i] = newReplayed(len(s.rows))
+		out[i] = newReplayRow(len(s.rows))
 	}
 	err := s.each(ctx, func(place int, w *walker) {
 		for i, strategy := range strategies {
@@ -73,17 +73,16 @@ func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]repl
 	return out, err
 }
 
-// extend replays each candidate at further values, all in one pass. A query on which
-// a candidate takes the same path at two values takes it in between: it is not
-// replayed there. With fixed orders a path only grows or shrinks with the value. Of a
-// strategy that plans sets of models the sets must be the same too: what a set is worth
-// is linear in lambda, so the one that is worth most at two lambdas is worth most at
-// every one in between. For an index it holds of neighbouring values only; see near.
+// extend replays each candidate at further values, all in one pass. A query with the same path at two
+// values has it in between as well, and is not replayed there. With fixed orders a path only grows or
+// shrinks with the value. If a strategy plans sets of models, the sets must be the same too: the worth
+// of a set is linear in lambda, so that the best at two lambdas is the best in between. For an index it
+// holds of near values only; see canInterpolate.
 func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float64) error {
 	plans := make([]plan, len(list))
 	for i, c := range list {
 		var err error
-		if plans[i], err = c.open(values[i], len(s.rows)); err != nil {
+		if plans[i], err = c.addValues(values[i], len(s.rows)); err != nil {
 			return err
 		}
 	}
@@ -115,8 +114,8 @@ type task struct {
 	strategy        cascade.Strategy
 }
 
-// halve appends the unknown values between two known ones, the middle one first. The
-// ends may be -1 and the number of values.
+// halve appends the unknown values between two known ones, the middle one first. left may be -1, and right
+// the number of values.
 func (p plan) halve(left, right, values int) plan {
 	if right-left < 2 {
 		return p
@@ -136,13 +135,13 @@ func (p plan) halve(left, right, values int) plan {
 	return p.halve(left, known.at, values).halve(known.at, right, values)
 }
 
-// walker takes steps on one query.
+// walker replays steps on one query.
 type walker struct {
 	*replay.Walker
-	plan []int // of the decision under way
+	plan []int // of the current decision
 }
 
-// step replays one step and writes down what it did.
+// step replays one step and records its result.
 func (w *walker) step(s cascade.Strategy, place int, into *replayRow) {
 	own := &into.path[place]
 	step := w.Walk(planRow{s, w, own}, 0, nil)
@@ -159,7 +158,7 @@ type planner interface {
 	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
 }
 
-// planRow is a strategy that writes what it plans into the path.
+// planRow is a strategy that adds its plans to the path.
 type planRow struct {
 	cascade.Strategy
 	walker *walker

@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// The points of a curve: at first, and added where it is sparse.
+// The numbers of points of a curve: at first, and added where it is sparse.
 const (
 	gridValues   = 20
 	refineValues = 20
 )
 
-// Of more than manyRows queries, screenRows and screenValues of each candidate's curve suffice to
-// tell which keptCandidates are worth a closer look.
+// With more than manyRows queries, screenRows of them and screenValues per candidate suffice to select
+// keptCandidates.
 const (
 	manyRows       = 1000
 	screenRows     = 300
@@ -22,16 +22,15 @@ const (
 	keptCandidates = 2
 )
 
-// sweep replays all candidates over a grid of values, in one pass over the queries,
-// keeps the most promising ones, and replays those once more at values between which
-// their points lie furthest apart. It returns the ones that it kept, best first.
+// sweep replays all candidates over a grid of values, in one pass over the queries, keeps the best, and
+// replays those at more values where their points lie furthest apart. It returns them best first.
 func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget float64) ([]*candidate, error) {
 	if len(s.rows) > manyRows && len(list) > keptCandidates {
 		thin := s.thin(screenRows)
 		if err := thin.grid(ctx, name, list, screenValues); err != nil {
 			return nil, err
 		}
-		list = thin.most(list, budget, keptCandidates)
+		list = thin.bestCandidates(list, budget, keptCandidates)
 		for _, c := range list {
 			c.values, c.results = nil, nil
 		}
@@ -39,13 +38,12 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 	if err := s.grid(ctx, name, list, gridValues); err != nil {
 		return nil, err
 	}
-	list = s.most(list, budget, keptCandidates)
-	// What costs more than the dearest model, or than the budget if that is more, is
-	// seldom asked for.
-	most := max(slices.Max(s.table.MeanCosts()), around*budget)
+	list = s.bestCandidates(list, budget, keptCandidates)
+	// Points that cost more than the dearest model, or than the budget if that is more, are rarely needed.
+	most := max(slices.Max(s.table.MeanCosts()), budgetSpan*budget)
 	pending := make([][]float64, len(list))
 	for i, c := range list {
-		pending[i] = c.gaps(refineValues, most)
+		pending[i] = c.gapValues(refineValues, most)
 	}
 	if err := s.extend(ctx, list, pending); err != nil {
 		return nil, err
@@ -65,9 +63,9 @@ func (s *stage) grid(ctx context.Context, name string, list []*candidate, n int)
 	return s.extend(ctx, list, pending)
 }
 
-// most returns the n candidates of greatest merit, the usual one among them, without
-// those that more points would not make the best.
-func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
+// bestCandidates returns the n candidates of greatest merit, including the default one, without those that
+// are too far behind to become the best.
+func (s *stage) bestCandidates(list []*candidate, budget float64, n int) []*candidate {
 	t := s.table.Rows(s.rows)
 	merits := make(map[*candidate]float64, len(list))
 	for _, c := range list {
@@ -75,7 +73,7 @@ func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *candidate) int { return cmp.Compare(merits[b], merits[a]) })
-	if i := slices.IndexFunc(list, func(c *candidate) bool { return c.usual }); i >= n {
+	if i := slices.IndexFunc(list, func(c *candidate) bool { return c.isDefault }); i >= n {
 		list[n-1] = list[i]
 	}
 	list = list[:min(n, len(list))]

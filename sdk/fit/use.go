@@ -9,13 +9,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// use is the chosen candidate as the profile will run it, by the estimator of all queries. The
-// folds' estimators differ a little, and split queries that nothing tells apart over many values, at
-// each of which some folds ask one model and some another; the one estimator of use sees
-// all of them alike, and its cost jumps at one value. So the candidate is replayed by that
-// estimator, and what it costs is corrected by what the folds' estimators cost on queries that
-// they have not seen, of what they cost on queries that they have.
-// The quality at a cost is what the folds came to at that cost.
+// use is the chosen candidate as the profile will run it, with the estimator fitted to all queries. The
+// folds' estimators differ a little, and spread queries without distinguishing features over many
+// values; the one estimator treats them alike, so that the cost jumps at one value. So the candidate is
+// replayed with that estimator, and its cost is multiplied by the ratio of the folds' costs on queries
+// not seen to those on queries seen. The quality at a cost is what the folds reached at that cost.
 type use struct {
 	stage     *stage
 	candidate *candidate
@@ -23,11 +21,11 @@ type use struct {
 	told []Point
 }
 
-// unseenSpan is how many neighbours on either side have a say in what queries not seen cost at a value.
+// unseenSpan is the number of neighbours on either side over which that ratio is averaged.
 const unseenSpan = 3
 
-// replayUse replays the candidate at the values that it was replayed at by the folds' estimators, on
-// queries that they have not seen; known has them on queries that they have.
+// replayUse replays the candidate at the values of the folds' replay; known is the folds' estimators on
+// queries that they have seen.
 func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*use, error) {
 	whole, err := f.profile.Estimator.On(complete)
 	if err != nil {
@@ -42,7 +40,7 @@ func (f *fitter) replayUse(complete *outcome.Table, known *estimate.Replay) (*us
 	if err := newStage(f.stage.table, known).extend(f.ctx, []*candidate{seen}, [][]float64{held.values}); err != nil {
 		return nil, err
 	}
-	// Few queries tell little of one value: its neighbours have a say.
+	// One value's ratio is noisy with few queries: average it over its neighbours.
 	for i := range own.results {
 		var unseen, known float64
 		for k := max(0, i-unseenSpan); k <= min(i+unseenSpan, len(own.results)-1); k++ {
@@ -71,7 +69,7 @@ func (u *use) points() []Point {
 	return points
 }
 
-// curve returns the operating points with what they cost by group.
+// curve returns the operating points with their costs by group.
 func (u *use) curve(k *kinds) []Point {
 	points := u.candidate.curve(k, u.stage.rows)
 	for i := range points {
@@ -80,8 +78,8 @@ func (u *use) curve(k *kinds) []Point {
 	return points
 }
 
-// interpolate replays the candidate at one value for all depths, where it is not known by
-// what it did at neighbouring values.
+// interpolate replays the candidate at one value for all depths, as far as its neighbours do not determine
+// the result.
 func (u *use) interpolate(ctx context.Context, value float64) (Point, error) {
 	c := u.candidate
 	if err := u.stage.extend(ctx, []*candidate{c}, [][]float64{{value}}); err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Offset is how far estimates were off where nothing had changed: on the steps that the
-// fitted strategy takes over the outcomes of the fit, estimated by estimators that had
-// not seen them. A strategy asks those models of which it believes much, so that on its
-// steps even good estimates are off by a little, and always in the same way.
+// Offset is the normal error of estimates: on the steps that the fitted strategy takes over the outcomes
+// of the fit, by estimators that had not seen them. A strategy asks the models that it estimates
+// highest, so that on its steps even good estimates have a small bias.
 type Offset struct {
 	// Of is what: "quality of m", "cost of m", "cost of verdicts of j" or "quality in group g",
 	// and with "asked by chance" those of models that the strategy left out.
@@ -36,15 +35,15 @@ const (
 	byChance   = ", asked by chance"
 )
 
-// tally sums up how far what came was from what was estimated.
+// tally sums up differences between outcomes and estimates.
 type tally struct {
 	n, weights, squares    float64
 	expected, observed     float64
 	off, offSquared, aside float64
 }
 
-// add counts one outcome: what was expected, what came, the difference that is tested,
-// and the variance that it should have, where estimates say.
+// add counts one outcome: expected and observed, the difference to test, and its expected variance, 0 if
+// unknown.
 func (t *tally) add(expected, observed, off, aside, weight float64) {
 	t.n++
 	t.weights, t.squares = t.weights+weight, t.squares+weight*weight
@@ -54,11 +53,10 @@ func (t *tally) add(expected, observed, off, aside, weight float64) {
 
 func (t *tally) offset(of string) Offset {
 	mean := t.off / t.weights
-	// What estimates say of their own variance counts where few outcomes show less.
+	// The expected variance is a lower bound: few outcomes may vary less.
 	return Offset{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
 }
 
-// tallies are by what they are of.
 type tallies map[string]*tally
 
 func (t tallies) of(name string) *tally {
@@ -68,36 +66,35 @@ func (t tallies) of(name string) *tally {
 	return t[name]
 }
 
-// call counts one call: what was believed of a model just before, and what came, NaN
-// where it is not known.
-func (t tallies) call(model, how string, mean, quality, expected, paid, weight float64) {
+// addCall counts one addCall: the estimates just before it, and the outcomes. An unknown quality is NaN.
+func (t tallies) addCall(model, how string, mean, quality, expected, paid, weight float64) {
 	if !math.IsNaN(quality) {
 		t.of(ofQuality+model+how).add(mean, quality, quality-mean, bernoulliVariance(mean), weight)
 	}
-	t.cost(ofCost+model+how, expected, paid, weight)
+	t.addCost(ofCost+model+how, expected, paid, weight)
 }
 
-// cost counts what a call or a verdict cost.
-func (t tallies) cost(of string, expected, paid, weight float64) {
+// addCost counts what a call or a verdict addCost.
+func (t tallies) addCost(of string, expected, paid, weight float64) {
 	if expected > 0 && paid > 0 {
 		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)
 	}
 }
 
-// step counts the answers to a query of a group, of which judged were judged.
-func (t tallies) step(group string, mean, quality, spread, judged float64) {
+// addStep counts the judged answers to a query of a group.
+func (t tallies) addStep(group string, mean, quality, spread, judged float64) {
 	if judged > 0 {
 		t.of(ofGroup+group).add(mean/judged, quality/judged, (quality-mean)/judged, spread/judged/judged, 1)
 	}
 }
 
-// bernoulliVariance is the variance of an outcome that is believed to come with a probability.
+// bernoulliVariance returns the variance of an outcome of probability p, which is kept off 0 and 1.
 func bernoulliVariance(p float64) float64 {
 	return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99))
 }
 
-// tallyErrors walks a fitted strategy over outcomes and returns how far estimates are off, and the prices
-// of the verdicts that e knows the price of.
+// tallyErrors replays a fitted strategy over outcomes and returns the errors of estimates, and of the
+// prices of verdicts that e knows.
 func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r *estimate.Replay) []Offset {
 	all := tallies{}
 	var of string
@@ -112,19 +109,19 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, e *estimate.Estimator, r 
 			state, m := &turn.State, turn.Decision.Run
 			if m != cascade.Stop && prices != nil && (turn.Decision.Look || !cascade.Buys(s)) && !slices.Contains(judged, m) {
 				judged = append(judged, m)
-				all.cost(of, state.Beliefs[m].Look.CostUSD, prices[q][m], 1)
+				all.addCost(of, state.Beliefs[m].Look.CostUSD, prices[q][m], 1)
 			}
 			switch {
 			case m != cascade.Stop && !turn.Decision.Look:
 				v, p := t.Quality[q][m], state.Beliefs[m].Mean
-				all.call(t.Models[m], "", p, v, state.Costs[m], t.CostUSD[q][m], 1)
+				all.addCall(t.Models[m], "", p, v, state.Costs[m], t.CostUSD[q][m], 1)
 				mean, quality, spreads = mean+p, quality+v, spreads+bernoulliVariance(p)
 			case m == cascade.Stop:
-				all.step(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
+				all.addStep(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
 				left := float64(len(t.Models) - len(state.Ran))
 				for m, name := range t.Models {
 					if !slices.Contains(state.Ran, m) {
-						all.call(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m], t.CostUSD[q][m], 1/left)
+						all.addCall(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m], t.CostUSD[q][m], 1/left)
 					}
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// What judges said of an answer.
+// The joint verdict of the judges.
 const (
 	verdictFail = iota
 	verdictPass
@@ -26,11 +26,11 @@ const (
 	leastRate      = 1e-6 // keeps logarithms finite
 )
 
-// verdictModel says how verdicts come about where the truth is mostly unknown. A query has an
-// ease z ~ N(0, 1), the answer of model m is right with probability 1/(1 + exp(-slope·z - level[m])),
-// and the judges err at their rates: the latent classes of Dawid and Skene (1979), whose shares
-// depend on an ease as in item response theory. Answers to one query are right together, and errors
-// are not: that tells of the rates, the more the more models have answered.
+// verdictModel explains verdicts if the truth is mostly unknown. A query has an ease z ~ N(0, 1), the
+// answer of model m is right with probability 1/(1 + exp(-slope·z - level[m])), and the judges err at
+// their rates: the latent classes of Dawid and Skene (1979), whose shares depend on an ease as in item
+// response theory. Right answers to a query are correlated, and errors of judges are not: that
+// identifies the rates, the better the more models have answered.
 type verdictModel struct {
 	rates cascade.Rates
 	slope float64
@@ -38,22 +38,21 @@ type verdictModel struct {
 
 	answers        [][]judgedAnswer // by query
 	node, logPrior [easeNodes]float64
-	// logRight and logWrong are the logarithms of the probabilities that an answer of a model is
-	// right, or wrong, and that this is said of it.
+	// logRight and logWrong are the log-probabilities that a model's answer is right, or wrong, and gets
+	// that verdict.
 	logRight, logWrong [][easeNodes][verdictKinds]float64
 }
 
-// judgedAnswer is what is known of a model's answer: what judges said of it, and the truth, NaN
-// where it is unknown. Where that is so and another model gave the same answer before, it repeats that
-// one, by its place among the query's, else -1: a judge errs on equal answers alike.
+// judgedAnswer is a model's answer with its verdict and the truth, NaN if that is unknown. repeats is then
+// the index of an equal answer of an earlier model, else -1: a judge errs on equal answers alike.
 type judgedAnswer struct {
 	model, verdict int
 	truth          float64
 	repeats        int
 }
 
-// judgedAnswers returns what is known of the answers to the queries of a table whose qualities are
-// verdicts, or what was known later.
+// judgedAnswers returns the answers by query of a table whose qualities are verdicts, or truths that
+// became known later.
 func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 	all := make([][]judgedAnswer, len(t.Queries))
 	for q, row := range t.Quality {
@@ -80,8 +79,8 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 	return all
 }
 
-// fitVerdicts fits the model to the verdicts of a table by expectation maximisation. The rates are
-// learned where they are not known, and drawn to the prior's ([cascade.LearnRates]).
+// fitVerdicts fits the model to the verdicts of a table by expectation maximisation. Unknown rates are
+// learned, with the prior of [cascade.LearnRates].
 func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 	v := &verdictModel{
 		rates: cascade.LearnRates(0, 0, 0, 0), slope: usualSlope, level: make([]float64, len(t.Models)), answers: judgedAnswers(t),
@@ -105,7 +104,7 @@ func fitVerdicts(t *outcome.Table, known *cascade.Rates) *verdictModel {
 	return v
 }
 
-// prepare works out the tables of logarithms.
+// prepare computes the tables of logarithms.
 func (v *verdictModel) prepare() {
 	v.logRight = make([][easeNodes][verdictKinds]float64, len(v.level))
 	v.logWrong = make([][easeNodes][verdictKinds]float64, len(v.level))
@@ -124,9 +123,9 @@ func (v *verdictModel) prepare() {
 	}
 }
 
-// right returns how probable it is that an answer is right given the ease and what is known of it,
-// and the logarithm of how probable that is. A truth between 0 and 1, such as a share of the blame
-// for a run, stands as it is.
+// right returns the probability that an answer is right given node k of the ease and what is known of it,
+// and the log-likelihood of the latter. A truth between 0 and 1, such as a share of the blame for a
+// run, is used as it is.
 func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float64) {
 	x, y := v.logRight[a.model][k][a.verdict], v.logWrong[a.model][k][a.verdict]
 	if !math.IsNaN(a.truth) {
@@ -137,9 +136,8 @@ func (v *verdictModel) right(a judgedAnswer, k int) (right, logLikelihood float6
 	return math.Exp(x - both), both
 }
 
-// weigh returns how probable each node is given all that is known of the answers to a query, and
-// how probable it is at each that they are right. Repeated answers are right where the first is, and
-// tell no more.
+// weigh returns the posterior of each node given the answers to a query, and at each node the probability
+// that each answer is right. Repeated answers are as right as the first, and add no evidence.
 func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64, right [][easeNodes]float64) {
 	weight, right = v.logPrior, make([][easeNodes]float64, len(answers))
 	for i, a := range answers {
@@ -164,7 +162,7 @@ func (v *verdictModel) weigh(answers []judgedAnswer) (weight [easeNodes]float64,
 	return weight, right
 }
 
-// round is one of expectation maximisation: what is expected of the answers, then a step of Newton's
+// round is one round of expectation maximisation: the expectations of the answers, then a Newton step
 // for slope and levels.
 func (v *verdictModel) round(learns bool) {
 	right, all := make([][easeNodes]float64, len(v.level)), make([][easeNodes]float64, len(v.level))
@@ -201,8 +199,8 @@ func (v *verdictModel) round(learns bool) {
 	v.slope = max(0, v.slope+slope/bend)
 }
 
-// posteriors returns how probable it is that each answer of a table with the same models is right,
-// given what is known of all answers to its query, and what judges said of it, NaN for nothing.
+// posteriors returns for each answer of a table with the same models the probability that it is right,
+// given all answers to its query, and its verdict, NaN for none.
 func (v *verdictModel) posteriors(t *outcome.Table) (quality, verdicts [][]float64) {
 	for _, answers := range judgedAnswers(t) {
 		row, said := slices.Repeat([]float64{math.NaN()}, len(t.Models)), slices.Repeat([]float64{math.NaN()}, len(t.Models))

@@ -9,12 +9,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// readVerdicts returns a table without verdicts as use will take those of judges that err, and
-// completes the options with the rates; it reports whether these were learned. Of a table that is not
-// verified the judges say what the qualities are. The qualities of a verified one are verdicts and
-// not the truth but for [outcome.Table.StepVerdicts], and what all that is known of a query tells of the truth
-// takes their place. Rates that are not given are learned from the outcomes that were met, if there
-// is one judge: of several only what they said together is recorded.
+// readVerdicts returns a table whose verdicts are those of judges that err, as in use, and completes the
+// options with the rates; it reports whether these were learned. In a table that is not verified, the
+// judges' verdicts are the qualities. In a verified one the qualities are verdicts, not the truth,
+// except for [outcome.Table.StepVerdicts], and are replaced by their posteriors given all that is known
+// of a query. Rates that are not given are learned from the outcomes met if there is one judge: of
+// several only the joint verdict is recorded.
 func readVerdicts(met, t *outcome.Table, o *estimate.Options) (read *outcome.Table, learned bool) {
 	judges, together := map[string]cascade.Rates{}, cascade.Rates{FalsePass: 1}
 	for _, name := range o.JudgeOrder {
@@ -44,8 +44,8 @@ func readVerdicts(met, t *outcome.Table, o *estimate.Options) (read *outcome.Tab
 	return &own, learned
 }
 
-// countTruths returns how many answers of a table whose qualities are verdicts have one that is
-// known otherwise, and how many have none.
+// countTruths returns how many answers of a table whose qualities are verdicts have a known truth, and how
+// many do not.
 func countTruths(t *outcome.Table) (truths, verdicts int) {
 	for _, answers := range judgedAnswers(t) {
 		for _, a := range answers {
@@ -59,8 +59,8 @@ func countTruths(t *outcome.Table) (truths, verdicts int) {
 	return truths, verdicts
 }
 
-// withVerdictCosts returns a table whose costs are those of the answers with the verdicts on them,
-// as far as these are recorded: an answer without one has the mean of its model.
+// withVerdictCosts returns a table whose costs include those of the verdicts, as far as recorded: an answer
+// without one gets its model's mean.
 func withVerdictCosts(t *outcome.Table, judges []string) *outcome.Table {
 	prices := t.VerdictCosts(slices.Concat(judges, t.Judges())...)
 	if prices == nil {

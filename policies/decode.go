@@ -188,7 +188,7 @@ func (l *loader) isGiven(path []string, argument string) bool {
 	return ok
 }
 
-// elementOrigin returns where the elementOrigin i of the list at path was written, or the list.
+// elementOrigin returns where the element i of the list at path was written, or the list.
 func (l *loader) elementOrigin(i int, path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].element(i)

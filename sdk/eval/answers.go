@@ -23,7 +23,7 @@ func newAnswers(c replay.Cursor, models int) *answers {
 	return a
 }
 
-// begin goes back to before any model had run.
+// begin forgets the answers read so far.
 func (a *answers) begin() { a.seen = a.seen[:0] }
 
 // run adds the answer of a model, with the verdict on it if that costs nothing.
@@ -48,7 +48,7 @@ func (a *answers) judge(model int) float64 {
 	return usd
 }
 
-// best returns the model of the greatest estimate, the first of equals.
+// best returns the model with the greatest estimate, the first of equals.
 func (a *answers) best(models []int) int {
 	best := models[0]
 	for _, m := range models {

@@ -23,7 +23,7 @@ type bootstrap struct {
 	Costs []float64
 }
 
-// resample holds, for each row and resample, what intervals are made of.
+// resample holds the values of each row and resample from which intervals are computed.
 type resample struct {
 	auc, costAtBest, qualityAtBestCost [][]float64
 	// quality[row][cost][resample]

@@ -11,16 +11,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// costNoise replaces a source's predicted costs by the true cost plus noise, drawn
-// back to the mean as far as the noise hides the differences.
+// costNoise replaces a source's predicted costs by the true cost plus noise, shrunk to the mean as far as
+// the noise hides the differences.
 type costNoise struct {
 	replay.Source
 	predicted [][]float64
 }
 
-// newCostNoise simulates the costs on a table; the line from what is seen to what
-// is expected follows from the mean and variance of each model's cost on the train
-// half.
+// newCostNoise simulates the costs on a table; the shrinkage follows from the mean and variance of each
+// model's cost on the train half.
 func newCostNoise(s replay.Source, train, on *outcome.Table, stdDev float64, seed uint64) *costNoise {
 	rng := rand.New(rand.NewPCG(seed, 0xc057))
 	n := len(train.Models)

@@ -61,7 +61,7 @@ type documentStrategy struct {
 	Points Curve `json:"points"`
 }
 
-// optional returns nil for what JSON cannot hold.
+// optional returns nil for NaN and infinities, which JSON cannot hold.
 func optional(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil

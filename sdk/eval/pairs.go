@@ -56,7 +56,7 @@ type pairsOf struct {
 	totals [][]pairTotals
 }
 
-// pairsFrom works out the cascades that begin with one model.
+// pairsFrom evaluates the cascades that begin with one model.
 func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int) (pairsOf, error) {
 	n := len(o.Models)
 	estimate := make([][]float64, len(o.Queries)) // of the first model, as prefixes has it

@@ -10,8 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// The rules of other projects, and plain ones that somebody would write first. They are
-// computed on demand only.
+// The rules of other projects, and simple baselines. They are computed on demand only.
 const (
 	// nameCascadePublished is algorithm 2 over all models that returns the last answer, as in
 	// the paper's code, and nameCascadeBest the same with the best answer.
@@ -92,8 +91,8 @@ func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error
 // ladders evaluates fixed orders of models on the train half.
 type ladders struct {
 	*Outcomes
-	// own is what is believed of each answer once its model alone has run, and levels are
-	// thresholds on that. Without the verdict on it, which costs verdict, it is unjudged.
+	// own is the estimate of each answer once its model alone has run, and levels are thresholds on it.
+	// unjudged is the estimate without the verdict, which costs verdict.
 	own, unjudged, verdict [][]float64
 	levels                 []float64
 }
@@ -187,8 +186,8 @@ func (l *ladders) prune(lambda float64) cascade.Params {
 	return best
 }
 
-// passesPerDollar puts first the model that solves most for the money of what the models
-// before it have left; it chooses how many models are asked at most.
+// passesPerDollar orders models by what each solves per dollar of the queries that those before it have
+// left; it also chooses the number of models.
 func (l *ladders) passesPerDollar(lambda float64) cascade.Params {
 	var params cascade.Params
 	top := math.Inf(-1)

@@ -30,8 +30,8 @@ func (g *guess) Believe(_ []int, beliefs []cascade.Belief, costs []float64) {
 // textFeatures is the number of hashed features of a prompt's words.
 const textFeatures = 64
 
-// vectors returns what is known of each query before the call: its group, the length and
-// the words of its prompt, and signals.
+// vectors returns the features of each query before the call: its group, the length and the words of its
+// prompt, and signals.
 func vectors(t *outcome.Table, groups []string) [][]float64 {
 	out := make([][]float64, len(t.Queries))
 	words := make([]float64, textFeatures)
@@ -68,7 +68,7 @@ func routerSources(h *Halves, name string, predict func(x, y [][]float64, at [][
 	train, test := vectors(h.Train, groups), vectors(h.Test, groups)
 	costs := h.Train.MeanCosts()
 	own := make([][]float64, len(train))
-	folds := outOfFold(h.Train)
+	folds := foldQueries(h.Train)
 	for f := range trainFolds {
 		var x, y, at [][]float64
 		var places []int
@@ -86,8 +86,8 @@ func routerSources(h *Halves, name string, predict func(x, y [][]float64, at [][
 	return &fittedSources{Name: name, Train: &guesses{own, costs}, Test: &guesses{predict(train, h.Train.Quality, test), costs}}
 }
 
-// outOfFold deals queries into folds; copies of a query share theirs.
-func outOfFold(t *outcome.Table) []int {
+// foldQueries deals queries into folds; copies of a query share theirs.
+func foldQueries(t *outcome.Table) []int {
 	folds := t.Folds(trainFolds, 0)
 	first := map[string]int{}
 	for q, id := range t.Queries {
@@ -100,7 +100,7 @@ func outOfFold(t *outcome.Table) []int {
 	return folds
 }
 
-// neighbours is how many neighbours decide.
+// neighbours is the number of nearest neighbours.
 const neighbours = 20
 
 func knnSources(h *Halves) *fittedSources {
@@ -239,8 +239,8 @@ func growTree(x [][]uint8, residual []float64) *tree {
 	return t
 }
 
-// bestSplit returns the split that lowers the squared residuals most; each side is drawn
-// to zero by one observation.
+// bestSplit returns the split that lowers the squared residuals most; each side's mean is shrunk to zero
+// by one observation.
 func bestSplit(x [][]uint8, residual []float64, rows []int) split {
 	var best split
 	if len(rows) == 0 {

@@ -2,7 +2,7 @@ package eval
 
 import "gonum.org/v1/gonum/floats"
 
-// Sample is what one strategy did on every query of a test half at every lambda.
+// Sample is the results of one strategy on every query of a test half at every lambda.
 // Row l of a matrix belongs to Lambdas[l] and has one entry for each query.
 type Sample struct {
 	Lambdas              []float64

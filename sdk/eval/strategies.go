@@ -31,11 +31,11 @@ type fittedSources struct {
 	scale *float64 // see fittedScale; nil until it is known
 }
 
-// problem is all that strategies are prepared and measured on.
+// problem is the data that strategies are prepared and measured on.
 type problem struct {
 	Train, Test *Outcomes
-	// Independent are the paper's estimates, and Dependent those that know that
-	// what is hard for one model is hard for others; nil leaves its rows out.
+	// Independent are the paper's estimates, and Dependent those that model a difficulty common to all
+	// models; nil leaves its rows out.
 	Independent, Dependent *fittedSources
 	// halves are the tables that routers before the call are fitted to.
 	halves *Halves
@@ -54,7 +54,7 @@ type entry struct {
 	rule     ruleOf
 }
 
-// ruleOf makes the rule of a strategy from what it learns on the train half.
+// ruleOf fits the rule of a strategy to the train half.
 type ruleOf func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 
 func byName(name string, params cascade.Params) ruleOf {
@@ -104,7 +104,7 @@ func StrategyNames() []string {
 	return append(names, nameOracle)
 }
 
-// entries returns the catalogue's entries that are wanted for so many models.
+// entries returns the catalogue's entries of the study for so many models.
 func (s *Study) entries(models int) []entry {
 	var chosen []entry
 	for _, e := range catalogue() {
@@ -119,8 +119,8 @@ func (s *Study) entries(models int) []entry {
 	return chosen
 }
 
-// prepare makes a player of each strategy whose estimates there are: whatever it has to
-// learn, and the lambdas of its curve, come from the train half.
+// prepare makes a player of each strategy that has its estimates. It is fitted, and the lambdas of its
+// curve are chosen, on the train half.
 func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 	var players []*Player
 	for _, e := range s.entries(len(p.Train.Models)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Signals says what is seen of an answer once a model has run.
+// Signals says what is known of an answer once a model has run.
 type Signals string
 
 // The kinds of signals.
@@ -290,8 +290,8 @@ type kinds struct {
 	note      string
 }
 
-// historyModels is up to how many models a regression for each set of models run,
-// as in the paper, has enough queries for each.
+// historyModels is the number of models up to which a regression for each set of models run, as in the
+// paper, has enough queries for each.
 const historyModels = 5
 
 func (s *Study) plan() (*Halves, kinds) {
@@ -321,7 +321,7 @@ func (s *Study) plan() (*Halves, kinds) {
 		}
 		k.note = "features of queries and answers; no check"
 		if judges := h.Train.Judges(); len(judges) > 0 {
-			// What judges say of one answer is evidence on others by the latent ease alone.
+			// Verdicts on one answer are evidence on others only through the latent ease.
 			k.dependent = []string{shared}
 			k.note = "features, and verdicts that may err of " + strings.Join(judges, ", ")
 		}

@@ -32,9 +32,8 @@ func costOrders(o *Outcomes) [][]int {
 	return [][]int{all, front}
 }
 
-// prefixes holds what a threshold cascade meets on the train half: after its first
-// j+1 models, the estimate of the last one, the money spent and the quality of the
-// answer with the best estimate.
+// prefixes holds the states of a threshold cascade on the train half: after its first j+1 models, the
+// estimate of the last one, the money spent and the quality of the answer with the best estimate.
 type prefixes struct {
 	estimate, cost, quality [][]float64
 	// verdict is what the verdict on the last answer costs, which cost does not include,

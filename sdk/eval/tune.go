@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// What is chosen on the train half is chosen by the AUC over all its queries, from a
-// curve of tunePoints lambdas; tuneResamples paired resamples tell a gain from luck.
+// Options are compared on the train half by the AUC of a curve of tunePoints lambdas; the standard error
+// of a gain comes from tuneResamples paired resamples.
 const (
 	tunePoints    = 16
 	tuneResamples = 60

@@ -132,7 +132,7 @@ func (a *assessor) addTrace(t *sdk.Trace) {
 	a.seen.addStep(t.Group, expected, observed, spreads, asked)
 }
 
-// addVerdictCost adds the cost of a call's verdict, if the profile knows the addVerdictCost of its judge.
+// addVerdictCost adds the cost of a call's verdict, if the profile knows the price of its judge.
 func (a *assessor) addVerdictCost(call *sdk.Call) {
 	if e := a.p.Estimator; e != nil && call.Verdict != nil {
 		if usd := e.VerdictsUSD[call.Verdict.Verifier]; usd != nil {

@@ -101,7 +101,7 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 // tieMargin is by how much a threshold is raised to reverse ties; what counts as a tie is closer.
 const tieMargin = 4e-8
 
-// replayAt replays the candidate replayAt the given values, one for each depth, with a gamma of 1 (ties go to
+// replayAt replays the candidate at the given values, one for each depth, with a gamma of 1 (ties go to
 // the cheapest) or 0.
 func (f *fitter) replayAt(values []float64, gamma float64) (Point, error) {
 	value := values[0]

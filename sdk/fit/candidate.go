@@ -142,7 +142,7 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// gapValues returns n values that split the widest gapValues between neighbouring points, unless both cost more
+// gapValues returns n values that split the widest gaps between neighbouring points, unless both cost more
 // than most: each gap into as many parts as make them narrower than the next.
 func (c *candidate) gapValues(n int, most float64) []float64 {
 	type gap struct {

@@ -211,7 +211,7 @@ func holdChance(low, high float64, h HeldOut) float64 {
 	return normalBetween(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
 }
 
-// normalBetween returns the probability that a normal variable lies normalBetween two amounts.
+// normalBetween returns the probability that a normal variable lies between two amounts.
 func normalBetween(low, high, mean, dev float64) float64 {
 	if dev == 0 {
 		if low <= mean && mean <= high {

@@ -66,7 +66,7 @@ func (t tallies) of(name string) *tally {
 	return t[name]
 }
 
-// addCall counts one addCall: the estimates just before it, and the outcomes. An unknown quality is NaN.
+// addCall counts one call: the estimates just before it, and the outcomes. An unknown quality is NaN.
 func (t tallies) addCall(model, how string, mean, quality, expected, paid, weight float64) {
 	if !math.IsNaN(quality) {
 		t.of(ofQuality+model+how).add(mean, quality, quality-mean, bernoulliVariance(mean), weight)
@@ -74,7 +74,7 @@ func (t tallies) addCall(model, how string, mean, quality, expected, paid, weigh
 	t.addCost(ofCost+model+how, expected, paid, weight)
 }
 
-// addCost counts what a call or a verdict addCost.
+// addCost counts what a call or a verdict cost.
 func (t tallies) addCost(of string, expected, paid, weight float64) {
 	if expected > 0 && paid > 0 {
 		t.of(of).add(expected, paid, math.Log(paid/expected), 0, weight)

@@ -23,7 +23,7 @@ const (
 	colInput       = "input_tokens"
 	colOutput      = "output_tokens"
 	colLatency     = "latency_seconds"
-	// colTroubles is of the query's run before it, and stands beside each model alike.
+	// colTroubles is of the query's run before it, the same for each model.
 	colTroubles = "tool_troubles"
 	colAnswer   = "answer"
 	colPrompt   = "prompt"
@@ -33,8 +33,8 @@ const (
 	colSignals  = "signals"
 	// colVerdict begins the name of the column with a judge's verdicts.
 	colVerdict = "verdict_"
-	// colJudged is the verdict that a collection takes its quality from, and colTruth what
-	// is true of the answer, for who adds it.
+	// colJudged is the verdict from which a collection takes its quality, and colTruth the true quality,
+	// where somebody has added it.
 	colJudged = "verdict"
 	colTruth  = "truth"
 	// colPropensity is the probability with which the model was asked.
@@ -47,8 +47,7 @@ const (
 // maxName bounds the names of models and groups, in bytes.
 const maxName = 4096
 
-// cell is what one row of a long table says: the numbers by column, NaN or absent
-// when unknown.
+// cell is one row of a long table. Numbers are by column, NaN or absent when unknown.
 type cell struct {
 	query, group, prompt string
 	model, answer        string
@@ -69,23 +68,24 @@ type builder struct {
 	anyAnswer         bool
 	verified          bool // only verdicts are qualities
 	chosen            bool // steps without a choice of models are left out
-	leftOut           func(file string, line int)
-	// baselines are the calls of models that were asked whatever was believed of them,
-	// and beside those that a strategy chose while another model's answer was used.
-	baselines, beside []place
+	reportLeftOut     func(file string, line int)
+	// baselines are the calls of models that were asked whatever their estimate, and shadows those that a
+	// strategy chose while the baseline's answer was used.
+	baselines, shadows []place
 	// pinned are the calls of steps that had no other candidate.
 	pinned map[place]bool
 	runs   map[string]*run
-	// stepVerdicts is the table's, nil where verdicts are no qualities, or nobody reported how runs ended.
+	// stepVerdicts is the table's, nil if verdicts are no qualities, or no run has a verdict.
 	stepVerdicts [][]float64
-	// rejected are the answers in which a free check found a fault: they are wrong, but no others are right.
+	// rejected are the answers in which a free check found a fault: these are wrong, which does not make
+	// others right.
 	rejected map[place]bool
 }
 
 type place struct{ query, model int }
 
-// label makes agreement with the baseline the quality of steps of which no verdict is
-// known, and returns the baseline, "" where there is none to compare with.
+// label sets the quality to agreement with the baseline if no verdicts are known, and returns the
+// baseline, or "" if there is none.
 func (b *builder) label() string {
 	if len(b.baselines) == 0 || !b.anyAnswer || b.numbers[colQuality] != nil {
 		return ""
@@ -111,8 +111,7 @@ func (b *builder) label() string {
 	return b.names[reference]
 }
 
-// failRejected gives the answers in which checks found faults the quality 0, where anything else measures
-// quality.
+// failRejected sets the quality of answers in which checks found faults to 0, if other answers have one.
 func (b *builder) failRejected() {
 	matrix := b.numbers[colQuality]
 	if matrix == nil {
@@ -130,13 +129,13 @@ func (b *builder) failRejected() {
 	b.numbers[colQuality] = matrix
 }
 
-// propensities completes what is known of who was asked by chance: a baseline was asked
-// of every query, which is as good, and those beside it by a strategy.
-func (b *builder) propensities(matrix [][]float64) {
+// setPropensities sets the propensities of baselines, which count as asked by chance since they are asked
+// about every query, and of the models that a strategy asked.
+func (b *builder) setPropensities(matrix [][]float64) {
 	if matrix == nil {
 		return
 	}
-	for _, p := range b.beside {
+	for _, p := range b.shadows {
 		matrix[p.query][p.model] = 1
 	}
 	for _, p := range b.baselines {
@@ -149,9 +148,9 @@ func (b *builder) propensities(matrix [][]float64) {
 	}
 }
 
-// leavePinned returns the table without queries that lack a model and of which no step had a
-// choice, where it is known who was asked by chance.
-func (b *builder) leavePinned(t *Table) *Table {
+// dropPinned returns the table without the queries that lack a model and had no choice of models, if
+// propensities are known.
+func (b *builder) dropPinned(t *Table) *Table {
 	if !b.chosen || t.Propensity == nil {
 		return t
 	}
@@ -172,7 +171,7 @@ func newBuilder() *builder {
 	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}, verdicts: map[string]bool{}, rejected: map[place]bool{}, pinned: map[place]bool{}}
 }
 
-// query returns the place of a query, a new one when it is not known yet.
+// query returns the index of a query, which it adds if it is new.
 func (b *builder) query(id, group, prompt string) int {
 	q, known := b.queries[id]
 	if !known {
@@ -211,7 +210,7 @@ type fault struct {
 	err    error
 }
 
-// trim leaves white space around names out: it is seen in no file.
+// trim removes white space around names.
 func (c *cell) trim() {
 	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
 }
@@ -228,7 +227,7 @@ func (b *builder) add(c *cell) *fault {
 	case len(c.group) > maxName:
 		return &fault{colGroup, fmt.Errorf("a name of %d bytes, more than %d", len(c.group), maxName)}
 	}
-	if f := c.name(); f != nil {
+	if f := c.nameSample(); f != nil {
 		return f
 	}
 	if q, known := b.queries[c.query]; known && c.group != "" && b.groups[q] != "" && c.group != b.groups[q] {
@@ -265,8 +264,8 @@ func (b *builder) add(c *cell) *fault {
 	return nil
 }
 
-// name gives a further answer of a model its name.
-func (c *cell) name() *fault {
+// nameSample gives a further answer of a model its name.
+func (c *cell) nameSample() *fault {
 	n, given := c.numbers[colSample]
 	delete(c.numbers, colSample)
 	switch {
@@ -279,11 +278,10 @@ func (c *cell) name() *fault {
 	return nil
 }
 
-// most is more than anything costs, takes or measures. Sums of squares of what is far
-// beyond it are no numbers any more.
+// most bounds all numbers, so that sums of their squares stay finite.
 const most = 1e12
 
-// check refuses values that a column cannot have.
+// check returns an error for a value that a column cannot have.
 func check(column string, v float64) error {
 	if strings.HasSuffix(column, sdk.SignalCostUSD) {
 		column = colCost
@@ -376,7 +374,7 @@ func (b *builder) table(file string) (*Table, error) {
 		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
 		StepVerdicts: b.stepVerdicts,
 	}
-	b.propensities(t.Propensity)
+	b.setPropensities(t.Propensity)
 	if t.Quality == nil {
 		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
 	}
@@ -405,7 +403,7 @@ func (b *builder) table(file string) (*Table, error) {
 		}
 		(*into)[name] = matrix(column)
 	}
-	return b.leavePinned(t), nil
+	return b.dropPinned(t), nil
 }
 
 // isColumn reports whether a column has a meaning of its own.
@@ -418,8 +416,8 @@ func isColumn(column string) bool {
 	return false
 }
 
-// isNumeric reports whether a column of another form than a number is a mistake: one with a
-// meaning, a judge's verdicts, and what a signal or a judge costs.
+// isNumeric reports whether a column must hold numbers: one with a meaning, a judge's verdicts, or what a
+// signal or a judge costs.
 func isNumeric(column string) bool {
 	return isColumn(column) || isVerdict(column) || strings.HasSuffix(column, sdk.SignalCostUSD)
 }

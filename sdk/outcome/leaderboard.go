@@ -77,8 +77,7 @@ func (b *builder) readLeaderboards(data []byte, name string) error {
 	return nil
 }
 
-// submission returns the model's name of a result: its own, and as much more as
-// tells it from those before, since a model may be submitted again.
+// submission returns a unique model name for a result, as a model may be submitted several times.
 func (b *builder) submission(board string, r *result) string {
 	name := r.Name
 	for _, more := range []string{r.Date, r.Folder, board} {

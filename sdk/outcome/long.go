@@ -18,7 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// maxColumns bounds the columns of a table, each of which is looked up in the others.
+// maxColumns bounds the columns of a table, each of which is compared with the others.
 const maxColumns = 10_000
 
 // readCSV reads a CSV file with a header in its first row.
@@ -68,8 +68,8 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	}
 }
 
-// checkVerdicts refuses a column of verdicts without a single one: to leave it out would say
-// that nobody errs.
+// checkVerdicts returns an error for a column of verdicts without a value: ignoring it would mean that no
+// judge errs.
 func (b *builder) checkVerdicts(file string) error {
 	for _, column := range slices.Sorted(maps.Keys(b.verdicts)) {
 		if b.numbers[column] == nil {
@@ -97,8 +97,8 @@ func columnNames(header []string, file string) ([]string, error) {
 	return names, nil
 }
 
-// set takes the value of a column. One that is not known by name is a signal if its first
-// value is a number, which signals remembers, and is skipped otherwise.
+// set sets the value of a column. An unknown column is a signal if its first value is a number, which
+// signals records, and is skipped otherwise.
 func (c *cell) set(column, value string, signals map[string]bool) error {
 	switch column {
 	case colQuery:
@@ -134,8 +134,8 @@ func (c *cell) set(column, value string, signals map[string]bool) error {
 	return nil
 }
 
-// readJSON reads one JSON object for each line, a row of outcomes or a trace, or the
-// SWE-bench leaderboards: one object, on one line or over many.
+// readJSON reads a JSON object per line, a row of outcomes or a trace, or the SWE-bench leaderboards: one
+// object on any number of lines.
 func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	start, _ := r.Peek(r.Size())
 	if found := bytes.Contains(start, []byte(`"per_instance_details"`)); found || bytes.Contains(start, []byte(`"leaderboards"`)) {
@@ -149,23 +149,23 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	var early []int // lines that are neither, before there was one of either
 	var first error // of them
 	err := eachLine(r, name, func(row int, line []byte) error {
-		isTraced, unread, f := b.addLine(line)
+		isTraced, invalid, f := b.addLine(line)
 		switch {
 		case f != nil:
 			return &Error{File: name, Row: row, Column: f.column, Err: f.err}
-		case unread == nil && isTraced:
+		case invalid == nil && isTraced:
 			for _, row := range early {
-				b.leftOut(name, row)
+				b.reportLeftOut(name, row)
 			}
 			traces, early, first = true, nil, nil
-		case unread == nil:
+		case invalid == nil:
 			rows = true
-		case traces && b.leftOut != nil:
-			b.leftOut(name, row)
+		case traces && b.reportLeftOut != nil:
+			b.reportLeftOut(name, row)
 		default:
-			early, first = append(early, row), cmp.Or[error](first, &Error{File: name, Row: row, Column: unread.column, Err: unread.err})
+			early, first = append(early, row), cmp.Or[error](first, &Error{File: name, Row: row, Column: invalid.column, Err: invalid.err})
 		}
-		if rows || b.leftOut == nil {
+		if rows || b.reportLeftOut == nil {
 			return first
 		}
 		return nil
@@ -176,32 +176,31 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	return b.checkVerdicts(name)
 }
 
-// addLine adds what a line holds and reports whether that is a trace. A line that is neither one nor a row
-// of outcomes is unread.
-func (b *builder) addLine(line []byte) (isTraced bool, unread, f *fault) {
+// addLine adds a line and reports whether it is a trace. invalid says why it is neither a trace nor a row
+// of outcomes.
+func (b *builder) addLine(line []byte) (isTraced bool, invalid, f *fault) {
 	raw, err := readObject(line)
 	if err != nil {
 		return false, &fault{"", err}, nil
 	}
 	if isTrace(raw) {
-		t, unread := readTrace(line)
-		if unread != nil {
-			return true, unread, nil
+		t, invalid := readTrace(line)
+		if invalid != nil {
+			return true, invalid, nil
 		}
 		return true, nil, b.addSteps(t)
 	}
-	if name := namedTwice(line); name != "" {
+	if name := duplicateMember(line); name != "" {
 		return false, &fault{name, errors.New("named twice")}, nil
 	}
-	c, unread := cellOf(raw)
-	if unread != nil {
-		return false, unread, nil
+	c, invalid := cellOf(raw)
+	if invalid != nil {
+		return false, invalid, nil
 	}
 	return false, nil, b.add(c)
 }
 
-// readObject reads a line that holds a JSON object; white space around the names of its
-// members counts for nothing, as in CSV.
+// readObject reads a JSON object; white space around the names of its members is ignored, as in CSV.
 func readObject(line []byte) (map[string]any, error) {
 	raw := map[string]any{}
 	err := json.Unmarshal(line, &raw)
@@ -220,9 +219,8 @@ func readObject(line []byte) (map[string]any, error) {
 	return raw, nil
 }
 
-// namedTwice returns a member that a JSON object has twice, or nothing: which of the two
-// is meant is not known.
-func namedTwice(object []byte) string {
+// duplicateMember returns the name of a member that a JSON object has twice, or "".
+func duplicateMember(object []byte) string {
 	in := json.NewDecoder(bytes.NewReader(object))
 	if _, err := in.Token(); err != nil {
 		return ""
@@ -281,7 +279,7 @@ func setText(to *string, column string, value any) *fault {
 	return nil
 }
 
-// setNumbers takes in a column of numbers; other values are for readers of other columns.
+// setNumbers sets a column of numbers, log-probabilities or signals; other columns are ignored.
 func (c *cell) setNumbers(column string, value any) *fault {
 	list, isList := value.([]any)
 	members, isObject := value.(map[string]any)
@@ -312,7 +310,7 @@ func (c *cell) setNumbers(column string, value any) *fault {
 	return nil
 }
 
-// kindOf is what JSON calls a value that is neither a number nor a truth.
+// kindOf returns the name of a JSON value's type.
 func kindOf(value any) string {
 	switch value.(type) {
 	case []any:
@@ -334,8 +332,8 @@ func (c *cell) addSignals(signals map[string]any) *fault {
 	return nil
 }
 
-// addVerdict takes in what the verdict on an answer cost, and makes the truth beside it the quality
-// and the verdict that of a judge which may err.
+// addVerdict adds what the verdict on an answer cost. If the truth is known too, that is the quality, and
+// the verdict is that of a judge that may err.
 func (c *cell) addVerdict(verdict any) *fault {
 	v, _ := verdict.(map[string]any)
 	if usd, ok := v["cost_usd"].(float64); ok {

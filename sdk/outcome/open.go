@@ -46,7 +46,7 @@ func Read(r io.Reader, name string, o Options) (*Table, error) {
 
 func (o *Options) table(name string, read func(*builder) error) (*Table, error) {
 	b := newBuilder()
-	b.leftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
+	b.reportLeftOut, b.verified, b.chosen = o.LeftOut, o.Verified, o.Chosen
 	if err := read(b); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (b *builder) file(path string, read reader) error {
 	return b.stream(f, path, read)
 }
 
-// stream reads r, decompressed when it is compressed.
+// stream reads r, which may be compressed.
 func (b *builder) stream(r io.Reader, name string, read reader) error {
 	buffered := bufio.NewReaderSize(&rows{r: r}, 1<<16)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
@@ -113,8 +113,8 @@ func (b *builder) stream(r io.Reader, name string, read reader) error {
 	return read(buffered, name)
 }
 
-// maxRow is the longest line that is read. A compressed file of a few kilobytes can
-// hold one that fills the memory.
+// maxRow is the longest line that is read, since a small compressed file can hold one that fills the
+// memory.
 const maxRow = 64 << 20
 
 // rows reads text, and fails on a line that is longer than maxRow.
@@ -137,7 +137,7 @@ func (r *rows) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// read tells the format by the first byte and, for CSV, the header.
+// read detects the format by the first byte and, for CSV, the header.
 func (b *builder) read(r *bufio.Reader, name string) error {
 	first, err := firstByte(r)
 	switch {

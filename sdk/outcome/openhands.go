@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// leastCoverage is the share of the instances that a model must have been run on to
-// be taken: what was not run counts as a failure, so more of it would say nothing of
-// the model.
+// leastCoverage is the share of the instances that a model must have been run on to be included, since
+// missing ones count as failures.
 const leastCoverage = 0.97
 
 // agentRun is one instance of an OpenHands index file: results/MODEL/

@@ -7,14 +7,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// run is what traces tell of one run: the answers that its steps returned, and how it ended.
+// run is one run in traces: the answers that its steps returned, and how it ended.
 type run struct {
 	returned []place
 	quality  float64 // by the last verdict on the run; NaN where there is none
 }
 
-// run returns what is known of the run of a trace.
-func (b *builder) run(t *sdk.Trace) *run {
+// runOf returns the run of a trace, a new one if it is unknown.
+func (b *builder) runOf(t *sdk.Trace) *run {
 	key := t.Tenant + "\x00" + t.Run
 	r := b.runs[key]
 	if r == nil {
@@ -30,14 +30,13 @@ func (b *builder) run(t *sdk.Trace) *run {
 // creditRuns gives steps their share of the verdicts on their runs, and reports whether
 // there are any.
 //
-// A run that passed vouches for each answer that it returned: it was right. Of a run that
-// failed, one step was wrong, and those share the blame equally whose answer a verifier
-// rejected; where there are none, those of whose answer another model's differs; and else
-// all. Of its other steps, one that nobody else answered is unknown. Another model's answer to a step is as good as the one that was returned where it
-// says the same; else a verdict on it stands, and where there is none it is wrong in a run that passed, and
-// unknown in one that failed. What several runs returned in the same step each has its own run's share.
-// These take the place of labels of another kind, and of verdicts, which the table then has as
-// StepVerdicts.
+// In a run that passed, every returned answer counts as right. In a run that failed, one step was wrong;
+// the blame is shared equally by the steps whose answer a verifier rejected, if there are none, by those
+// on which another model's answer differs, and else by all. Its other steps are unknown if no other
+// model answered them. Another model's answer to a step is as good as the returned one if it is the
+// same; else a verdict on it stands, and without one it is wrong in a run that passed, and unknown in
+// one that failed. Answers of several runs to the same step each have the share of their own run. These
+// qualities replace other labels, and verdicts, which the table then has as StepVerdicts.
 func (b *builder) creditRuns(areVerdicts bool) bool {
 	returned, passed := b.judgedAnswers()
 	if len(returned) == 0 {
@@ -79,8 +78,8 @@ func (b *builder) creditRuns(areVerdicts bool) bool {
 	return true
 }
 
-// judgedAnswers returns the credit of the answers that judged runs returned, and the queries to which a run
-// that passed took an answer.
+// judgedAnswers returns the credit of the answers that judged runs returned, and the queries that a run
+// that passed has answered.
 func (b *builder) judgedAnswers() (returned map[place]float64, passed map[int]bool) {
 	returned, passed = map[place]float64{}, map[int]bool{}
 	for _, r := range b.runs {
@@ -102,8 +101,8 @@ func (b *builder) judgedAnswers() (returned map[place]float64, passed map[int]bo
 	return returned, passed
 }
 
-// credit is that of an answer which a run returned, or another model's run in the same words; it is
-// not known of others.
+// credit returns the credit of an answer that a run returned, or that equals one which another model
+// returned.
 func (b *builder) credit(p place, returned map[place]float64) (credit float64, isKnown bool) {
 	if own, ok := returned[p]; ok {
 		return own, true
@@ -128,7 +127,7 @@ func (b *builder) answersTo(query int) (n int) {
 	return n
 }
 
-// suspects returns which steps of a run share the blame where it failed.
+// suspects returns the steps that share the blame if the run failed.
 func (b *builder) suspects(r *run) []int {
 	var rejected, disputed, all []int
 	for i, p := range r.returned {
@@ -150,7 +149,7 @@ func (b *builder) suspects(r *run) []int {
 	return all
 }
 
-// cellAt returns what a matrix with rows of different lengths has at a place.
+// cellAt returns the value at a place of a matrix with rows of different lengths, or unknown.
 func cellAt[T any](matrix [][]T, p place, unknown T) T {
 	if p.query >= len(matrix) || p.model >= len(matrix[p.query]) {
 		return unknown

@@ -33,7 +33,7 @@ func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	return t, nil
 }
 
-// readTrace reads a trace that a step can have left.
+// readTrace reads and validates a trace.
 func readTrace(line []byte) (*sdk.Trace, *fault) {
 	t := new(sdk.Trace)
 	err := json.Unmarshal(line, t)
@@ -51,9 +51,8 @@ func readTrace(line []byte) (*sdk.Trace, *fault) {
 	return t, nil
 }
 
-// addSteps adds what a trace of one step knows: only models that were run and judged
-// have a quality. Traces with the same query are one query; without a query id each
-// trace is a query of its own.
+// addSteps adds a trace: only models that ran and were judged have a quality. Traces with the same query
+// id are one query; without an id each trace is a query of its own.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
 	switch t.Mode {
 	case sdk.ModeEmbeddings:
@@ -63,7 +62,7 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		if !judged {
 			quality = math.NaN()
 		}
-		b.run(t).quality = quality
+		b.runOf(t).quality = quality
 		return nil
 	}
 	id := strings.TrimSpace(cmp.Or(t.QueryID, t.ID))
@@ -85,19 +84,19 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	return nil
 }
 
-// addCell adds what became of a model that a step asked.
+// addCell adds the outcome of a model that a step asked.
 func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	switch t.Mode {
 	case "observe", "shadow":
 		b.baselines = append(b.baselines, p)
 	case "shadow_alternative":
-		b.beside = append(b.beside, p)
+		b.shadows = append(b.shadows, p)
 	}
 	if p.model < len(b.seen[p.query]) && b.seen[p.query][p.model] {
 		return nil // the query was met before: its first outcome of the model stands
 	}
 	if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
-		r := b.run(t)
+		r := b.runOf(t)
 		r.returned = append(r.returned, p)
 	}
 	if f := b.add(c); f != nil {
@@ -109,7 +108,7 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	return nil
 }
 
-// cellsOf returns what became of each model that a step asked, by a strategy's decision or not.
+// cellsOf returns the outcome of each model that a step asked.
 func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	troubles := feature.ToolTroubles(t.Features)
 	for i := range t.Calls {
@@ -132,7 +131,7 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	return cells
 }
 
-// addCall adds a try at the model: every one was paid for, and the answer is that of the last.
+// addCall adds an attempt at the model: the costs add up, and the last answer stands.
 func (c *cell) addCall(call *sdk.Call) {
 	c.numbers[colCost] += call.CostUSD
 	c.numbers[colLatency] += call.Latency.Seconds()

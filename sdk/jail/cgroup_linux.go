@@ -27,8 +27,8 @@ type hierarchy struct {
 // groupPrefix begins the names of our groups; the number of the process follows.
 const groupPrefix = "stepfall-"
 
-// findHierarchy returns the first folder that will do: the program's own group, or the one
-// above it, where systemd delegates both.
+// findHierarchy returns the first usable folder: the program's own group, or its parent; systemd
+// delegates both.
 func findHierarchy() (*hierarchy, error) {
 	h := &hierarchy{mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, rmdir: syscall.Rmdir}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -122,13 +122,13 @@ type group struct {
 	dir       string
 }
 
-// newGroup makes the group of an order, or says why there is none.
+// newGroup returns the group of an order, or nil and the reason.
 func (j *Jail) newGroup(o *order) (*group, string) {
 	if j.groups == nil {
 		return nil, ""
 	}
 	files := int64(0)
-	if o.Namespaces && !o.isHeld() {
+	if o.Namespaces && !o.isUnsandboxed() {
 		files = o.Limits.Disk // written files are memory of the group
 	}
 	g, err := j.groups.make(o.Limits, files)
@@ -172,7 +172,7 @@ func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
 	return g, nil
 }
 
-// writeControl writes to a file that exists: the kernel makes those of a group.
+// writeControl writes to a file of a group, which the kernel has created.
 func writeControl(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

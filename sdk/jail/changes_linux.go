@@ -40,10 +40,10 @@ func fillCaches(o *order) error {
 	return nil
 }
 
-// cacheFolder is where a cache is without a mount namespace.
+// cacheFolder returns the folder of a cache without a mount namespace.
 func (o *order) cacheFolder(i int) string { return filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)) }
 
-// replaceValue gives variables of a value another.
+// replaceValue replaces a value in all variables that have it.
 func (o *order) replaceValue(old, value string) {
 	for i, entry := range o.Env {
 		if name, own, ok := strings.Cut(entry, "="); ok && own == old {
@@ -69,19 +69,17 @@ func (o *order) writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// What of a cache is put into each run at most. The build cache of somebody who compiles
-// much is dear to copy for every run, and a run of trusted code that keeps what it
-// compiles makes a small one; links are made in microseconds.
+// Limits of what of a cache is put into each run. A large build cache is expensive to copy for every
+// run, and runs of trusted code make a small one to keep; links take microseconds.
 const (
-	maxKeptCopy  = 1 << 30  // bytes copied of what runs before it kept
+	maxKeptCopy  = 1 << 30  // bytes copied of what earlier runs kept
 	maxCacheCopy = 64 << 20 // bytes copied of anything else
-	maxKeptLinks = 50_000   // links to what was kept, most of which are there
+	maxKeptLinks = 50_000   // links to what earlier runs kept, most of which exist
 	maxLinks     = 5_000    // links to anything else
 )
 
-// fillCache fills a cache where nothing can be mounted, from the first of the lower
-// directories that there is, unless it is so large that to begin with nothing is faster.
-// Before the others comes what was kept, which is the first of several.
+// fillCache fills a cache, where nothing can be mounted, from the first lower directory that exists,
+// unless that is so large that an empty cache is faster. The first of several is what earlier runs kept.
 func fillCache(o *order, cache Cache, to string) error {
 	for i, dir := range cache.Lower {
 		if _, err := os.Stat(dir); err != nil {
@@ -108,12 +106,11 @@ func fillCache(o *order, cache Cache, to string) error {
 	return nil
 }
 
-// linkPool is the end of the name of a folder beside what was kept: it holds the links to
-// it, which runs are given further names of. File systems make names faster than files.
+// linkPool ends the name of a folder of symbolic links to a kept cache. Runs get hard links to these,
+// which are made faster.
 const linkPool = ".links"
 
-// link lets the command read a file by another name, and not write to it: Landlock confines
-// it to reading.
+// link makes a link to a file, which Landlock confines the command to reading.
 func link(from, to, pooled string) error {
 	if pooled == "" {
 		return os.Symlink(from, to)
@@ -148,8 +145,8 @@ func canLink(from, to string) bool {
 	return ok
 }
 
-// linkTree makes the folders of from in to, and a link to each thing in them. Links are
-// nothing that the run wrote.
+// linkTree makes the folders of from in to, and links to their entries. Links do not count as written by
+// the run.
 func (o *order) linkTree(from, to, pool string) error {
 	add := func(name string) error {
 		o.Before.Files++
@@ -187,7 +184,7 @@ func (o *order) linkTree(from, to, pool string) error {
 	return nil
 }
 
-// maxDepth is how many folders down a change may be: each is walked from the top.
+// maxDepth bounds the depth of a change, whose folders are walked from the top.
 const maxDepth = 256
 
 // applyChanges makes the changes below dir; none can reach outside of it.
@@ -291,7 +288,7 @@ func readReports(dir string, names []string) map[string][]byte {
 // maxReports bounds the files that patterns of reports find.
 const maxReports = 10_000
 
-// matchPatterns returns the names with those of files in the place of patterns.
+// matchPatterns returns the names with patterns replaced by the files that they match.
 func matchPatterns(tree fs.FS, names []string) []string {
 	patterns := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(name, "*") })
 	if len(patterns) == 0 {

@@ -42,7 +42,7 @@ func run(o *order, r *report, dir string) error {
 	}
 	if !o.Namespaces {
 		var err error
-		if handOver, err = throughInner(command, o, r); err != nil {
+		if handOver, err = startThroughInner(command, o, r); err != nil {
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func run(o *order, r *report, dir string) error {
 // notFound is the exit code of shells for commands that do not exist.
 const notFound = 127
 
-// lookPath finds a command in the PATH that it will have itself.
+// lookPath finds a command in the PATH of its own environment.
 func lookPath(name, dir string, env []string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
@@ -95,7 +95,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("command %s: %w in the PATH of the jail", name, exec.ErrNotFound)
 }
 
-// exitCode is that of shells: 128 and the signal when one ended the process.
+// exitCode returns the exit code as shells do: 128 plus the signal that ended the process.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())
@@ -103,7 +103,7 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// reap collects every process that ends until pid has.
+// reap waits for child processes until pid has ended.
 func reap(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus

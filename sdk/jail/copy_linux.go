@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// walkTree visits what is below a directory, which root keeps the visitor within. What is removed
-// meanwhile is left out.
+// walkTree visits the entries below a directory; root confines the visitor to it. Entries that are removed
+// meanwhile are skipped.
 func walkTree(dir string, visit func(root *os.Root, name string, info fs.FileInfo) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -73,8 +73,7 @@ func copyLink(root *os.Root, from, to string) error {
 	return os.Symlink(link, to)
 }
 
-// copyFile copies a regular file of root, and not what may have come in its place and
-// leads out.
+// copyFile copies a regular file of root, and nothing that may have replaced it.
 func copyFile(root *os.Root, from, to string, mode fs.FileMode) (err error) {
 	source, _, err := regular.Open(root.OpenFile, from)
 	if err != nil {

@@ -79,7 +79,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		return nil, err
 	}
 	defer p.close()
-	command.ExtraFiles = append(slices.Clip(asked.ExtraFiles), p.theirs()...)
+	command.ExtraFiles = append(slices.Clip(asked.ExtraFiles), p.childEnds()...)
 	if program != nil {
 		command.ExtraFiles = append(command.ExtraFiles, program)
 	}
@@ -102,7 +102,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	return confined, nil
 }
 
-// openProgram opens the program of a path that is an open file; nil where the path is that of a program.
+// openProgram returns a duplicate of the open file of a path below /proc/self/fd; nil for other paths.
 func openProgram(path string) (*os.File, error) {
 	number, isFile := strings.CutPrefix(path, "/proc/self/fd/")
 	if !isFile && !filepath.IsAbs(path) {
@@ -121,7 +121,7 @@ func openProgram(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// refusal is why a guest does not run; said is why its report did not come.
+// refusal returns why a guest does not run; said is the error of reading its report.
 func (r *report) refusal(said error) error {
 	switch {
 	case said != nil:
@@ -167,7 +167,7 @@ type guest struct {
 	program int
 }
 
-// programDescriptor is out of the way of those that are passed on.
+// programDescriptor is above the descriptors that are passed on.
 const programDescriptor = 100
 
 // runGuest is the first process of a guest: it starts it, reports, and stays until
@@ -196,7 +196,7 @@ func runGuest(o *order, r *report, reports io.WriteCloser) (code int, err error)
 		if err := restrict(o, r); err != nil || recordLacks(o, r) {
 			return 0, err
 		}
-	} else if handOver, err = throughInner(command, o, r); err != nil {
+	} else if handOver, err = startThroughInner(command, o, r); err != nil {
 		return 0, err
 	}
 	// From here on: the guest is there before anybody hears of it.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mainCalled says that this program can be the first process of a run: starting
-// it as one would otherwise run whatever it does.
+// mainCalled says that this program can be the first process of a run: without Main, starting it as one
+// would run the program itself.
 var mainCalled atomic.Bool
 
 // Main is the first process of a run when the program was started as one; it
@@ -36,8 +36,8 @@ func Main() {
 	}
 }
 
-// descriptors are the two pipes that join this process to the one that started it.
-// No descriptor is passed on by accident, whoever left it open.
+// descriptors returns the two pipes to the process that started this one. All other open descriptors are
+// set to close on exec.
 func descriptors() (orders, reports *os.File) {
 	fd := 3
 	if len(os.Args) > 1 {
@@ -62,7 +62,7 @@ func runFirst() int {
 	r := &report{ExitCode: -1, Missing: map[string]string{}}
 	err := json.NewDecoder(orders).Decode(&o)
 	if err == nil {
-		go lifeline(orders, &o)
+		go watchLifeline(orders, &o)
 		if o.Guest != nil {
 			var code int
 			if code, err = runGuest(&o, r, reports); err == nil && len(r.Lacks) == 0 {
@@ -84,9 +84,8 @@ func runFirst() int {
 	return 0
 }
 
-// lifeline ends the run when the one that started it is gone: its end of the
-// pipe closes.
-func lifeline(orders *os.File, o *order) {
+// watchLifeline ends the run when the process that started it is gone, which closes the pipe.
+func watchLifeline(orders *os.File, o *order) {
 	_, _ = io.Copy(io.Discard, orders)
 	killAll(o.Namespaces)
 	if o.Temp != "" {
@@ -116,9 +115,9 @@ func buildWalls(o *order, r *report) (*tree, error) {
 	} else {
 		r.Missing[LayerUser] = "it keeps the uid of root, to write in place"
 	}
-	if o.isHeld() {
+	if o.isUnsandboxed() {
 		r.Layers = append(r.Layers, LayerPID)
-		return nil, ownProc()
+		return nil, mountProc()
 	}
 	t, err := buildRoot(o)
 	if err != nil {
@@ -132,7 +131,7 @@ func buildWalls(o *order, r *report) (*tree, error) {
 	return t, nil
 }
 
-// recordLacks notes what the order requires and the walls do not reach.
+// recordLacks records the required layers that do not hold, and reports whether there are any.
 func recordLacks(o *order, r *report) bool {
 	r.Lacks = Lacks(o.Require, r.Layers)
 	return len(r.Lacks) > 0
@@ -173,14 +172,13 @@ func runOrder(o *order, r *report) error {
 	return nil
 }
 
-// prepareTree returns the directory of the command, with all in it and in its caches that the
-// order says.
+// prepareTree prepares the directory of the command, which it returns, and its caches.
 func prepareTree(o *order) (dir string, err error) {
 	dir = o.Dir
 	if o.Namespaces {
 		err = os.Setenv("TMPDIR", "/tmp")
 	} else {
-		dir, err = ownCopy(o)
+		dir, err = copyWorkTree(o)
 	}
 	if err == nil {
 		err = fillCaches(o)
@@ -191,7 +189,7 @@ func prepareTree(o *order) (dir string, err error) {
 	return dir, err
 }
 
-// keptCaches returns the caches whose new files stay; t is nil without a mount namespace.
+// keptCaches returns the caches whose new files are kept; t is nil without a mount namespace.
 func keptCaches(o *order, t *tree) []keptCache {
 	if t != nil {
 		return t.kept
@@ -205,9 +203,9 @@ func keptCaches(o *order, t *tree) []keptCache {
 	return list
 }
 
-// ownCopy returns the directory of the command where there is no mount namespace:
-// a copy of the tree, unless it works in place.
-func ownCopy(o *order) (string, error) {
+// copyWorkTree returns the directory of the command without a mount namespace: a copy of the tree,
+// unless it works in place.
+func copyWorkTree(o *order) (string, error) {
 	if o.Dir == "" || o.InPlace {
 		return o.Dir, nil
 	}

@@ -23,11 +23,10 @@ type innerOrder struct {
 	Layers []string
 }
 
-// throughInner makes the command start by way of the inner process, which
-// restricts itself and then becomes the command. Without namespaces the first
-// process must stay outside of the Landlock domain, or the command could kill it.
-// The function that is returned hands over the order once the process has started.
-func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error, err error) {
+// startThroughInner makes the command start as the inner process, which restricts itself and then becomes
+// the command. Without namespaces the first process must stay outside of the Landlock domain, or the
+// command could kill it. handOver sends the order once the process has started.
+func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() error, err error) {
 	p, err := openPipes()
 	if err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 	in.Order.Changes = nil
 	files := command.ExtraFiles
 	command.Path, command.Args = "/proc/self/exe", []string{innerName, strconv.Itoa(3 + len(files))}
-	command.ExtraFiles = append(slices.Clip(files), p.theirs()...)
+	command.ExtraFiles = append(slices.Clip(files), p.childEnds()...)
 	if o.Guest != nil && o.Guest.FromFile {
 		command.ExtraFiles = append(command.ExtraFiles, os.NewFile(uintptr(o.Guest.program), "program"))
 	}
@@ -56,8 +55,7 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 	}, nil
 }
 
-// runInner restricts this process and becomes the command. It returns only when it
-// cannot, or for a probe.
+// runInner restricts this process and becomes the command. It returns only if it cannot.
 func runInner() int {
 	runtime.LockOSThread()
 	orders, reports := descriptors()

@@ -60,7 +60,7 @@ type grant struct {
 	rights uint64
 }
 
-// grants are those of an order: reading, and of what is its own all rights.
+// grants returns the rights of an order: reading, and all rights on its own paths.
 func (o *order) grants(all uint64) (grants []grant) {
 	add := func(rights uint64, paths ...string) {
 		for _, path := range paths {
@@ -94,8 +94,7 @@ func (o *order) grants(all uint64) (grants []grant) {
 	return grants
 }
 
-// newRuleset handles all that the kernel's version knows; with noNetwork, TCP as
-// well, where nothing else confines it.
+// newRuleset returns a ruleset of all rights that the kernel knows; with noNetwork, of TCP too.
 func newRuleset(abi int, noNetwork bool) (*ruleset, error) {
 	attributes := ll.RulesetAttr{HandledAccessFS: firstRights}
 	if abi >= 2 {
@@ -120,8 +119,8 @@ func newRuleset(abi int, noNetwork bool) (*ruleset, error) {
 	return &ruleset{fd, attributes.HandledAccessFS}, nil
 }
 
-// allow gives the rights to path and all below it; a path that does not exist, or
-// that this program itself may not reach, is left out.
+// allow grants the rights on path and everything below it. A path that does not exist, or that this
+// program cannot access, is skipped.
 func (r *ruleset) allow(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devices are all that a command sees of /dev.
+// devices are the only files in a command's /dev.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
 // layersDir is where the new root holds the layers of its overlays.
@@ -30,7 +30,7 @@ type tree struct {
 	kept         []keptCache
 }
 
-// keptCache is a cache whose upper directory goes into another in the end.
+// keptCache is a cache whose upper directory is merged into keep at the end.
 type keptCache struct {
 	upper, keep string
 	deep        bool
@@ -51,7 +51,7 @@ func buildRoot(o *order) (*tree, error) {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
 	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir)}
-	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.bindWritable, t.work, t.caches, t.boundFiles, t.enter}
+	steps := []func() error{t.makeDirectories, t.bindReadOnly, t.mountTreeProc, t.bindDevices, t.bindWritable, t.mountWorkTree, t.mountCaches, t.limitFiles, t.enter}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -82,8 +82,8 @@ candidates:
 	return "", errors.New("no directory to mount the root on")
 }
 
-// boundFiles allows so many files more than there are by now.
-func (t *tree) boundFiles() error {
+// limitFiles limits the number of further files in the new root.
+func (t *tree) limitFiles() error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(t.root, &stat); err != nil {
 		return fmt.Errorf("measuring the root: %w", err)
@@ -96,7 +96,7 @@ func (t *tree) boundFiles() error {
 	return nil
 }
 
-func (t *tree) directories() error {
+func (t *tree) makeDirectories() error {
 	for dir, mode := range map[string]uint32{layersDir: 0o755, "tmp": 0o1777, "dev": 0o755, "dev/shm": 0o1777, "proc": 0o555, "tmp/home": 0o777} {
 		path := filepath.Join(t.root, dir)
 		if err := os.MkdirAll(path, 0o755); err != nil {
@@ -151,9 +151,8 @@ func (t *tree) bindWritable() error {
 	return nil
 }
 
-// bind shows path, with all that is mounted below it, at the same place in the
-// new root. A path that does not exist, or that this program itself may not reach,
-// is left out; a symbolic link is copied.
+// bind mounts path, with everything mounted below it, at the same place in the new root. A path that does
+// not exist, or that this program cannot access, is skipped; a symbolic link is copied.
 func (t *tree) bind(path string, attributes uint64) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -204,8 +203,8 @@ func touch(path string) error {
 	return f.Close()
 }
 
-// ownProc shows the processes of the namespace in /proc, and nothing else anew.
-func ownProc() error {
+// mountProc mounts /proc for the pid namespace, and changes nothing else.
+func mountProc() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
@@ -215,7 +214,7 @@ func ownProc() error {
 	return nil
 }
 
-func (t *tree) proc() error {
+func (t *tree) mountTreeProc() error {
 	// Read-only: root without capabilities could still write to /proc/sys.
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY)
 	if err := unix.Mount("proc", filepath.Join(t.root, "proc"), "proc", flags, ""); err != nil {
@@ -224,9 +223,8 @@ func (t *tree) proc() error {
 	return nil
 }
 
-// devices shows the machine's own, of which a command may not set the times, where it could
-// keep something for another.
-func (t *tree) devices() error {
+// bindDevices binds the machine's devices read-only: in their times a command could keep something for another.
+func (t *tree) bindDevices() error {
 	for _, name := range devices {
 		if err := t.bind(filepath.Join("/dev", name), unix.MOUNT_ATTR_RDONLY); err != nil {
 			return err

@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// work shows the work tree: itself, as an overlay, or as a copy where overlays
-// are refused.
-func (t *tree) work() error {
+// mountWorkTree mounts the work tree: itself, as an overlay, or as a copy where overlays are refused.
+func (t *tree) mountWorkTree() error {
 	if t.order.Dir == "" {
 		return nil
 	}
@@ -61,7 +60,7 @@ func (t *tree) hasUnknownOwner(dir string) bool {
 	})
 }
 
-func (t *tree) caches() error {
+func (t *tree) mountCaches() error {
 	for _, cache := range t.order.Caches {
 		var lower []string
 		for _, dir := range cache.Lower {
@@ -85,7 +84,7 @@ func (t *tree) caches() error {
 		if cache.Keep == "" {
 			continue
 		}
-		keep, err := t.bindHidden(cache.Keep)
+		keep, err := t.bindPrivate(cache.Keep)
 		if err != nil {
 			return err
 		}
@@ -101,12 +100,10 @@ func (t *tree) makeForCommand(dir string) error {
 	return os.Chown(dir, t.order.UID, t.order.GID)
 }
 
-// overlay mounts the lower directories under a fresh upper one, as at in the
-// new root, and returns the upper directory. When the command has another uid,
-// it is given the upper directory, and own puts into it what must be its own:
-// before the mount, because an overlay remembers owners. It is called, too, for
-// directories of an owner whom the name space does not know: the overlay makes no
-// such directory when something is written to it.
+// overlay mounts the lower directories under a new upper one at a path of the new root, and returns the
+// upper directory. If the command has another uid, it owns the upper directory, and own adds what else
+// it must own: before the mount, because an overlay caches owners. own is also called for directories
+// of unknown owners, which the overlay cannot create in upper itself.
 func (t *tree) overlay(at string, lower []string, own func(upper string) error) (string, error) {
 	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
 	t.overlays++
@@ -116,7 +113,7 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 			return "", err
 		}
 	}
-	names, err := showLower(base, lower)
+	names, err := bindLower(base, lower)
 	if err != nil {
 		return "", err
 	}
@@ -138,9 +135,9 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 	return upper, nil
 }
 
-// showLower shows the lower directories of an overlay by short names, without the characters that the
-// options give a meaning to, and where there are none an empty one.
-func showLower(base string, lower []string) (names []string, err error) {
+// bindLower binds the lower directories of an overlay to short names without special characters, for the
+// mount options. Without any, it returns an empty one.
+func bindLower(base string, lower []string) (names []string, err error) {
 	for i := range max(1, len(lower)) {
 		name := filepath.Join(base, strconv.Itoa(i))
 		if err := os.Mkdir(name, 0o755); err != nil {
@@ -180,8 +177,8 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 	return nil
 }
 
-// bindHidden shows dir at a place that only the first process uses.
-func (t *tree) bindHidden(dir string) (string, error) {
+// bindPrivate mounts dir at a place that only the first process uses.
+func (t *tree) bindPrivate(dir string) (string, error) {
 	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
 	t.overlays++
 	if err := os.MkdirAll(name, 0o700); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pipes join a process and the one that it starts: an order goes there, a report comes
-// back. The order's end of the first one of a run stays open: when it closes, the run ends.
+// pipes join a process and the one that it starts, which gets an order and returns a report. The run ends
+// when the write end of its first process's orders closes.
 type pipes struct {
 	orders, reports             *os.File
 	ordersTheirs, reportsTheirs *os.File
@@ -28,8 +28,8 @@ func openPipes() (*pipes, error) {
 	return p, nil
 }
 
-// theirs are the ends of the first process, in the order of its descriptors.
-func (p *pipes) theirs() []*os.File { return []*os.File{p.ordersTheirs, p.reportsTheirs} }
+// childEnds returns the ends of the started process, in the order of its descriptors.
+func (p *pipes) childEnds() []*os.File { return []*os.File{p.ordersTheirs, p.reportsTheirs} }
 
 func (p *pipes) close() {
 	for _, file := range []*os.File{p.orders, p.reports, p.ordersTheirs, p.reportsTheirs} {

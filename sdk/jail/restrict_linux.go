@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// restrict takes away, from this thread and what it starts, all that the command
-// does not need. What cannot be had is noted in the report.
+// restrict removes all rights that the command does not need from this thread and what it starts. Layers
+// that are unavailable are noted in the report.
 func restrict(o *order, r *report) error {
 	note := func(layer string, err error) {
 		if err != nil {
@@ -23,7 +23,7 @@ func restrict(o *order, r *report) error {
 		}
 		r.Layers = append(r.Layers, layer)
 	}
-	if !o.isHeld() && (o.Namespaces || os.Getuid() == 0) {
+	if !o.isUnsandboxed() && (o.Namespaces || os.Getuid() == 0) {
 		if err := dropCapabilities(); err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func restrict(o *order, r *report) error {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	note(layerWatchdog, nil)
-	if o.isHeld() {
+	if o.isUnsandboxed() {
 		return nil
 	}
 	note(LayerLandlock, restrictPaths(o))
@@ -50,8 +50,7 @@ func restrict(o *order, r *report) error {
 	return nil
 }
 
-// dropCapabilities empties what a later exec could gain. The capabilities of
-// this process itself go with the exec.
+// dropCapabilities drops what a later exec could gain. This process keeps its capabilities until exec.
 func dropCapabilities() error {
 	for capability := uintptr(0); ; capability++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {
@@ -67,9 +66,8 @@ func dropCapabilities() error {
 	return nil
 }
 
-// makeThreads makes the threads that this process may come to need, which the runtime
-// keeps: once the command has used up the processes of its user, there are none to be
-// had, and the runtime would abort.
+// makeThreads starts the threads that this process may need, which the runtime keeps: once the command has
+// used up the processes of its user, no thread can be started, and the runtime would abort.
 func makeThreads() {
 	const enough = 12
 	var ready sync.WaitGroup
@@ -126,9 +124,8 @@ func limitResources(l Limits) error {
 	return nil
 }
 
-// dataLimit is what the command may map on top of what this process has mapped: it
-// goes on under the same limit, and the stacks of its threads alone come near a
-// small one. What is used in the end, the watch bounds.
+// dataLimit returns the limit on mapped data. It includes what this process, which runs under the same
+// limit, has mapped; the memory in use is bounded by watch.
 func dataLimit(l Limits) int64 {
 	if l.Memory <= 0 {
 		return 0
@@ -160,10 +157,9 @@ func raiseLoopback() error {
 	return nil
 }
 
-// mergeNew copies the files of from that to does not have, each by a rename, so
-// that a reader never sees half of one, with their times. Files at the root of a
-// cache are its book-keeping and stay behind. What is deep may be opened for
-// writing by the next command, which has another uid.
+// mergeNew copies the files of from that to does not have, with their times, each by a rename, so that
+// readers never see half of one. Files at the root of a cache are its book-keeping and are not copied.
+// Files of a deep cache are writable for the next command, which has another uid.
 func mergeNew(from, to string, deep bool) error {
 	return walkTree(from, func(root *os.Root, name string, info fs.FileInfo) error {
 		target := filepath.Join(to, name)

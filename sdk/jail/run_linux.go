@@ -41,7 +41,7 @@ const roundGrace = time.Minute
 
 var errTooLong = errors.New("the run did not end in time")
 
-// errNoMain is what keeps a program from starting itself without end.
+// errNoMain keeps a program from starting itself endlessly.
 var errNoMain = errors.New("the program does not call jail.Main before anything else")
 
 // probeTimeout bounds a probe, which takes milliseconds.
@@ -50,8 +50,8 @@ const probeTimeout = 10 * time.Second
 // nobodyUID is what commands run as when the program runs as root and the uids are few.
 const nobodyUID = 65534
 
-// unusedUID returns a uid that nobody has, where there are as many: limits on
-// processes are counted by uid, and one run must not use up those of another.
+// unusedUID returns a random high uid if the user namespace has them: limits on processes are counted by
+// uid, and one run must not use up those of another.
 func unusedUID() int {
 	const first, many = 0x60000000, 0x0fffffff
 	data, err := os.ReadFile("/proc/self/uid_map")
@@ -115,8 +115,8 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	return j, nil
 }
 
-// probe does all that a run does, on a small tree of its own: walls that can be
-// built are of no use when the command cannot be given its files or its uid.
+// probe does a complete run on a small tree of its own: the layers are of no use if the command cannot
+// get its files or its uid.
 func (j *Jail) probe(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -180,7 +180,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	if o.CombineOutput {
 		command.Stderr = stdout
 	}
-	command.ExtraFiles = p.theirs()
+	command.ExtraFiles = p.childEnds()
 	command.WaitDelay = 10 * time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	j.unshare(command.SysProcAttr, o)
@@ -222,8 +222,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	return result, nil
 }
 
-// complete adds to an order what its runs share with others: limits, a user, and a folder, which
-// is removed by release.
+// complete adds to an order its limits, its user, and a temporary folder, which release removes.
 func (j *Jail) complete(o *order) (release func(), err error) {
 	o.Limits = o.Limits.WithDefaults()
 	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
@@ -247,8 +246,7 @@ func (j *Jail) complete(o *order) (release func(), err error) {
 	}, err
 }
 
-// launch starts the first process of an order in a group of its own, or says why there is no
-// group.
+// launch starts the first process of an order in a group of its own. Without a group, noGroup says why.
 func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, err error) {
 	g, noGroup = j.newGroup(o)
 	if err := command.Start(); err != nil {
@@ -263,8 +261,8 @@ func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, er
 	return g, noGroup, nil
 }
 
-// conclude puts into the result how a run ended that did not end by itself. said is why
-// its report did not come, waited how its first process ended.
+// conclude sets the end of a run that did not end by itself. said is the error of reading its report,
+// waited that of waiting for its first process.
 func (j *Jail) conclude(ctx context.Context, o *order, r *report, result *Result, said, waited error) error {
 	cutOff := func(end End) {
 		result.End, result.ExitCode = end, -1
@@ -308,7 +306,7 @@ func (j *Jail) unshare(attributes *syscall.SysProcAttr, o *order) {
 		return
 	}
 	attributes.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-	if !o.isHeld() {
+	if !o.isUnsandboxed() {
 		attributes.Cloneflags |= syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	}
 	if o.UserNamespace {

@@ -23,10 +23,9 @@ var deniedCalls = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_FANOTIFY_INIT,
 }
 
-// families are the address families that a socket may have in a network namespace:
-// local ones, and the internet, which is empty there. AF_VSOCK, for one, is not
-// confined by any namespace. Where there is none, no socket may be made at all: one
-// could reach the network, or a daemon such as Docker's by its file.
+// families are the address families of sockets in a network namespace: local ones, and the internet,
+// which is empty there. Others, such as AF_VSOCK, are not confined by namespaces. Without a namespace
+// no socket is allowed: it could reach the network, or a daemon such as Docker's by its file.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 // newNamespaces are the clone flags that make a namespace.
@@ -41,7 +40,7 @@ const (
 	argSize    = 8
 )
 
-// moder is a system call that gives a file its mode.
+// moder is a system call that sets a file's mode.
 type moder struct {
 	number uint32
 	// mode is the argument with the mode. Where asks is not 0, it counts only when the
@@ -49,8 +48,8 @@ type moder struct {
 	mode, flags, asks uint32
 }
 
-// modes returns the calls that give files their modes. That of openat2 is in memory,
-// out of a filter's sight.
+// modes returns the calls that set modes of files, except openat2, whose mode is in memory, which a filter
+// cannot read.
 func modes() []moder {
 	const making = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	all := []moder{
@@ -64,7 +63,7 @@ func modes() []moder {
 	return all
 }
 
-// The instructions of a filter, and what it answers.
+// The instructions of a filter, and its results.
 const (
 	load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 	and  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
@@ -84,18 +83,18 @@ func loadArgument(n uint32) unix.SockFilter {
 
 func answer(with uint32) unix.SockFilter { return unix.SockFilter{Code: ret, K: with} }
 
-// onCall is what is done about one system call. The number of the call at hand is loaded, and
-// still is behind it for other calls.
+// onCall returns a block that handles one system call. The number of the call must be loaded, and stays
+// loaded for other calls.
 func onCall(number uint32, then ...unix.SockFilter) []unix.SockFilter {
 	return slices.Insert(then, 0, unix.SockFilter{Code: eq, K: number, Jf: uint8(len(then))})
 }
 
-// onFlags answers a call with some of the flags in an argument, and allows others of that number.
+// onFlags answers a call that has some of the flags in an argument, and allows it without them.
 func onFlags(number, argument, flags, with uint32) []unix.SockFilter {
 	return onCall(number, loadArgument(argument), unix.SockFilter{Code: set, K: flags, Jf: 1}, answer(with), answer(allow))
 }
 
-// oneOf answers in one way where what is loaded is one of the values, and else in another.
+// oneOf answers with if the loaded value is one of the values, and otherwise if not.
 func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 	for i, value := range values {
 		block = append(block, unix.SockFilter{Code: eq, K: value, Jt: uint8(len(values) - i)})
@@ -103,7 +102,7 @@ func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 	return append(block, answer(otherwise), answer(with))
 }
 
-// block refuses the call where it gives a file the mode of its owner's or group's program.
+// block refuses to set the setuid and setgid bits.
 func (m *moder) block() []unix.SockFilter {
 	block := onFlags(m.number, m.mode, unix.S_ISUID|unix.S_ISGID, refuse)
 	if m.asks == 0 {
@@ -112,9 +111,9 @@ func (m *moder) block() []unix.SockFilter {
 	return onCall(m.number, append([]unix.SockFilter{loadArgument(m.flags), {Code: set, K: m.asks, Jf: 3}}, block[1:]...)...)
 }
 
-// pairs refuses pairs of sockets that are not local, and, where no socket may be made,
-// those of datagrams: either of the two could be sent from to another's socket.
-func pairs(isConnected bool) []unix.SockFilter {
+// onSocketPair refuses pairs of sockets that are not local, and, if no sockets are allowed, pairs of
+// datagram sockets: these could send to other sockets.
+func onSocketPair(isConnected bool) []unix.SockFilter {
 	const kind = 0xf // of the type, without its flags
 	local := []uint32{unix.AF_UNIX}
 	if !isConnected {
@@ -125,7 +124,6 @@ func pairs(isConnected bool) []unix.SockFilter {
 	}, oneOf([]uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}, allow, refuse)...)...)
 }
 
-// allowedFamilies are those of an order.
 func (o *order) allowedFamilies() []uint32 {
 	switch {
 	case o.Namespaces:
@@ -136,7 +134,7 @@ func (o *order) allowedFamilies() []uint32 {
 	return nil
 }
 
-// absentCalls are those that the command is told the kernel does not have.
+// absentCalls returns the system calls that fail as if the kernel did not have them.
 func (o *order) absentCalls() []uint32 {
 	// What is in memory of a file that all runs share is for no run to see.
 	absent := []uint32{unix.SYS_MEMFD_SECRET, unix.SYS_MINCORE, unix.SYS_CACHESTAT}
@@ -157,7 +155,7 @@ func (o *order) absentCalls() []uint32 {
 	return append(absent, unix.SYS_CLONE3)
 }
 
-// filter is the program of an order for an architecture. The first block about a call decides.
+// filter returns the program of an order for an architecture. The first block for a call decides.
 func (o *order) filter(arch uint32) []unix.SockFilter {
 	blocks := [][]unix.SockFilter{{
 		{Code: load, K: dataArch},
@@ -185,7 +183,7 @@ func (o *order) filter(arch uint32) []unix.SockFilter {
 	}
 	allowed := o.allowedFamilies()
 	return slices.Concat(append(blocks,
-		pairs(len(allowed) == 0),
+		onSocketPair(len(allowed) == 0),
 		onCall(unix.SYS_SOCKET, append([]unix.SockFilter{loadArgument(0)}, oneOf(allowed, allow, refuse)...)...),
 		// What is in the memory of a file is not for a run to say, either: the advice counts as taken.
 		onCall(unix.SYS_FADVISE64, answer(unix.SECCOMP_RET_ERRNO)),

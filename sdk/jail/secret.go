@@ -17,10 +17,10 @@ func LooksSecret(name string) bool {
 	if slices.ContainsFunc(folders, func(folder string) bool { return slices.Contains(secretFolders, folder) }) {
 		return true
 	}
-	if slices.ContainsFunc(folders, isMadeUp) {
+	if slices.ContainsFunc(folders, isHarmless) {
 		return false
 	}
-	base = copied.ReplaceAllString(base, "$1")
+	base = backupFile.ReplaceAllString(base, "$1")
 	if environment := environmentFile.FindStringSubmatch(base); environment != nil {
 		return !slices.Contains(harmlessEnvironments, environment[1]+environment[2])
 	}
@@ -40,20 +40,20 @@ var (
 	environmentFile      = regexp.MustCompile(`(?s)^(?:\.env[.\-_](.*)|(.*)\.env)$`)
 	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
-	// copied matches a copy, which is as secret as what it is a copy of.
-	copied = regexp.MustCompile(`(?s)^(.+?)(?:~|\.(?:bak|backup|old|orig|save|copy|swp))+$`)
+	// backupFile matches a copy, which is as secret as what it is a copy of.
+	backupFile = regexp.MustCompile(`(?s)^(.+?)(?:~|\.(?:bak|backup|old|orig|save|copy|swp))+$`)
 )
 
-// isMadeUp reports whether a folder is one of tests, fixtures or examples, or of
-// packages of others: one of its words says so. "docker" and "latest" do not.
-func isMadeUp(folder string) bool {
+// isHarmless reports whether a folder's name says that it holds tests, fixtures, examples, or packages of
+// others: "docker" and "latest" do not.
+func isHarmless(folder string) bool {
 	if slices.Contains(packageFolders, folder) {
 		return true
 	}
 	words := strings.FieldsFunc(folder, func(r rune) bool { return r < 'a' || r > 'z' })
 	return slices.ContainsFunc(words, func(word string) bool {
-		return strings.HasPrefix(word, "test") || strings.HasSuffix(word, "tests") || slices.Contains(madeUpWords, strings.TrimSuffix(word, "s"))
+		return strings.HasPrefix(word, "test") || strings.HasSuffix(word, "tests") || slices.Contains(harmlessWords, strings.TrimSuffix(word, "s"))
 	})
 }
 
-var madeUpWords = []string{"fixture", "spec", "example", "sample", "mock", "demo", "doc", "documentation"}
+var harmlessWords = []string{"fixture", "spec", "example", "sample", "mock", "demo", "doc", "documentation"}

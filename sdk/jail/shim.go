@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// managers are the version managers whose folder of shims stands in a PATH in place
-// of programs; each answers `which NAME`.
+// managers are the version managers that put a folder of shims into the PATH; each has `which NAME`.
 var managers = []string{"pyenv", "rbenv", "nodenv", "goenv", "asdf", "mise"}
 
 // Program returns the program to start for a name of the PATH: where a version manager
@@ -27,7 +26,7 @@ func Program(ctx context.Context, name string) (string, error) {
 	}
 	root := filepath.Dir(filepath.Dir(found))
 	for _, manager := range managers {
-		command := ownCommand(root, manager)
+		command := managerCommand(root, manager)
 		if command == "" {
 			continue
 		}
@@ -51,9 +50,8 @@ func Program(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// ownCommand returns the command of the manager to which a folder with shims belongs;
-// "" when it is another's.
-func ownCommand(root, manager string) string {
+// managerCommand returns the command of a manager if the folder of shims belongs to it, otherwise "".
+func managerCommand(root, manager string) string {
 	for _, folder := range []string{filepath.Join(root, "bin"), filepath.Join(root, "libexec"), filepath.Join(managerFolder(root, manager), "bin")} {
 		if command := filepath.Join(folder, manager); exists(command) {
 			return command

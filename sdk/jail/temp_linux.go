@@ -11,8 +11,8 @@ import (
 
 const tempPrefix = "stepfall-jail-"
 
-// newTemp makes a directory for one run. It is locked as long as the run
-// lives, so that others can tell it from what a killed plugin left behind.
+// newTemp makes a directory for one run. It is locked during the run, to tell it from what killed programs
+// leave behind.
 func newTemp(parent string) (dir string, unlock func(), err error) {
 	dir, err = os.MkdirTemp(parent, tempPrefix)
 	if err != nil {

@@ -41,7 +41,7 @@ func ToolPaths(program string) []string {
 		folders = append(folders, filepath.Dir(real))
 	}
 	for _, folder := range folders {
-		if !system(folder) && !private(folder) {
+		if !isSystem(folder) && !isPrivate(folder) {
 			paths = append(paths, folder)
 		}
 		paths = append(append(paths, toolchain(folder)...), VenvPaths(filepath.Dir(folder))...)
@@ -59,10 +59,10 @@ func PathTools() []string {
 	var paths []string
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		folder = filepath.Clean(folder)
-		if !filepath.IsAbs(folder) || system(folder) {
+		if !filepath.IsAbs(folder) || isSystem(folder) {
 			continue
 		}
-		if slices.Contains(programFolders, filepath.Base(folder)) && !private(folder) {
+		if slices.Contains(programFolders, filepath.Base(folder)) && !isPrivate(folder) {
 			paths = append(paths, folder)
 		}
 		paths = append(paths, toolchain(folder)...)
@@ -80,7 +80,7 @@ func PathTools() []string {
 // programFolders are the names of folders that hold programs and nothing else.
 var programFolders = []string{"bin", "sbin", "shims", ".bin"}
 
-func system(folder string) bool {
+func isSystem(folder string) bool {
 	for _, path := range []string{"/usr/", "/bin/", "/sbin/", "/lib"} {
 		if strings.HasPrefix(folder+"/", path) {
 			return true
@@ -89,13 +89,12 @@ func system(folder string) bool {
 	return false
 }
 
-func private(folder string) bool {
+func isPrivate(folder string) bool {
 	user := os.Getenv("HOME")
 	return folder == "/" || folder == user || folder == filepath.Dir(user)
 }
 
-// toolchains are the kinds of toolchain that are known by what lies beside their
-// folder of programs, and what of it they need.
+// toolchains are the known kinds of toolchains: the files that mark them, and the parts that they need.
 var toolchains = []struct{ marks, parts []string }{
 	{[]string{"VERSION", "src/runtime"}, []string{"VERSION", "go.env", "bin", "pkg", "src", "lib", "misc"}},                            // Go
 	{[]string{"pyvenv.cfg"}, []string{"pyvenv.cfg", "bin", "lib", "lib64", "include"}},                                                 // a virtual environment
@@ -110,14 +109,13 @@ var toolchains = []struct{ marks, parts []string }{
 	{[]string{"Cellar", "opt", "Homebrew"}, []string{"Cellar", "opt", "bin", "sbin", "lib", "libexec", "include", "share", "etc/ssl"}}, // Homebrew
 }
 
-// toolchain returns the parts of the toolchain whose programs are in the folder; none
-// when it is no toolchain that is known.
+// toolchain returns the parts of the toolchain whose programs are in the folder, none if it is unknown.
 func toolchain(folder string) []string {
 	prefix := filepath.Dir(folder)
 	if filepath.Base(folder) == "shims" {
 		return pyenv(managerFolder(prefix, "pyenv"))
 	}
-	if system(folder) || filepath.Base(folder) != "bin" {
+	if isSystem(folder) || filepath.Base(folder) != "bin" {
 		return nil
 	}
 	there := func(name string) bool {
@@ -157,15 +155,14 @@ func VenvPaths(dir string) []string {
 		folders = append(folders, filepath.Dir(real))
 	}
 	for _, folder := range folders {
-		if filepath.IsAbs(folder) && !system(folder) && !private(folder) && exists(folder) {
+		if filepath.IsAbs(folder) && !isSystem(folder) && !isPrivate(folder) && exists(folder) {
 			paths = append(append(paths, folder), toolchain(folder)...)
 		}
 	}
 	return paths
 }
 
-// pyenv returns what the scripts in pyenv's folder of shims start and read, whoever
-// installed it: such a script says itself where its manager is.
+// pyenv returns what the scripts in pyenv's folder of shims start and read.
 func pyenv(root string) []string {
 	if !exists(filepath.Join(root, "libexec", "pyenv")) {
 		return nil
@@ -184,14 +181,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// rust leaves out credentials.toml, which lies in the same folder.
+// rust returns the folders of Rust, without credentials.toml in the same folder.
 func rust() []string {
 	cargo := home("CARGO_HOME", ".cargo")
 	return []string{filepath.Join(cargo, "bin"), filepath.Join(cargo, "registry"), filepath.Join(cargo, "git"), home("RUSTUP_HOME", ".rustup")}
 }
 
-// java are the JDK that programs in Java are started with, and what Maven and Gradle
-// have fetched: not settings.xml and gradle.properties, which lie in the same folders.
+// java returns the JDK of the environment, and what Maven and Gradle have fetched, without settings.xml and
+// gradle.properties in the same folders.
 func java() []string {
 	gradle := home("GRADLE_USER_HOME", ".gradle")
 	paths := []string{
@@ -207,7 +204,7 @@ func java() []string {
 			paths = append(paths, toolchain(filepath.Dir(real))...)
 		}
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || system(path) || private(path) })
+	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || isSystem(path) || isPrivate(path) })
 }
 
 func mavenRepository() string { return filepath.Join(home("MAVEN_USER_HOME", ".m2"), "repository") }

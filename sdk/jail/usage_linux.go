@@ -19,16 +19,15 @@ type usage struct {
 	Files int
 }
 
-func (u usage) over(before usage, l *Limits) bool {
+func (u usage) exceeds(before usage, l *Limits) bool {
 	return u.Bytes-before.Bytes > l.Disk || u.Files-before.Files > l.Files
 }
 
 // hiddenBytes is the usage of a tree that is too deep to be walked.
 const hiddenBytes = 1 << 60
 
-// measureTrees adds up what is below the folders, until it is enough. What cannot be
-// read counts as nothing; what lies deeper than a path can say, as more than anybody
-// may have.
+// measureTrees adds up what is below the folders, until enough says so. Unreadable entries count as
+// nothing, and what is deeper than a path can be as hiddenBytes.
 func measureTrees(dirs []string, enough func(usage) bool) usage {
 	var sum usage
 	for _, dir := range dirs {
@@ -56,9 +55,8 @@ func measureTrees(dirs []string, enough func(usage) bool) usage {
 	return sum
 }
 
-// bytesWithoutName adds up the files without a name that processes hold open: no folder shows
-// them, and they take their space all the same.
-func bytesWithoutName(pids []int) int64 {
+// unlinkedBytes adds up the open files of processes that have no name: they use space in no folder.
+func unlinkedBytes(pids []int) int64 {
 	type file struct{ device, inode uint64 }
 	seen := map[file]bool{}
 	sum := int64(0)
@@ -82,8 +80,7 @@ func bytesWithoutName(pids []int) int64 {
 	return sum
 }
 
-// writtenFolders are the folders on disk that a run writes to. Where a run writes to memory,
-// the kernel holds the bounds.
+// writtenFolders returns the folders on disk that a run writes to. In memory the kernel enforces the limits.
 func (o *order) writtenFolders() []string {
 	switch {
 	case o.Guest != nil:
@@ -98,8 +95,8 @@ func (o *order) writtenFolders() []string {
 	return o.Writable
 }
 
-// watchTrees ends the run when what it writes to disk exceeds what is allowed. It
-// rests for so long that it takes a small part of a processor.
+// watchTrees ends the run when it writes more to disk than is allowed. It pauses long enough to use little
+// of a processor.
 func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 	dirs := o.writtenFolders()
 	if len(dirs) == 0 {
@@ -107,7 +104,7 @@ func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 	}
 	const shortest, part = 200 * time.Millisecond, 10
 	rest := shortest
-	over := func(now usage) bool { return now.over(o.Before, &o.Limits) }
+	over := func(now usage) bool { return now.exceeds(o.Before, &o.Limits) }
 	for {
 		select {
 		case <-stop:
@@ -116,7 +113,7 @@ func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 		}
 		begun := time.Now()
 		used := measureTrees(dirs, over)
-		used.Bytes += bytesWithoutName(members(o.Namespaces))
+		used.Bytes += unlinkedBytes(members(o.Namespaces))
 		if over(used) {
 			end.CompareAndSwap(nil, EndDisk)
 			killAll(o.Namespaces)

@@ -55,9 +55,8 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 	}
 }
 
-// measure counts the processes of the run and the bytes that they hold: memory of
-// their own, and what they share, once for each as long as that is little, then as
-// the kernel divides it. Pages of files on disk do not count.
+// measure counts the processes of the run and their memory: their own, and what they share, once for each
+// while that is little, then as the kernel divides it. Pages of files on disk do not count.
 func measure(o *order) (processes int, bytesHeld int64) {
 	const (
 		little = 8 << 20 // less is the text of programs
@@ -83,9 +82,9 @@ func measure(o *order) (processes int, bytesHeld int64) {
 	if isClose(shared) {
 		shared = sumOf(sharing, "smaps_rollup", "Pss_Shmem:")
 	}
-	if o.Namespaces && !o.isHeld() {
+	if o.Namespaces && !o.isUnsandboxed() {
 		// Those that a process has mapped and never looked at are in no process's count.
-		shared = max(shared, sysv("shm", 14)) + sysv("msg", 3)
+		shared = max(shared, sysvBytes("shm", 14)) + sysvBytes("msg", 3)
 	}
 	if limit > 0 && !o.Group && o.hidesMemory(pids, limit) {
 		return len(pids), limit + 1
@@ -93,8 +92,8 @@ func measure(o *order) (processes int, bytesHeld int64) {
 	return len(pids), bytesHeld + shared
 }
 
-// pagesOf counts the pages that a process has mapped, has in memory, and has there of files and
-// shared memory; 0 where nothing is known.
+// pagesOf returns the pages that a process has mapped, has in memory, and those of the latter that are of
+// files and shared memory; 0 if unknown.
 func pagesOf(pid int) (virtual, resident, others int64) {
 	statm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err == nil {
@@ -103,7 +102,7 @@ func pagesOf(pid int) (virtual, resident, others int64) {
 	return virtual, resident, others
 }
 
-// sumOf adds up a line of kilobytes of a file that the kernel has of each process.
+// sumOf adds up a line of kilobytes of a file in /proc/PID over processes.
 func sumOf(pids []int, file, name string) (sum int64) {
 	for _, pid := range pids {
 		sum += kilobytes(filepath.Join("/proc", strconv.Itoa(pid), file), name)
@@ -111,13 +110,12 @@ func sumOf(pids []int, file, name string) (sum int64) {
 	return sum
 }
 
-// hidesMemory reports whether processes of the run have filled shared memory and let go of
-// its pages, which then are in the count of no process and no file system: the machine
-// has more of such memory than before the run, by more than the limit and what the run
-// has written to files in memory, and a process of it has some of that kind mapped.
-// A group of its own (cgroup) would count it; there this is not asked.
+// hidesMemory reports whether processes of the run have filled shared memory and released its pages,
+// which then no process and no file system counts: the machine has more shared memory than before the
+// run, by more than the limit and what the run has written to files in memory, and a process has such
+// memory mapped. A cgroup counts it, so that this is for runs without one.
 func (o *order) hidesMemory(pids []int, limit int64) bool {
-	if o.isHeld() || kilobytes("/proc/meminfo", "Shmem:")-o.shmem <= limit+o.inMemory() {
+	if o.isUnsandboxed() || kilobytes("/proc/meminfo", "Shmem:")-o.shmem <= limit+o.memoryFileBytes() {
 		return false
 	}
 	for _, pid := range pids {
@@ -145,9 +143,8 @@ func kilobytes(path, name string) int64 {
 	return 0
 }
 
-// inMemory returns the bytes of files in memory that the run has written, or may have
-// where that cannot be told from what others write.
-func (o *order) inMemory() int64 {
+// memoryFileBytes returns an upper bound of the bytes that the run has written to files in memory.
+func (o *order) memoryFileBytes() int64 {
 	var stat unix.Statfs_t
 	sum := int64(0)
 	if o.Namespaces && unix.Statfs("/", &stat) == nil && stat.Type == unix.TMPFS_MAGIC {
@@ -161,8 +158,8 @@ func (o *order) inMemory() int64 {
 	return sum
 }
 
-// sysv adds up a column of bytes of the System V segments or messages of the namespace.
-func sysv(kind string, column int) int64 {
+// sysvBytes adds up a column of bytes of the namespace's System V segments or messages.
+func sysvBytes(kind string, column int) int64 {
 	// It may have tens of thousands of lines: no more than one is held at a time.
 	file, err := os.Open("/proc/sysvipc/" + kind)
 	if err != nil {
@@ -216,8 +213,8 @@ func allProcesses() []int {
 	return pids
 }
 
-// descendants lists the processes below pid. Orphans are children of the
-// subreaper, so that nothing gets away by a double fork.
+// descendants returns the processes below pid. Orphans are children of the subreaper, so that a double
+// fork does not escape.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range allProcesses() {
@@ -240,7 +237,7 @@ func killAll(namespaces bool) int {
 	alive := 0
 	if namespaces {
 		for _, pid := range members(true) {
-			if !zombie(pid) {
+			if !isZombie(pid) {
 				alive++
 			}
 		}
@@ -251,7 +248,7 @@ func killAll(namespaces bool) int {
 	for round := range 100 {
 		killed := 0
 		for _, pid := range descendants(os.Getpid()) {
-			if zombie(pid) {
+			if isZombie(pid) {
 				continue
 			}
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
@@ -268,7 +265,7 @@ func killAll(namespaces bool) int {
 	return alive
 }
 
-func zombie(pid int) bool {
+func isZombie(pid int) bool {
 	state, _, ok := processState(pid)
 	return !ok || state == 'Z' || state == 'X'
 }

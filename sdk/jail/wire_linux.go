@@ -16,20 +16,19 @@ type order struct {
 	// UID and GID are what the command runs as; -1 keeps those of the process, and leaves
 	// a file that is given to it as it is.
 	UID, GID int
-	// Before is what the folders of grown held at first.
+	// Before is the usage of the written folders before the Jail's first run in them.
 	Before usage
 	// Temp is the directory to use without a mount namespace. It is removed.
 	Temp string
 	// Probe: the command is this program itself, which ends at once (see [Main]).
 	Probe bool
 
-	// shmem is the machine's shared memory when the run began, of which the first
-	// process takes note itself.
+	// shmem is the machine's shared memory when the run began, set by the first process.
 	shmem int64
 }
 
-// isHeld reports whether the guest is to see the machine as it is.
-func (o *order) isHeld() bool { return o.Guest != nil && !o.Guest.Sandbox }
+// isUnsandboxed reports whether the guest is to see the machine as it is.
+func (o *order) isUnsandboxed() bool { return o.Guest != nil && !o.Guest.Sandbox }
 
 // report is what it writes to the second one: in the end, or when its guest runs.
 type report struct {

@@ -175,7 +175,7 @@ func owner() string {
 
 func newName() string { return "stepfall-" + strings.ToLower(rand.Text()) }
 
-// sweep removes the containers of processes of this machine that are gone.
+// sweep removes the containers of this machine's processes that have ended.
 func (e *Engine) sweep(ctx context.Context) {
 	list, err := e.do(ctx, "ps", "--all", "--filter", "label="+label, "--format", `{{.ID}} {{.Label "`+label+`"}}`)
 	if err != nil {

@@ -30,7 +30,7 @@ type archivedTree struct {
 // epoch is the time of all files that are copied in: what has another was written.
 var epoch = time.Unix(1_700_000_000, 0)
 
-// pack writes the tree, with the changes made, into a temporary archive.
+// pack writes the tree with its changes to a temporary archive.
 func (o *order) pack() (_ *archivedTree, err error) {
 	file, err := os.CreateTemp("", "stepfall-tree-")
 	if err != nil {

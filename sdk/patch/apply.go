@@ -33,7 +33,7 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	if len(edits) == 0 {
 		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block"}
 	}
-	a := &appliedHunk{tree: tree, files: map[string]*File{}}
+	a := &applier{tree: tree, files: map[string]*File{}}
 	for _, edit := range edits {
 		if err := a.edit(edit); err != nil {
 			return nil, err
@@ -77,16 +77,16 @@ func ApplyToMap(files map[string]string, edits []Edit) (map[string]string, error
 	return after, nil
 }
 
-type appliedHunk struct {
+type applier struct {
 	tree  fs.FS
 	work  work
 	files map[string]*File
 	order []string
 }
 
-func (a *appliedHunk) edit(edit Edit) error {
-	edit.Path = a.place(edit)
-	if isMeant, err := a.isMeant(edit); err != nil || !isMeant {
+func (a *applier) edit(edit Edit) error {
+	edit.Path = a.resolvePath(edit)
+	if isMeant, err := a.isIntended(edit); err != nil || !isMeant {
 		return err
 	}
 	if err := edit.check(); err != nil {
@@ -109,26 +109,26 @@ func (a *appliedHunk) edit(edit Edit) error {
 			return err
 		}
 	}
-	if err := a.set(edit.Path, likeBefore(old, content), false); err != nil {
+	if err := a.set(edit.Path, restoreLineEnds(old, content), false); err != nil {
 		return err
 	}
 	a.files[edit.Path].Mode = cmp.Or(edit.Mode, a.files[edit.Path].Mode)
 	return nil
 }
 
-// place is the path of the file that an edit means: see [Edit.Spaced] and [Edit.Near].
-func (a *appliedHunk) place(edit Edit) string {
+// resolvePath returns the path of the edited file: see [Edit.Spaced] and [Edit.Near].
+func (a *applier) resolvePath(edit Edit) string {
 	if edit.Spaced != "" && a.isFile(edit.Spaced) {
 		edit.Path = edit.Spaced
 	}
 	first, _, _ := strings.Cut(edit.Path, "/")
-	if isElsewhere := first == "" || !a.isThere(first); edit.Near != "" && isElsewhere && a.isFile(edit.Near) {
+	if isElsewhere := first == "" || !a.exists(first); edit.Near != "" && isElsewhere && a.isFile(edit.Near) {
 		return edit.Near
 	}
 	return edit.Path
 }
 
-// check refuses an edit that cannot be made in any tree.
+// check returns an error for an edit that is impossible in any tree.
 func (e *Edit) check() error {
 	if e.Path == "" && e.Refused != "" {
 		return &Error{Reason: e.Refused, Unread: e.Unread}
@@ -147,22 +147,21 @@ func (e *Edit) check() error {
 	return nil
 }
 
-// isThere reports whether the tree has a file or a folder of that name.
-func (a *appliedHunk) isThere(name string) bool {
+func (a *applier) exists(name string) bool {
 	_, err := fs.Stat(a.tree, name)
 	return err == nil
 }
 
 // isFile reports whether the edits so far have left a file of that name.
-func (a *appliedHunk) isFile(name string) bool {
+func (a *applier) isFile(name string) bool {
 	_, exists, err := a.read(name)
 	return err == nil && exists
 }
 
-// isMeant reports whether an edit whose file is only mentioned is one: its file is in the
-// tree or can be, what is moved or deleted is there, and what is written is no quotation of
-// the file. An error says that a block could be a part of the file as well as all of it.
-func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
+// isIntended reports whether an edit whose file is only mentioned is an edit: its file is in the tree or
+// can be, a moved or deleted one exists, and the content is no quotation of the file. An error says that
+// a block could be a part of the file as well as all of it.
+func (a *applier) isIntended(edit Edit) (bool, error) {
 	if !edit.Mentioned {
 		return edit.Path != "" || edit.Kind != whole, nil
 	}
@@ -180,7 +179,7 @@ func (a *appliedHunk) isMeant(edit Edit) (bool, error) {
 		return false, err
 	}
 	if _, isEdited := a.files[edit.Path]; isEdited {
-		original, _, err := (&appliedHunk{tree: a.tree}).read(edit.Path)
+		original, _, err := (&applier{tree: a.tree}).read(edit.Path)
 		if err != nil || slices.Equal(textOf(original), textOf(edit.Content)) {
 			return false, err
 		}
@@ -208,7 +207,7 @@ func textOf(text string) []string {
 	return slices.DeleteFunc(mapLines(strings.Split(text, "\n"), strings.TrimSpace), func(line string) bool { return line == "" })
 }
 
-func (a *appliedHunk) replaceFile(edit Edit) error {
+func (a *applier) replaceFile(edit Edit) error {
 	if edit.Fenced {
 		old, _, err := a.read(edit.Path)
 		if misfit := (*Error)(nil); err != nil && !errors.As(err, &misfit) {
@@ -221,9 +220,9 @@ func (a *appliedHunk) replaceFile(edit Edit) error {
 	return a.set(edit.Path, edit.Content, false)
 }
 
-// likeBefore returns the content with the ends of lines that the whole of the file had:
-// those of an answer are read without carriage returns.
-func likeBefore(old, content string) string {
+// restoreLineEnds returns the content with carriage returns if all lines of the file had them: answers are
+// read without.
+func restoreLineEnds(old, content string) string {
 	if lines := strings.Count(old, "\n"); lines == 0 || strings.Count(old, "\r\n") != lines {
 		return content
 	}
@@ -231,7 +230,7 @@ func likeBefore(old, content string) string {
 }
 
 // change returns the content of a file after a diff or a search/replace block.
-func (a *appliedHunk) change(edit Edit, old string, exists bool) (string, error) {
+func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
 		return "", err
 	}
@@ -280,7 +279,7 @@ func checkPath(name string) error {
 		return err
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if ownFolder(part) {
+		if isGitFolder(part) {
 			return &Error{Path: name, Reason: "is inside the repository's own folder"}
 		}
 	}
@@ -288,7 +287,7 @@ func checkPath(name string) error {
 }
 
 // read returns the content of a file as the edits so far have left it.
-func (a *appliedHunk) read(name string) (content string, exists bool, err error) {
+func (a *applier) read(name string) (content string, exists bool, err error) {
 	if file, ok := a.files[name]; ok {
 		return string(file.Content), !file.Delete, nil
 	}
@@ -316,7 +315,7 @@ func (a *appliedHunk) read(name string) (content string, exists bool, err error)
 	return string(data), true, nil
 }
 
-func (a *appliedHunk) set(name, content string, remove bool) error {
+func (a *applier) set(name, content string, remove bool) error {
 	if len(content) > maxFile {
 		return &Error{Path: name, Reason: "becomes too large"}
 	}

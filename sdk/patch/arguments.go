@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// contentFields are the names of what becomes of a file as a whole.
+// contentFields are the names of fields with the new content of a whole file.
 var contentFields = []string{"content", "file_text", "contents", "new_content", "code"}
 
 func parseArguments(arguments string) []Edit {
@@ -31,9 +31,8 @@ func parseJSON(lines []string) ([]Edit, int) {
 	return edits, strings.Count(text[:decoder.InputOffset()], "\n") + 1
 }
 
-// editsOf returns the edits of a value: those of an object that names a file and what
-// becomes of it, of a map from paths to texts, of a patch, or of what is within. Objects
-// within another are of its file unless they say another.
+// editsOf returns the edits of a value: those of an object with a file and its change, of a map from paths
+// to texts, of a patch, or of nested values. Nested objects inherit the file unless they name another.
 func editsOf(value any, file string) (edits []Edit) {
 	switch value := value.(type) {
 	case []any:

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of an answer. They are far above what people and models write, and
-// keep the work on it to about a second, whatever it holds: none of it is under
-// the time limit of a run.
+// The bounds of an answer, far above what people and models write. They keep the work on it to about a
+// second, since it is not under the time limit of a run.
 const (
 	maxAnswer = 8 << 20 // bytes of text and of arguments
 	maxFiles  = 10_000
@@ -23,7 +22,7 @@ const (
 // work counts the bytes that edits have looked at.
 type work struct{ done int }
 
-// errWork is the end of an answer that asks for too much.
+// errWork rejects an answer whose edits take too much work.
 var errWork = &Error{Reason: fmt.Sprintf("its edits look at more than %d MiB of text", maxWork>>20)}
 
 func (w *work) add(bytes int) error {
@@ -43,7 +42,7 @@ func size(lines []string) int {
 	return n
 }
 
-// checkLength refuses paths that file systems would, or that take long to walk.
+// checkLength rejects paths that file systems would reject, or that take long to walk.
 func checkLength(name string) error {
 	parts := strings.Split(name, "/")
 	long := slices.ContainsFunc(parts, func(part string) bool { return len(part) > maxName })
@@ -57,10 +56,10 @@ func checkLength(name string) error {
 	return nil
 }
 
-// ownFolder reports whether a part of a path is git's own folder to some file system:
-// without regard to case, what follows a colon, and dots and spaces at the end, as on
-// Windows, which also has short names. Characters that others ignore are in no path.
-func ownFolder(part string) bool {
+// isGitFolder reports whether a part of a path is .git to some file system: ignoring case, what follows a
+// colon, and trailing dots and spaces, as on Windows, which also has short names. Characters that other
+// systems ignore are rejected by checkLength.
+func isGitFolder(part string) bool {
 	part, _, _ = strings.Cut(part, ":")
 	part = strings.TrimRight(part, ". ")
 	return strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1")

@@ -11,13 +11,12 @@ var (
 	target  = regexp.MustCompile(`(?:^tee\s+|[^>]>\s*)['"]?([^\s<>|&;'"]+)`)
 	command = regexp.MustCompile(`^(?:git )?(rm|mv)((?: -\w+)*) ([^*?$|;<>]+)$|^chmod (?:[ua]?\+x|0?755) ([^*?$|;<>]+)$`)
 	// What a line of prose does to a file: "Delete `x`.", "Rename `x` to `y`:", "`x` (deleted)".
-	deletes = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:delete|remove)d?(?:[ :*]+(?:the|old|now|unused|obsolete|empty|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?i:[ *]+file)?[ *]*(?:\\([^)]*\\))?$|^[`\"]?([^`*\"\\s]+)[`\"]?[ *]*\\((?i:deleted|removed|delete|remove)\\)$")
-	renames = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:rename|move)d?(?:[ :*]+(?:the|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?: to | -> | → | => )[`\"]?([^`*\"\\s]+)[`\"]?$")
+	deleteSentence = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:delete|remove)d?(?:[ :*]+(?:the|old|now|unused|obsolete|empty|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?i:[ *]+file)?[ *]*(?:\\([^)]*\\))?$|^[`\"]?([^`*\"\\s]+)[`\"]?[ *]*\\((?i:deleted|removed|delete|remove)\\)$")
+	renameSentence = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:rename|move)d?(?:[ :*]+(?:the|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?: to | -> | → | => )[`\"]?([^`*\"\\s]+)[`\"]?$")
 )
 
-// parseCommands reads what a block of shell commands does to files: what cat writes from
-// a here-document, and rm, mv and chmod +x of files that are named. Other commands are
-// left out: a block may also say how to run something.
+// parseCommands reads the edits of a block of shell commands: here-documents of cat and tee, and rm, mv and
+// chmod +x of named files. Other commands are ignored: a block may also say how to run something.
 func parseCommands(lines []string) (edits []Edit) {
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimPrefix(strings.TrimSpace(lines[i]), "$ ")
@@ -67,17 +66,16 @@ func rename(from, to string) Edit {
 	return Edit{Kind: diff, From: cleanPath(from), Path: cleanPath(to), Mentioned: true}
 }
 
-// parseSentence reads a line that deletes or renames a file, and says which file a block
-// after it would be of.
+// parseSentence reads a line that deletes or renames a file; to is the file of a block after it.
 func parseSentence(line string) (edits []Edit, to string) {
 	if !mayName(line) {
 		return nil, ""
 	}
 	_, core := splitDecoration(line)
-	if match := renames.FindStringSubmatch(core); match != nil && looksLikePath(match[1]) && looksLikePath(match[2]) {
+	if match := renameSentence.FindStringSubmatch(core); match != nil && looksLikePath(match[1]) && looksLikePath(match[2]) {
 		return []Edit{rename(match[1], match[2])}, cleanPath(match[2])
 	}
-	if match := deletes.FindStringSubmatch(core); match != nil && looksLikePath(match[1]+match[2]) {
+	if match := deleteSentence.FindStringSubmatch(core); match != nil && looksLikePath(match[1]+match[2]) {
 		return []Edit{{Kind: diff, Path: cleanPath(match[1] + match[2]), Delete: true, Mentioned: true}}, ""
 	}
 	return nil, ""

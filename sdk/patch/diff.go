@@ -8,7 +8,7 @@ import (
 
 var hunkHeader = regexp.MustCompile(`^@@+(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+)?`)
 
-// diffHead is what stands before the hunks of a diff.
+// diffHead is the head of a diff, before its hunks.
 type diffHead struct {
 	*Edit
 	// old is the path of the first of the two files. isGit says that git wrote the diff.
@@ -16,7 +16,7 @@ type diffHead struct {
 	isGit bool
 }
 
-// headerLines are the lines of a head, by how they begin, with what the rest of them says.
+// headerLines are the lines of a head, by their beginning, with the functions that read the rest.
 var headerLines = []struct {
 	start string
 	read  func(h *diffHead, rest string)
@@ -25,8 +25,8 @@ var headerLines = []struct {
 	{"copy from ", func(h *diffHead, rest string) { h.From, h.Copy = cleanPath(unquote(rest)), true }},
 	{"rename to ", func(h *diffHead, rest string) { h.Path = cleanPath(unquote(rest)) }},
 	{"copy to ", func(h *diffHead, rest string) { h.Path = cleanPath(unquote(rest)) }},
-	{"new file mode ", func(h *diffHead, rest string) { h.New = true; h.mode(rest) }},
-	{"new mode ", func(h *diffHead, rest string) { h.mode(rest) }},
+	{"new file mode ", func(h *diffHead, rest string) { h.New = true; h.setMode(rest) }},
+	{"new mode ", func(h *diffHead, rest string) { h.setMode(rest) }},
 	{"deleted file mode", func(h *diffHead, _ string) { h.Delete = true }},
 	{"GIT binary patch", (*diffHead).refuseBinary},
 	{"Binary files ", (*diffHead).refuseBinary},
@@ -40,7 +40,7 @@ var headerLines = []struct {
 
 func ignoreRest(*diffHead, string) {}
 
-// read takes a line of the head and reports whether it is one.
+// read reads a line and reports whether it is one of the head.
 func (h *diffHead) read(line string) bool {
 	for _, header := range headerLines {
 		if rest, ok := strings.CutPrefix(line, header.start); ok {
@@ -69,7 +69,7 @@ func (h *diffHead) newFile(rest string) {
 	if to := diffPath(rest); to == "" {
 		h.Delete = true
 	} else if h.Path = to; !h.isGit {
-		h.Path, h.Folders = withoutFolders(h.old, to)
+		h.Path, h.Folders = trimFolders(h.old, to)
 	}
 }
 
@@ -109,7 +109,7 @@ func parseDiff(lines []string, i int) (Edit, int) {
 	return edit, i
 }
 
-// gitPath returns the second path of git's first line, "" where that cannot be told.
+// gitPath returns the second path of git's first line, "" if it cannot be determined.
 func gitPath(rest string) string {
 	if _, to, ok := strings.Cut(rest, ` "b/`); ok {
 		return diffPath(`"b/` + to)
@@ -135,9 +135,9 @@ func diffPath(s string) string {
 	return cleanPath(s)
 }
 
-// withoutFolders returns the path of the second file of a diff of two folders, as diff -r
-// writes it, within its folder, and the folders.
-func withoutFolders(old, path string) (string, [2]string) {
+// trimFolders returns the path of the second file of a diff of two folders, as diff -r writes it, relative
+// to its folder, and the folders.
+func trimFolders(old, path string) (string, [2]string) {
 	before, oldRest, _ := strings.Cut(old, "/")
 	now, rest, inFolder := strings.Cut(path, "/")
 	if inFolder && before != now && oldRest == rest {
@@ -146,8 +146,7 @@ func withoutFolders(old, path string) (string, [2]string) {
 	return path, [2]string{}
 }
 
-// unquote returns a path that git has put between quotes, as it does with those that are
-// not all of ASCII, as it is.
+// unquote removes git's quotes of a path that is not all ASCII.
 func unquote(path string) string {
 	if plain, err := strconv.Unquote(path); err == nil && strings.HasPrefix(path, `"`) {
 		return plain
@@ -155,8 +154,8 @@ func unquote(path string) string {
 	return path
 }
 
-// parseHunk reads the hunk whose header is at line i. The counts of the header
-// are not believed: models get them wrong.
+// parseHunk reads the hunk whose header is at line i. The counts in the header are ignored: models get
+// them wrong.
 func parseHunk(lines []string, i int) (hunk, int) {
 	var hunk hunk
 	if !strings.HasPrefix(lines[i], "@@") {
@@ -172,7 +171,7 @@ func parseHunk(lines []string, i int) (hunk, int) {
 		}
 	}
 	lastNew := false
-	for ; i < len(lines) && !isDiffStart(lines, i) && !signature(lines, i); i++ {
+	for ; i < len(lines) && !isDiffStart(lines, i) && !isSignature(lines, i); i++ {
 		if lines[i] == "" {
 			// Empty lines of context that lost their space, or the end of the diff.
 			next, more := afterEmpty(lines, i)
@@ -203,21 +202,20 @@ func parseHunk(lines []string, i int) (hunk, int) {
 
 var gitVersion = regexp.MustCompile(`^\d+\.\d+[\w.() -]*$`)
 
-// signature reports whether line i begins the signature that git format-patch ends with.
-func signature(lines []string, i int) bool {
+// isSignature reports whether line i begins the signature of git format-patch.
+func isSignature(lines []string, i int) bool {
 	return lines[i] == "-- " && i+1 < len(lines) && gitVersion.MatchString(lines[i+1])
 }
 
-// afterEmpty returns the first line at or after i that is not empty, and whether
-// it is one of the hunk.
+// afterEmpty returns the first line from i on that is not empty, and whether it belongs to the hunk.
 func afterEmpty(lines []string, i int) (next int, more bool) {
 	for next = i; next < len(lines) && lines[next] == ""; next++ {
 	}
 	return next, next < len(lines) && !isDiffStart(lines, next) && strings.ContainsRune(" +-\\", rune(lines[next][0]))
 }
 
-// mode takes the mode of a file as git writes it.
-func (e *Edit) mode(git string) {
+// setMode sets the mode of a file as git writes it.
+func (e *Edit) setMode(git string) {
 	switch strings.TrimSpace(git) {
 	case "100755":
 		e.Mode = 0o755

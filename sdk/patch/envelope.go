@@ -51,7 +51,7 @@ func Within(edits []Edit, folders ...string) []Edit {
 		edit := &edits[i]
 		for _, folder := range folders {
 			folder = strings.TrimSuffix(filepath.ToSlash(folder), "/") + "/"
-			edit.Path, edit.From = below(folder, edit.Path), below(folder, edit.From)
+			edit.Path, edit.From = relativeTo(folder, edit.Path), relativeTo(folder, edit.From)
 			if rest, ok := strings.CutPrefix(edit.Path, path.Base(folder)+"/"); ok {
 				edit.Near = rest
 			}
@@ -63,8 +63,8 @@ func Within(edits []Edit, folders ...string) []Edit {
 	return edits
 }
 
-// below returns an absolute path in the folder relative to it, and others as they are.
-func below(folder, name string) string {
+// relativeTo returns an absolute path in the folder relative to it, and others unchanged.
+func relativeTo(folder, name string) string {
 	if rest, ok := strings.CutPrefix(name, folder); ok && path.IsAbs(name) {
 		return cleanPath(rest)
 	}

@@ -12,10 +12,10 @@ func isFence(line string) bool {
 	return (strings.Contains(line, "```") || strings.Contains(line, "~~~")) && fenceStart.MatchString(line)
 }
 
-// indent returns where on its line a fence begins.
+// indent returns the column at which a fence begins.
 func indent(line string) int { return strings.IndexAny(line, "`~") }
 
-// unindent takes so much white space from the beginning of each line, or what all have.
+// unindent removes the common white space at the beginning of lines, most bytes at most.
 func unindent(lines []string, most int) []string {
 	for _, line := range lines {
 		if text := strings.TrimLeft(line, " \t"); text != "" {
@@ -36,11 +36,10 @@ func fenceInfo(line string) string {
 // maxNesting bounds the fences within a fence.
 const maxNesting = 16
 
-// closingFence returns the line that closes the fence at line i: a fence of the same
-// character, at least as long, not further to the right and without an info string. One
-// with an info string opens a block within the block, and a search/replace block within
-// is taken whole. Where that leaves the block open, it ends at the first fence without an
-// info string, and with the text where there is none.
+// closingFence returns the line that closes the fence at line i: a fence of the same character, at least
+// as long, not further to the right and without an info string. One with an info string opens a nested
+// block, and fences in a search/replace block do not count. A block that stays open ends at the first
+// fence without an info string, or with the text.
 func closingFence(lines []string, i int) int {
 	column := indent(lines[i])
 	mark := lines[i][column : column+1]

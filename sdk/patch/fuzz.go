@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// maxFuzz is how many lines of context at either end of a hunk need not be in the file.
-// At least leastLines lines that are not empty must be there.
+// maxFuzz is how many lines of context at either end of a hunk may be missing in the file. At least
+// leastLines lines that are not empty must match.
 const (
 	maxFuzz    = 3
 	leastLines = 2
 )
 
-// locatePart finds a hunk whose outermost lines of context are not in the file: as few as
-// possible are left out, and what is left must fit one place. It returns what is left.
+// locatePart finds a hunk whose outermost lines of context are not in the file: it drops as few as
+// possible, and the rest, which it returns, must fit one place.
 func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hunk, err error) {
 	part = whole
 	for fuzz := 1; fuzz <= 2*maxFuzz; fuzz++ {
@@ -23,7 +23,7 @@ func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hu
 		}
 		isFound, start := false, 0
 		for above := range fuzz + 1 {
-			less, ok := whole.without(above, fuzz-above)
+			less, ok := whole.trimContext(above, fuzz-above)
 			if !ok {
 				continue
 			}
@@ -42,9 +42,9 @@ func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hu
 	return 0, whole, errNowhere
 }
 
-// without returns the hunk without so many lines of context above and below, if it has
-// them and enough is left: where lines are only added, text on each side.
-func (h hunk) without(above, below int) (hunk, bool) {
+// trimContext returns the hunk without so many lines of context above and below, if it has them and enough
+// is left: text on each side if lines are only added.
+func (h hunk) trimContext(above, below int) (hunk, bool) {
 	start := commonStart(h.Old, h.New)
 	end := len(h.Old) - min(commonEnd(h.Old, h.New), len(h.Old)-start)
 	last := len(h.Old) - below

@@ -48,8 +48,8 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 	return strings.Join(lines, "\n") + tail, nil
 }
 
-// losesIndent reports whether the only occurrence of search begins within the indentation
-// of a line, which the lines of content then lack.
+// losesIndent reports whether the only occurrence of search begins after the indentation of a line, which
+// the lines of content lack.
 func losesIndent(old, search, content string) bool {
 	at := strings.Index(old, search)
 	lead := old[strings.LastIndexByte(old[:at], '\n')+1 : at]
@@ -68,8 +68,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	}
 	shift, from := 0, 0
 	for n, hunk := range edit.Hunks {
-		// Its place is looked for only when it is not where it says; the lines behind
-		// it are moved along.
+		// It is searched for only if it is not at its line number; the lines behind it are moved.
 		if err := w.add(size(hunk.Old) + size(hunk.New) + 8*len(lines)); err != nil {
 			return "", err
 		}
@@ -99,9 +98,8 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	return strings.Join(lines, "\n") + tail, nil
 }
 
-// locate finds the hunk: at the line that it names when its lines are there,
-// otherwise at the only place after the last hunk, or else in the file, where they are,
-// or else the most of its context. It returns the hunk as far as it is there.
+// locate finds the hunk: at its line number if its lines are there, otherwise at the only matching place
+// after the last hunk, or in the file, or with part of its context. It returns the hunk as matched.
 func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, error) {
 	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && hunk.isAt(lines, at) {
 		return at, hunk, nil
@@ -135,8 +133,8 @@ func (h *hunk) isAt(lines []string, at int) bool {
 	return at <= len(lines)-len(h.Old) && slices.Equal(lines[at:at+len(h.Old)], h.Old)
 }
 
-// anchor returns the line after the anchors, each looked for after the one before it and
-// the first one at or after from, or else in all lines. It is -1 where one is not there.
+// anchor returns the line after the anchors, each of which is searched for after the one before it, the
+// first from from on, or else in all lines. It returns -1 if one is missing.
 func anchor(lines, anchors []string, from int) int {
 	if len(anchors) == 0 {
 		return -1
@@ -160,14 +158,13 @@ var (
 	errNowhere = errors.New("is not in the file")
 )
 
-// find returns where want occurs in lines at or after from: exactly, or without
-// regard to trailing space, or to indentation. It must occur once; the first of several
-// places comes with errSeveral.
+// find returns where want occurs in lines from from on: exactly, or ignoring trailing space, or
+// indentation. If it occurs more than once, it returns the first place and errSeveral.
 func find(lines, want []string, from int) (int, error) {
 	if len(want) == 0 {
 		return 0, fmt.Errorf("is empty")
 	}
-	for _, as := range []func(string) string{nil, trimmedRight, strings.TrimSpace} {
+	for _, as := range []func(string) string{nil, trimRight, strings.TrimSpace} {
 		text, passage := lines, want
 		if as != nil {
 			text, passage = mapLines(lines, as), mapLines(want, as)
@@ -191,12 +188,11 @@ func mapLines(lines []string, as func(string) string) []string {
 	return out
 }
 
-func trimmedRight(line string) string { return strings.TrimRight(line, " \t\r") }
+func trimRight(line string) string { return strings.TrimRight(line, " \t\r") }
 
-// reindent gives the new lines the indentation of the file: lines that are also
-// in the passage that was searched for are taken from the file, and when that
-// passage was indented less than the file, by the same leading space throughout,
-// the others are shifted along.
+// reindent gives the new lines the indentation of the file: lines that are also in the wanted passage are
+// taken from the file, and if that passage is indented less than the file, by the same leading space
+// throughout, the others are shifted.
 func reindent(fresh, want, have []string) []string {
 	if slices.Equal(want, have) {
 		return fresh

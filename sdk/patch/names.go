@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// name is the file that a line names for the block after it.
+// name is a file that a line names for the block after it.
 type name struct {
 	path string
 	// spaced, when not empty, is the path if it is in the tree: a line of several words
@@ -72,9 +72,8 @@ func commentName(line string) (string, bool) {
 	return found.path, ok
 }
 
-// nameOf finds the path in a line that is, but for its decoration, a path, alone or with
-// a word that says so, or a path among other words. Where a line that does not begin with
-// a path has several, it names none.
+// nameOf finds the path in a line that is, apart from decoration, a path, alone or with a word for file, or
+// a path among other words. A line that has several, and does not begin with one, names none.
 func nameOf(line string) (name, bool) {
 	if !mayName(line) {
 		return name{}, false
@@ -98,11 +97,11 @@ func nameOf(line string) (name, bool) {
 		found.loose = true
 		return found, found.spaced != ""
 	}
-	return found.among(tokens, marks)
+	return found.fromTokens(tokens, marks)
 }
 
-// among finds the path among other words: the first of the tokens, where they name no other.
-func (n name) among(tokens []token, marks string) (name, bool) {
+// fromTokens finds the path among other words: the first token, if there is no other.
+func (n name) fromTokens(tokens []token, marks string) (name, bool) {
 	t := tokens[0]
 	isOther := func(other token) bool { return other.text != t.text }
 	if t.before != "" && slices.ContainsFunc(tokens, isOther) {
@@ -117,8 +116,8 @@ func (n name) among(tokens []token, marks string) (name, bool) {
 	return n, true
 }
 
-// isFile reports whether a path among other words is meant as a file that changes: no constant,
-// nor Node.js in a sentence, nor what is told of an illustration.
+// isFile reports whether a path among other words is a file that changes, and not a constant, Node.js in a
+// sentence, or part of an illustration.
 func (t *token) isFile() bool {
 	isInSentence := t.isBare && t.before != "" && strings.TrimSpace(t.after) != ""
 	isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before)
@@ -158,7 +157,7 @@ func pathTokens(line string) (tokens []token) {
 			text = strings.TrimRight(text, ".:")
 		}
 		isSpaced := !isBare && spacedForm.MatchString(text)
-		isPath := looksLikePath(text) && pathForm.MatchString(text) && (!isBare || knownExtension(text))
+		isPath := looksLikePath(text) && pathForm.MatchString(text) && (!isBare || hasKnownExtension(text))
 		if isPath || isSpaced {
 			before := strings.TrimSpace(line[:at[0]])
 			if !strings.ContainsFunc(before, unicode.IsLetter) {
@@ -196,8 +195,8 @@ var languages = map[string][]string{
 
 var shells = []string{"bash", "shell", "sh", "zsh", "console", "shell-session"}
 
-// knownExtension tells a file in plain words from what looks like one.
-func knownExtension(file string) bool {
+// hasKnownExtension reports whether an unquoted word is a file, and not only looks like one.
+func hasKnownExtension(file string) bool {
 	_, known := languages[path.Ext(file)]
 	return known || strings.Contains(file, "/") && path.Ext(file) != ""
 }
@@ -214,7 +213,7 @@ func fitsLanguage(file, language string) bool {
 // bareFiles are known by a name without an ending.
 var bareFiles = []string{"Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile", "GNUmakefile"}
 
-// mayName rules out most lines of prose at little cost.
+// mayName is a cheap test that excludes most lines of prose.
 func mayName(line string) bool {
 	isBare := func(file string) bool { return strings.Contains(line, file) }
 	return len(line) <= maxPath && (strings.ContainsAny(line, "./") || capitalsLine.MatchString(line) || slices.ContainsFunc(bareFiles, isBare))

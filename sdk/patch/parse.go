@@ -67,8 +67,8 @@ func textLines(text string) []string {
 type reader struct {
 	lines []string
 	edits []Edit
-	// name is that of the next block, and last the file of the last edit, which further
-	// search/replace blocks are of.
+	// name is that of the next block, and last the file of the last edit and of search/replace blocks that
+	// follow it.
 	name name
 	last string
 	// isIllustration says that the line before introduces an illustration of the file that
@@ -76,21 +76,20 @@ type reader struct {
 	isIllustration bool
 	// prose is the last line of prose, and unnamed the first block that names no file.
 	prose, unnamed string
-	// failures counts the lines that looked like JSON and were none.
+	// failures counts the lines that looked like JSON and were not.
 	failures int
 }
 
 func parseText(text string) []Edit { return readText(text).edits }
 
-// readText reads the text line by line. Inside a fence, and outside, a diff, an
-// envelope or a search/replace block is taken as such; any other fence with a path is
-// a file.
+// readText reads the text line by line. Diffs, envelopes and search/replace blocks are read inside and
+// outside of fences; any other fence with a path is a file.
 func readText(text string) *reader {
 	r := &reader{lines: textLines(text)}
 	for i := 0; i < len(r.lines); {
 		i = r.read(i)
 	}
-	r.edits = settle(r.edits)
+	r.edits = reconcile(r.edits)
 	return r
 }
 
@@ -101,7 +100,7 @@ func (r *reader) read(i int) int {
 	switch {
 	case isFence(line):
 		end := closingFence(r.lines, i)
-		r.block(fenceInfo(line), unindent(r.lines[i+1:end], indent(line)))
+		r.readBlock(fenceInfo(line), unindent(r.lines[i+1:end], indent(line)))
 		return end + 1
 	case strings.Contains(line, "<") && fileTag.MatchString(line):
 		if next := r.readTags(i); next > i {
@@ -112,12 +111,12 @@ func (r *reader) read(i int) int {
 			return next
 		}
 	case isEdit(r.lines, i), r.name.path != "" && isHunk(line):
-		found, next := parseEdits(r.lines, i, r.fileOf())
-		r.add(found...)
+		found, next := parseEdit(r.lines, i, r.fileOf())
+		r.add(found)
 		return next
 	case isSearch(strings.TrimLeft(line, " \t")):
 		if found, next := r.readIndented(i); next > i {
-			r.add(found...)
+			r.add(found)
 			return next
 		}
 	case strings.HasPrefix(line, "{") || strings.HasPrefix(line, "["):
@@ -130,7 +129,7 @@ func (r *reader) read(i int) int {
 		}
 		r.failures++
 	}
-	r.sentence(line)
+	r.readSentence(line)
 	return i + 1
 }
 
@@ -150,7 +149,7 @@ func (r *reader) fileOf() name {
 	return r.name
 }
 
-func (r *reader) sentence(line string) {
+func (r *reader) readSentence(line string) {
 	if strings.TrimSpace(line) == "" {
 		return
 	}
@@ -179,8 +178,8 @@ var (
 	fileRule = regexp.MustCompile(`^={3,} \S.* ={3,}$`)
 )
 
-// readTags reads the file between tags at line i and returns the line after it, or i where
-// the tag names no file.
+// readTags reads the file between tags at line i and returns the line after it, or i if the tag names no
+// file.
 func (r *reader) readTags(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
 	file := r.name.path
@@ -210,8 +209,8 @@ func (r *reader) readTags(i int) int {
 	return i + 1
 }
 
-// readRule reads the file after a rule with its name at line i and returns the line after it,
-// or i where there is none.
+// readRule reads the file after a rule with its name at line i and returns the line after it, or i if there
+// is none.
 func (r *reader) readRule(i int) int {
 	file, ok := nameOf(r.lines[i])
 	end := i + 1
@@ -226,7 +225,7 @@ func (r *reader) readRule(i int) int {
 	return end
 }
 
-func (r *reader) block(info string, body []string) {
+func (r *reader) readBlock(info string, body []string) {
 	defer func() { r.prose = "" }()
 	language, _, _ := strings.Cut(strings.ToLower(info), " ")
 	file := r.name
@@ -256,18 +255,18 @@ func (r *reader) block(info string, body []string) {
 	case len(arguments) > 0:
 		r.add(arguments...)
 	case slices.Contains(shells, language) && (!isNamed || !fitsLanguage(file.path, language)) && infoName(info) == "":
-		r.commands(file, body)
+		r.readCommands(file, body)
 	default:
-		r.file(file, language, body)
+		r.readFile(file, language, body)
 	}
 }
 
-// commands reads a block of shell commands, which leaves the name to the next block.
-func (r *reader) commands(file name, body []string) {
+// readCommands reads a block of shell commands. The name stays for the next block.
+func (r *reader) readCommands(file name, body []string) {
 	edits := parseCommands(body)
 	r.edits = append(r.edits, edits...)
 	if _, _, ok := title(body); ok && len(edits) == 0 {
-		r.file(name{}, "", body)
+		r.readFile(name{}, "", body)
 	} else if file.loose {
 		r.name = name{}
 	}
@@ -276,8 +275,8 @@ func (r *reader) commands(file name, body []string) {
 // replacementLine stands between a block and the one that replaces it.
 var replacementLine = regexp.MustCompile(`(?i)^\W*(?:with|by|to)(?: (?:this|the following))?\W*$`)
 
-// file takes a block as the file that it is named for, or by its own first line.
-func (r *reader) file(file name, language string, body []string) {
+// readFile reads a block as a file, whose name is given or in its first line.
+func (r *reader) readFile(file name, language string, body []string) {
 	if file.loose && r.isIllustration {
 		return
 	}
@@ -309,19 +308,19 @@ func (r *reader) skip() {
 	r.name = name{}
 }
 
-// settle brings the edits of an answer into agreement: files are moved first, a block
-// that a sentence introduces illustrates the file where there is another edit of it, and
-// what a diff of two folders makes or removes is named within the folder.
-func settle(edits []Edit) []Edit {
+// reconcile orders and filters the edits of an answer: files are moved first, a block that is only
+// mentioned is an illustration if its file has another edit, and paths in a diff of two folders are made
+// relative to these.
+func reconcile(edits []Edit) []Edit {
 	isMove := func(e Edit) bool { return e.Mentioned && e.From != "" }
 	isNoMove := func(e Edit) bool { return !isMove(e) }
-	edits = withinFolders(withoutIllustrations(edits))
+	edits = stripFolders(dropIllustrations(edits))
 	return append(slices.DeleteFunc(slices.Clone(edits), isNoMove), slices.DeleteFunc(edits, isMove)...)
 }
 
-// withoutIllustrations leaves out mentioned blocks of files that have another edit, which is
-// no mentioned one or a later one. A later state of such an edit is one itself.
-func withoutIllustrations(edits []Edit) (kept []Edit) {
+// dropIllustrations removes mentioned blocks of files that have another edit, which is not mentioned or
+// comes later. A revision of such an edit stays.
+func dropIllustrations(edits []Edit) (kept []Edit) {
 	firm, last, revisions := map[string]*Edit{}, map[string]int{}, map[int]bool{}
 	for i := range edits {
 		edit := &edits[i]
@@ -343,9 +342,9 @@ func withoutIllustrations(edits []Edit) (kept []Edit) {
 
 func (e *Edit) isMentionedFile() bool { return e.Mentioned && e.Kind == whole }
 
-// withinFolders names the files that a diff of two folders makes or removes within these, which
-// the names of those in both folders tell.
-func withinFolders(edits []Edit) []Edit {
+// stripFolders makes the paths of files that a diff of two folders adds or removes relative to these, which
+// are known from files in both.
+func stripFolders(edits []Edit) []Edit {
 	var folders [2]string
 	for _, edit := range edits {
 		if edit.Folders[0] != "" {
@@ -366,8 +365,8 @@ func withinFolders(edits []Edit) []Edit {
 	return edits
 }
 
-// isRevisionOf reports whether a block is a later state of the whole file in an earlier one:
-// it repeats most of that.
+// isRevisionOf reports whether a block is a revision of the whole file in an earlier one: it repeats most
+// of its lines.
 func (e *Edit) isRevisionOf(earlier *Edit) bool {
 	if earlier == nil || earlier.Kind != whole || 3*len(e.Content) < len(earlier.Content) {
 		return false
@@ -403,8 +402,8 @@ var (
 	sentence    = regexp.MustCompile(`^[A-Z][\w',-]*(?: [\w',-]+){2,}`)
 )
 
-// title returns the path that the first line of a block is, and the file: a comment is a
-// line of it. A list of paths has no title.
+// title returns the path in the first line of a block, and the rest of it, to which a comment belongs. A
+// list of paths has no title.
 func title(body []string) (file string, rest []string, ok bool) {
 	if len(body) == 0 {
 		return "", nil, false
@@ -420,7 +419,7 @@ func title(body []string) (file string, rest []string, ok bool) {
 
 var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
 
-// pathOf is [cleanPath], and "" of nothing.
+// pathOf is [cleanPath], but returns "" for "".
 func pathOf(s string) string {
 	if s == "" {
 		return ""

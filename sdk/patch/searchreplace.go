@@ -12,8 +12,8 @@ func parseAll(lines []string, file name) []Edit {
 	var edits []Edit
 	for i := 0; i < len(lines); {
 		if isEdit(lines, i) || isHunk(lines[i]) {
-			found, next := parseEdits(lines, i, file)
-			edits = append(edits, found...)
+			found, next := parseEdit(lines, i, file)
+			edits = append(edits, found)
 			i = next
 			continue
 		}
@@ -25,10 +25,8 @@ func parseAll(lines []string, file name) []Edit {
 	return edits
 }
 
-// parseEdits reads the edit at line i, of the file unless it names another.
-func parseEdits(lines []string, i int, file name) ([]Edit, int) {
-	var edit Edit
-	next := 0
+// parseEdit reads the edit at line i, of the file unless it names another.
+func parseEdit(lines []string, i int, file name) (edit Edit, next int) {
 	switch {
 	case isSearch(lines[i]):
 		edit, next = parseSearch(lines, i)
@@ -40,10 +38,10 @@ func parseEdits(lines []string, i int, file name) ([]Edit, int) {
 	if edit.Path == "" {
 		edit.Path, edit.Spaced = file.path, file.spaced
 	}
-	return []Edit{edit}, next
+	return edit, next
 }
 
-// isEdit reports whether an edit of another form than a whole file begins at line i.
+// isEdit reports whether an edit other than a whole file begins at line i.
 func isEdit(lines []string, i int) bool {
 	return isSearch(lines[i]) || isDiffStart(lines, i) || envelopeFile.MatchString(lines[i])
 }
@@ -81,9 +79,9 @@ func isSearch(line string) bool { return searchMark.MatchString(line) }
 
 func isReplaceEnd(line string) bool { return replaceMark.MatchString(line) }
 
-// blockFor returns the content of the fenced block that stands for a file: the last one
-// in the file's language that is not introduced as an example of its use, or else the
-// last one. An answer without a block is the file, unless it begins with a sentence.
+// blockFor returns the content of the fenced block for a file: the last one in the file's language that is
+// not introduced as an example of its use, or else the last one. An answer without a block is the file,
+// unless it begins with a sentence.
 func blockFor(file, text string) (content string, found bool) {
 	lines := textLines(text)
 	names := append(languages[path.Ext(file)], strings.TrimPrefix(path.Ext(file), "."))
@@ -116,8 +114,9 @@ func blockFor(file, text string) (content string, found bool) {
 	return content, found
 }
 
-// readIndented reads the search/replace block that begins at line i, as in an item of a list.
-func (r *reader) readIndented(i int) ([]Edit, int) {
+// readIndented reads an indented search/replace block at line i, as in an item of a list. It returns i if
+// there is none.
+func (r *reader) readIndented(i int) (Edit, int) {
 	end := i + 1
 	for end < len(r.lines) && !isReplaceEnd(strings.TrimLeft(r.lines[end], " \t")) {
 		end++
@@ -125,8 +124,8 @@ func (r *reader) readIndented(i int) ([]Edit, int) {
 	line := r.lines[i]
 	block := unindent(r.lines[i:min(end+1, len(r.lines))], len(line)-len(strings.TrimLeft(line, " \t")))
 	if !isSearch(block[0]) {
-		return nil, i
+		return Edit{}, i
 	}
-	found, next := parseEdits(block, 0, r.fileOf())
+	found, next := parseEdit(block, 0, r.fileOf())
 	return found, i + next
 }

@@ -110,7 +110,7 @@ func afterLast(text, mark string) int {
 	return -1
 }
 
-// jsonObject returns the object that a text is, a code fence around it not counted.
+// jsonObject returns the object of a text that is one, apart from a code fence.
 func jsonObject(text string) (map[string]json.RawMessage, bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(text, "```json")
@@ -168,7 +168,7 @@ func lowerWords(text string) string {
 	return string(bytes.TrimSuffix(words, []byte(" ")))
 }
 
-// isPlain reports whether a text is ASCII in small letters whose words one space parts.
+// isPlain reports whether a text is lower-case ASCII words separated by single spaces.
 func isPlain(text string) bool {
 	space := true
 	for i := range len(text) {
@@ -203,7 +203,7 @@ func canonicalArguments(text string) string {
 	return string(out)
 }
 
-// canonical brings a JSON value into the form in which it is compared.
+// canonical returns a JSON value in the form in which it is compared.
 func canonical(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -224,8 +224,8 @@ func canonical(v any) any {
 	return v
 }
 
-// canonicalNumber returns a number in its shortest form, and a text that is none, or is
-// an integer too large for a float64, as it is.
+// canonicalNumber returns a number in its shortest form. Other texts, and integers too large for a float64,
+// are returned unchanged.
 func canonicalNumber(text string) string {
 	x, err := strconv.ParseFloat(text, 64)
 	switch {
@@ -240,9 +240,8 @@ func canonicalNumber(text string) string {
 // longText is the number of words from which a text is compared by what it states.
 const longText = 12
 
-// statedFacts returns the numbers and identifiers of a long canonical text, sorted, after
-// "not" where it negates; a short one, and one that states none, is returned as it is,
-// but for the form of a number.
+// statedFacts returns the numbers and identifiers of a long canonical text, sorted, after "not" if it
+// negates. A short text, and one without any, is returned unchanged, except for the form of a number.
 func statedFacts(text string) string {
 	switch n := strings.Count(text, " ") + 1; { // one space between two words
 	case n == 1:

@@ -114,8 +114,8 @@ func compile(text []byte, visits *visitCount) (*jsonschema.Schema, error) {
 	return compiler.Compile(name)
 }
 
-// compile lets a schema count its visits in its format, which is looked at before what it refers to
-// and holds. Once there are too many, all that is visited fails there.
+// compile makes a schema count its visits by its format, which is validated before its references and
+// subschemas. Once there are too many, every visit fails.
 func (n *visitCount) compile(c *jsonschema.CompilerContext, object map[string]any) (jsonschema.SchemaExt, error) {
 	cost := 1
 	for _, member := range object {

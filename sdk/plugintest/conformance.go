@@ -149,7 +149,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r.report, ctx.Err()
 }
 
-// do runs one check with a limit, and makes a panic in it a failure.
+// do runs one check with a time limit, and turns a panic into a failure.
 func (r *run) do(ctx context.Context, name string, c check, role wire.RoleInfo) {
 	if ctx.Err() != nil {
 		return

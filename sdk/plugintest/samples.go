@@ -58,7 +58,7 @@ func plainSamples(n int) []sample {
 	return out
 }
 
-// oddities are inputs that a plugin meets sooner or later.
+// oddities are unusual inputs that plugins must handle.
 func oddities() []sample {
 	empty := sample{what: "an empty query", query: &sdk.Query{}, models: []string{"m"}, answer: &sdk.Answer{}}
 	none := plainSample(0)
@@ -128,8 +128,7 @@ func estimate(ctx context.Context, c *wire.Client, role wire.Role, s sample) ([]
 	return reply.Estimates, nil
 }
 
-// isDefect reports whether err is a defect rather than a plugin's word that it
-// cannot do something.
+// isDefect reports whether err is a defect of the plugin rather than its refusal of a call.
 func isDefect(err error) bool {
 	if err == nil {
 		return false

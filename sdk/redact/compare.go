@@ -9,18 +9,17 @@ import (
 	"unicode/utf16"
 )
 
-// A secret is recognized in any spelling of which its letters and digits are left: broken over
-// lines, with blanks, colons or invisible characters between, in either case. So spelled it
-// may stand in hexadecimal digits, base32 or base64 as well, in UTF-8, UTF-16 or UTF-32, at any place of a
-// group, and without some of its ends. Each form that a secret can have so is a needle; its parts of
-// anchorLength are looked up at each place of a text.
+// A secret is recognized by its letters and digits: broken over lines, with blanks, colons or invisible
+// characters between, in either case; also encoded as hexadecimal digits, base32 or base64 of UTF-8,
+// UTF-16 or UTF-32, from any place of a group, and without some of its ends. Each such form is a needle;
+// its parts of anchorLength are looked up at each place of a text.
 const (
 	anchorLength = 8
-	// leastRun is the shortest part of a needle that is one, and leastShare which share of it.
+	// leastRun and leastShare are the least length and share of a needle that count as the secret.
 	leastRun, leastShare = 2 * anchorLength, 0.55
 )
 
-// folded are letters, in lower case, and digits; 0 is what counts nothing.
+// folded maps letters to lower case, digits to themselves, and all else to 0.
 var folded = func() (table [256]byte) {
 	for i := range table {
 		if c := lower(byte(i)); 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
@@ -139,8 +138,8 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 	}
 }
 
-// isLong reports whether so many letters of a needle are a secret. What a text ends in the middle
-// of needs to be less of it.
+// isLong reports whether so many letters of a needle count as the secret. At the end of a text fewer
+// suffice.
 func (n *needles) isLong(length, needle int, isOpen bool) bool {
 	switch {
 	case n.isEntire:
@@ -151,8 +150,8 @@ func (n *needles) isLong(length, needle int, isOpen bool) bool {
 	return float64(length) >= max(leastRun, leastShare*float64(needle))
 }
 
-// extend returns the part of s around an anchor that ends at i which the needle matches, how much
-// of the needle that is, and whether the needle may go on after the end of s.
+// extend returns the part of s that the needle matches around an anchor ending at i, how much of the
+// needle that is, and whether the needle may go on after the end of s.
 func (a *anchor) extend(s string, i int, isInJSON bool) (part span, length int, isOpen bool) {
 	part = span{i, i + 1}
 	first := a.at + anchorLength - 1

@@ -10,9 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// nested is how many encodings in base64 or hexadecimal digits may lie in one another.
-// Escapes may be nested without a bound.
-const nested = 2
+// maxNesting is how deep base64 and hexadecimal digits may be nested. Escapes may be nested without bound.
+const maxNesting = 2
 
 // maxEscape is longer than any escape but one with many leading zeros.
 const maxEscape = 64
@@ -29,15 +28,15 @@ type view struct {
 	units []unit
 	at    []int32
 	bits  int
-	// isTail says that more may come after the text, and hasOpenEscapes that its last word is
-	// mostly escapes: only what comes says what they stand for.
+	// isTail says that more may follow the text, and hasOpenEscapes that its last word is mostly escapes,
+	// whose meaning depends on what follows.
 	isTail, hasOpenEscapes bool
 	openEscapes            int // where they begin in the first source
 }
 
 type unit struct{ from, to int32 }
 
-// start returns where in the first source that which byte i stands for begins.
+// start returns where the source of byte i begins in the original text.
 func (v *view) start(i int) int {
 	switch {
 	case v.source == nil:
@@ -48,7 +47,7 @@ func (v *view) start(i int) int {
 	return v.source.start(int(v.at[i*8/v.bits]))
 }
 
-// end returns where in the first source that which byte i stands for ends.
+// end returns where the source of byte i ends in the original text.
 func (v *view) end(i int) int {
 	switch {
 	case v.source == nil:
@@ -59,10 +58,9 @@ func (v *view) end(i int) int {
 	return v.source.end(int(v.at[(i*8+7)/v.bits]))
 }
 
-// walk visits v and all that decoders make of it. Escapes within escapes are undone in two
-// orders, the outer ones first and the inner ones first, since digits beside one may be its own.
-// Runs of base64 count that have at least so many digits. An escape at the end of a tail stands
-// for nothing yet, or is none.
+// walk visits v and all its decodings. Nested escapes are decoded in two orders, outer ones first and inner
+// ones first, since digits beside one may belong to it. Runs of base64 must have at least run digits. An
+// incomplete escape at the end of a tail is tried with and without it.
 func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	if v.isTail {
 		if at := openEscapes(v.text); at < len(v.text) {
@@ -82,7 +80,7 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 			decoded.eachPrintable(run*3/4, func(part view) { r.walk(part, run, depth-1, visit) })
 		})
 	}
-	if rest := withoutPartial(v.text); v.isTail && rest != v.text {
+	if rest := trimPartial(v.text); v.isTail && rest != v.text {
 		asItIs := v
 		whole(&asItIs) // its last sign may begin no escape
 		v.text = rest
@@ -93,9 +91,9 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	}
 }
 
-// unescapeAll visits v and what is left of it after each round of decoding. A round looks only
-// at the surroundings of what the one before has decoded, so that the work grows with the
-// length of the text however deep its escapes lie in one another.
+// unescapeAll visits v and the result of each round of decoding. A round looks only at the surroundings of
+// what the one before has decoded, so that the work is linear in the text, however deep escapes are
+// nested.
 func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 	visit(v)
 	for _, part := range v.unescape(r.window) {
@@ -103,7 +101,7 @@ func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 	}
 }
 
-// fold decodes from the end on, so that an escape is read with what all after it stands for.
+// fold decodes from the end, so that an escape is read with what follows it already decoded.
 func (v *view) fold() view {
 	if !strings.ContainsAny(v.text, openers) {
 		return view{}
@@ -187,7 +185,7 @@ func (v *view) unescape(window int) (parts []view) {
 	return parts
 }
 
-// escape returns what the escape at the beginning of s stands for and how long it is; 0 is none.
+// escape decodes the escape at the beginning of s and returns its length, 0 if there is none.
 func escape(s string) (decoded string, n int) {
 	switch s[0] {
 	case '%':
@@ -239,13 +237,13 @@ func backslash(s string) (decoded string, n int) {
 		return "", 0
 	case strings.IndexByte("abfnrtv", c) >= 0:
 		return "\n", 2 // no secret has one within
-	case !wordByte(c):
+	case !isWordByte(c):
 		return s[1:2], 2
 	}
 	return "", 0
 }
 
-// octets reads a byte that so many digits from s[at] on stand for.
+// octets reads a byte written as that many digits from s[at] on.
 func octets(s string, at, digits, base int) (string, int) {
 	if len(s) < at+digits {
 		return "", 0
@@ -257,8 +255,7 @@ func octets(s string, at, digits, base int) (string, int) {
 	return string([]byte{byte(x)}), at + digits
 }
 
-// code reads a character whose number has from least to most digits from s[at] on, beside
-// leading zeros.
+// code reads a character whose number has least to most digits from s[at] on, not counting leading zeros.
 func code(s string, at, least, most, base int) (string, int) {
 	end, zeros := at, 0
 	for end < len(s) && end-at-zeros < most && digit(s[end]) < base {
@@ -287,7 +284,7 @@ func digit(c byte) int {
 	return math.MaxInt
 }
 
-// surrogates reads \uXXXX, and two of them where they are one character.
+// surrogates reads \uXXXX, or two of them if they are one character.
 func surrogates(s string) (string, int) {
 	const length = len(`\uXXXX`)
 	decoded, n := code(s, 2, 4, 4, 16)
@@ -311,7 +308,7 @@ func entity(s string) (decoded string, n int) {
 	default:
 		const longest = 33
 		end := 1
-		for end < min(len(s), longest) && wordByte(s[end]) {
+		for end < min(len(s), longest) && isWordByte(s[end]) {
 			end++
 		}
 		if end < len(s) && s[end] == ';' {
@@ -328,9 +325,9 @@ func entity(s string) (decoded string, n int) {
 	return decoded, n
 }
 
-// withoutPartial returns s without an escape at its end that may go on, and those that it may
-// be a part of.
-func withoutPartial(s string) string {
+// trimPartial returns s without an escape at its end that may be incomplete, and those that it may be part
+// of.
+func trimPartial(s string) string {
 	for n := 1; n <= min(maxEscape, len(s)); n++ {
 		c := s[len(s)-n]
 		if strings.IndexByte(openers, c) >= 0 {
@@ -338,7 +335,7 @@ func withoutPartial(s string) string {
 				break // it is none, or is whole
 			}
 			s, n = s[:len(s)-n], 0
-		} else if !wordByte(c) && strings.IndexByte("#{", c) < 0 {
+		} else if !isWordByte(c) && strings.IndexByte("#{", c) < 0 {
 			break
 		}
 	}
@@ -358,8 +355,8 @@ var sextets = func() (table [256]byte) {
 	return table
 }()
 
-// decodeRuns decodes runs of base64 of at least so many digits, from each place in a group on,
-// and the hexadecimal digits among them. Lines may be broken.
+// decodeRuns decodes runs of at least that many digits of base64, from each place in a group on, and the
+// hexadecimal digits among them. Runs may be broken into lines.
 func (v *view) decodeRuns(least int, each func(view)) {
 	const line = 60 // the shortest that is broken
 	for i := 0; i < len(v.text); i++ {
@@ -404,7 +401,7 @@ func (v *view) decodeRuns(least int, each func(view)) {
 	}
 }
 
-// pack joins the digits of so many bits at those places, which may be the last, to bytes.
+// pack joins the digits at those places, of that many bits each, to bytes.
 func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) view {
 	text := make([]byte, 0, len(at)*bits/8)
 	word, have := 0, 0
@@ -419,7 +416,7 @@ func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) vi
 	return view{text: string(text), source: v, at: at, bits: bits, isTail: v.isTail && isLast}
 }
 
-// eachPrintable gives the parts of v of at least so many printable bytes.
+// eachPrintable calls each with the parts of v of at least that many printable bytes.
 func (v *view) eachPrintable(least int, each func(view)) {
 	for from := 0; from < len(v.text); from++ {
 		to := from

@@ -13,11 +13,10 @@ import (
 // Mark stands where a secret stood.
 const Mark = "[redacted]"
 
-// shortest is the shortest secret that is looked for: what is shorter would hit
-// innocent text and hide nothing.
+// shortest is the shortest secret that is searched for: shorter ones would match harmless text.
 const shortest = 4
 
-// shortestEncoded is the shortest that is looked for in base64 and in hexadecimal digits.
+// shortestEncoded is the shortest that is searched for in base64 and in hexadecimal digits.
 const shortestEncoded = 8
 
 // Redactor replaces secrets. It is safe for concurrent use; nil knows shapes only.
@@ -45,7 +44,7 @@ func New(secrets ...string) *Redactor {
 		}
 	}
 	for _, s := range secrets {
-		// Who reads it from a file sends it without the end of its line.
+		// A secret from a file may end with a newline that is not sent.
 		for _, s := range [...]string{s, strings.TrimSpace(s), strings.ReplaceAll(s, " ", "+")} {
 			// What looks like an escape in the secret is decoded with those of the text.
 			for v := []view{{text: s}}; len(v) > 0; v = v[0].unescape(len(s)) {
@@ -80,8 +79,7 @@ func (r *Redactor) InJSON(isEvent bool) *Redactor {
 // Known returns the text without the secrets that were given, in whatever encoding.
 func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s, true)) }
 
-// find returns where in s secrets stand, in order and apart: those that end with s too soon
-// where it is whole.
+// find returns where secrets are in s, sorted and merged. If s is whole, partial secrets at its end count.
 func (r *Redactor) find(s string, isWhole bool) (found []span) {
 	if r == nil || len(s) < shortest || len(r.secrets) == 0 {
 		return nil
@@ -95,9 +93,9 @@ func (r *Redactor) find(s string, isWhole bool) (found []span) {
 	}
 	if isPlain := !r.isEncoded(s, r.run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return strings.Contains(s, secret) }); isPlain {
 		compare(&view{text: s})
-		return apart(found)
+		return mergeSpans(found)
 	}
-	r.walk(view{text: s}, r.run, nested, func(v *view) {
+	r.walk(view{text: s}, r.run, maxNesting, func(v *view) {
 		compare(v)
 		for _, secret := range r.secrets {
 			for from := 0; ; {
@@ -110,11 +108,11 @@ func (r *Redactor) find(s string, isWhole bool) (found []span) {
 			}
 		}
 	})
-	return apart(found)
+	return mergeSpans(found)
 }
 
-// apart returns spans in order, those that overlap as one.
-func apart(found []span) []span {
+// mergeSpans sorts spans and merges those that overlap.
+func mergeSpans(found []span) []span {
 	if len(found) < 2 {
 		return found
 	}
@@ -130,8 +128,7 @@ func apart(found []span) []span {
 	return list
 }
 
-// isEncoded reports whether something in s may be an escape, or a run of base64 of so many
-// digits.
+// isEncoded reports whether s may have an escape, or a run of that many digits of base64.
 func (r *Redactor) isEncoded(s string, run int) bool {
 	digits := 0
 	for i := range len(s) {
@@ -150,7 +147,7 @@ func (r *Redactor) isEncoded(s string, run int) bool {
 	return false
 }
 
-// mask returns s[from:to] with the mark in place of what was found.
+// mask returns s[from:to] with the found spans replaced by the mark.
 func mask(s string, from, to int, found []span) string {
 	if len(found) == 0 {
 		return s[from:to]
@@ -170,8 +167,8 @@ func mask(s string, from, to int, found []span) string {
 	return b.String()
 }
 
-// pendingStart returns where the beginning of a secret stands, of at least so many bytes, that
-// may go on after the end of s; len(s) is nowhere.
+// pendingStart returns where a secret begins that may go on after the end of s, with at least that many
+// bytes; len(s) if there is none.
 func (r *Redactor) pendingStart(s string, least int) int {
 	if r == nil || len(r.secrets) == 0 {
 		return len(s)
@@ -187,7 +184,7 @@ func (r *Redactor) pendingStart(s string, least int) int {
 	if !r.isEncoded(s[begin:], run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return endsWithin(s[begin:], secret, min(least, len(secret)/2)) > 0 }) {
 		return at
 	}
-	r.walk(view{text: s[begin:], isTail: true}, run, nested, func(v *view) {
+	r.walk(view{text: s[begin:], isTail: true}, run, maxNesting, func(v *view) {
 		if !v.isTail {
 			return
 		}
@@ -208,8 +205,8 @@ func (r *Redactor) pendingStart(s string, least int) int {
 	return at
 }
 
-// openEscapes returns where the last word of s begins if it is mostly escapes, which may lie
-// in one another: only its end says what they stand for. len(s) is nowhere.
+// openEscapes returns where the last word of s begins if it is mostly escapes, which may be nested, so that
+// their meaning depends on the end of the word; otherwise len(s).
 func openEscapes(s string) int {
 	const longest, perEscape = 16 << 10, 32
 	at := strings.LastIndexAny(s, " \t\n") + 1
@@ -225,7 +222,7 @@ func openEscapes(s string) int {
 	return at
 }
 
-// endsWithin returns how many bytes of a secret, at least so many and not all, end a text.
+// endsWithin returns how many of a secret's first bytes, at least that many and not all, end a text.
 func endsWithin(text, secret string, least int) int {
 	for n := min(len(secret)-1, len(text)); n >= max(least, 1); n-- {
 		if strings.HasSuffix(text, secret[:n]) {
@@ -240,7 +237,7 @@ func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	return withoutShape(r.Known(s))
+	return removeShapes(r.Known(s))
 }
 
 // Split returns the beginning of a longer text without secrets, and its end, where that
@@ -306,12 +303,12 @@ func (s *Stream) take(piece string, isWhole bool, hold func(text string) int) st
 // drive a terminal or forge lines, and those that hide or turn text round are escaped.
 // New lines and tabs stay.
 func Visible(s string) string {
-	if strings.IndexFunc(s, unsafeRune) < 0 {
+	if strings.IndexFunc(s, isUnsafe) < 0 {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if unsafeRune(r) {
+		if isUnsafe(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 			continue
 		}
@@ -320,6 +317,6 @@ func Visible(s string) string {
 	return b.String()
 }
 
-func unsafeRune(r rune) bool {
+func isUnsafe(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError)
 }

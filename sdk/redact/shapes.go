@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// shape is what credentials of a kind look like in the errors and texts of others. A
-// regular expression over all of a long text takes seconds: each is tried only where
-// its beginning stands.
+// shape is the form of a kind of credentials. A regular expression over all of a long text takes seconds:
+// each is tried only where its beginning is found.
 type shape struct {
 	begin string // in lower case
 	word  bool   // it begins where a word does
@@ -53,8 +52,8 @@ var shapes = func() (table [256][]shape) {
 	return table
 }()
 
-// withoutShape returns the text without what has the shape of a credential.
-func withoutShape(s string) string {
+// removeShapes returns the text without what has the shape of a credential.
+func removeShapes(s string) string {
 	var b strings.Builder
 	done := 0
 	for i := 0; i < len(s); i++ {
@@ -83,9 +82,9 @@ var (
 	sentence  = regexp.MustCompile(`: [A-Z][a-z]{1,13}$`)
 )
 
-// at returns where the secret stands whose shape begins at i; from is to where none does.
+// at returns the span of the secret whose shape begins at i; from equals to if there is none.
 func (p *shape) at(s string, i int) (from, to int) {
-	if len(s)-i < len(p.begin) || p.word && i > 0 && s[i-1] != '_' && wordByte(s[i-1]) {
+	if len(s)-i < len(p.begin) || p.word && i > 0 && s[i-1] != '_' && isWordByte(s[i-1]) {
 		return i, i
 	}
 	for k := 1; k < len(p.begin); k++ {
@@ -112,7 +111,7 @@ func lower(c byte) byte {
 	return c
 }
 
-func wordByte(c byte) bool {
+func isWordByte(c byte) bool {
 	c = lower(c)
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_'
 }

@@ -170,7 +170,7 @@ func (w *Walker) buyUsed(s cascade.Strategy, d cascade.Decision, coin float64, k
 	return usd
 }
 
-// add adds what a decision asks for to what was seen.
+// add adds the result of a decision to what was seen.
 func (w *Walker) add(d cascade.Decision, key *set) (mark int) {
 	mark = d.Mark(w.seen, len(w.quality))
 	w.seen = append(w.seen, mark)

@@ -4,8 +4,8 @@ package process
 
 import "os"
 
-// awaitExit waits until the process has ended. Waiting for it reaps it here; the
-// runner's own wait then reports an error that nobody reads.
+// awaitExit waits until the process has ended. This also reaps it, so that the runner's own wait returns
+// an error, which is ignored.
 func awaitExit(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_, _ = p.Wait()

@@ -22,7 +22,7 @@ const (
 	maxLine = 16 << 10
 	// maxLinesPerSecond is what a plugin may log; the rest is counted, not shown.
 	maxLinesPerSecond = 500
-	// maxBytesPerSecond is how long they may be together.
+	// maxBytesPerSecond is the total length of these lines.
 	maxBytesPerSecond = 256 << 10
 	// tailLines are kept for the error that says why a plugin did not start.
 	tailLines = 12
@@ -60,7 +60,7 @@ func (s *logSink) addSecrets(secrets []string) {
 	s.redact = redact.New(s.secrets...)
 }
 
-// cleanText returns text as it may be shown outside of the log.
+// cleanText is clean for callers that do not hold s.mu.
 func (s *logSink) cleanText(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,9 +90,9 @@ func (s *logSink) admitLine(bytes int) bool {
 	return true
 }
 
-// line takes one line of the plugin's standard error or, when label is not
-// empty, of another output. cut says that the line went on.
-func (s *logSink) line(raw, label string, cut bool) {
+// addLine logs one line of the plugin's standard error or, if label is not empty, of another output. cut
+// says that the line was longer.
+func (s *logSink) addLine(raw, label string, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if cut {
@@ -103,20 +103,20 @@ func (s *logSink) line(raw, label string, cut bool) {
 	}
 	if label != "" {
 		text := s.clean(raw)
-		s.remember(label + ": " + text)
+		s.keepTail(label + ": " + text)
 		s.log.Debug(text, "from", label)
 		return
 	}
 	if entry, ok := parseEntry(raw); ok {
-		s.entry(entry)
+		s.addEntry(entry)
 		return
 	}
 	text := s.clean(raw)
-	s.remember(text)
+	s.keepTail(text)
 	s.log.Log(s.levelOf(raw), text)
 }
 
-func (s *logSink) remember(text string) {
+func (s *logSink) keepTail(text string) {
 	const enough = 300
 	if len(text) > enough {
 		text = strings.ToValidUTF8(text[:enough], "") + "..."
@@ -127,8 +127,8 @@ func (s *logSink) remember(text string) {
 	s.tail = append(s.tail, text)
 }
 
-// levelOf guesses the level of a line that is no structured entry. What follows
-// the start of a crash report belongs to it.
+// levelOf guesses the level of a line that is no structured entry. All lines after the start of a crash
+// report belong to it.
 func (s *logSink) levelOf(line string) hclog.Level {
 	if name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && line[0] == '[' && strings.ToUpper(name) == name {
 		if level := hclog.LevelFromString(name); level != hclog.NoLevel && level != hclog.Off {
@@ -146,8 +146,7 @@ func (s *logSink) levelOf(line string) hclog.Level {
 	return hclog.Debug
 }
 
-// parseEntry reads hclog's JSON form. Any value may have any type: plugins are
-// free to write nonsense.
+// parseEntry reads hclog's JSON form. Values are not trusted to have its types.
 func parseEntry(line string) (map[string]any, bool) {
 	if !strings.HasPrefix(line, "{") {
 		return nil, false
@@ -160,7 +159,7 @@ func parseEntry(line string) (map[string]any, bool) {
 	return entry, ok
 }
 
-func (s *logSink) entry(entry map[string]any) {
+func (s *logSink) addEntry(entry map[string]any) {
 	s.inTrace = false
 	level := hclog.Info
 	if name, ok := entry["@level"].(string); ok {
@@ -176,7 +175,7 @@ func (s *logSink) entry(entry map[string]any) {
 		}
 	}
 	if level >= hclog.Warn {
-		s.remember(message)
+		s.keepTail(message)
 	}
 	s.log.Log(level, message, args...)
 }
@@ -188,28 +187,28 @@ func (s *logSink) cleanValue(v any) any {
 	case float64, bool, nil:
 		return v
 	}
-	data, err := json.Marshal(s.withoutSecrets(v))
+	data, err := json.Marshal(s.removeSecrets(v))
 	if err != nil {
 		return s.clean(fmt.Sprint(v))
 	}
 	return s.clean(string(data))
 }
 
-// withoutSecrets replaces secrets before JSON escapes some of their characters.
-func (s *logSink) withoutSecrets(v any) any {
+// removeSecrets replaces secrets before JSON escapes some of their characters.
+func (s *logSink) removeSecrets(v any) any {
 	switch v := v.(type) {
 	case string:
 		return s.redact.Known(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = s.withoutSecrets(e)
+			out[i] = s.removeSecrets(e)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[s.redact.Known(k)] = s.withoutSecrets(e)
+			out[s.redact.Known(k)] = s.removeSecrets(e)
 		}
 		return out
 	}
@@ -222,7 +221,7 @@ func (s *logSink) lastLines() []string {
 	return slices.Clone(s.tail)
 }
 
-// pump reads lines until the end of r, or its deadline, and gives each to take.
+// pump calls take with each line of r until its end or deadline.
 func pump(r io.Reader, take func(line string, cut bool)) {
 	br := bufio.NewReaderSize(r, maxLine)
 	cut := false
@@ -238,8 +237,7 @@ func pump(r io.Reader, take func(line string, cut bool)) {
 	}
 }
 
-// writer returns a writer whose lines go to the log. A last line without an end is
-// not shown.
+// writer returns a writer whose lines go to the log. An unfinished last line is not logged.
 func (s *logSink) writer(label string) *lineWriter { return &lineWriter{sink: s, label: label} }
 
 type lineWriter struct {
@@ -258,7 +256,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		end := slices.Index(w.buf, '\n')
 		switch {
 		case end >= 0 && end <= maxLine:
-			w.give(w.buf[:end])
+			w.logLine(w.buf[:end])
 			w.buf = append(w.buf[:0], w.buf[end+1:]...)
 		case end < 0 && len(w.buf) < maxLine:
 			return len(p), nil
@@ -267,17 +265,17 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 			if piece == "" {
 				piece, kept = kept, ""
 			}
-			w.give([]byte(piece))
+			w.logLine([]byte(piece))
 			w.buf = append([]byte(kept), w.buf[maxLine:]...)
 		}
 	}
 }
 
-func (w *lineWriter) give(line []byte) {
-	w.sink.line(strings.ToValidUTF8(string(line), "\uFFFD"), w.label, false)
+func (w *lineWriter) logLine(line []byte) {
+	w.sink.addLine(strings.ToValidUTF8(string(line), "\uFFFD"), w.label, false)
 }
 
-// split cuts a text beside secrets.
+// split cuts a text where no secret is cut.
 func (s *logSink) split(text string) (piece, rest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

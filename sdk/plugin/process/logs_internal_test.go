@@ -23,8 +23,8 @@ func TestSecretsAreHiddenWherePluginsPutThem(t *testing.T) {
 	})
 	s.addSecrets([]string{secret})
 	wg.Wait()
-	s.line(`{"@message": "at pass&\"word\"<1>", "@level": "warn", "deep": {"list": ["pass&\"word\"<1>"], "pass&\"word\"<1>": 1}}`, "", false)
-	s.line("plain "+secret, "stdout", false)
+	s.addLine(`{"@message": "at pass&\"word\"<1>", "@level": "warn", "deep": {"list": ["pass&\"word\"<1>"], "pass&\"word\"<1>": 1}}`, "", false)
+	s.addLine("plain "+secret, "stdout", false)
 	if text := out.String() + strings.Join(s.lastLines(), "\n"); strings.Contains(text, "pass&") || strings.Contains(text, `word`) || strings.Count(text, "[redacted]") < 5 {
 		t.Error(text)
 	}
@@ -56,7 +56,7 @@ func TestSecretsAcrossACut(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.second = s.second.Add(-2e9)
-		pump(strings.NewReader(text), func(line string, cut bool) { s.line(line, "stderr", cut) })
+		pump(strings.NewReader(text), func(line string, cut bool) { s.addLine(line, "stderr", cut) })
 		for part := range strings.SplitSeq(secret, "-") {
 			if strings.Contains(out.String(), part+"-") {
 				t.Fatalf("at %d: %s", at, out.String()[len(out.String())-200:])
@@ -70,7 +70,7 @@ func TestAttackLogVolume(t *testing.T) {
 	var out bytes.Buffer
 	s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Trace}), nil)
 	for range 3000 {
-		s.line(strings.Repeat("x", maxLine), "", false)
+		s.addLine(strings.Repeat("x", maxLine), "", false)
 	}
 	if out.Len() > 16*maxBytesPerSecond {
 		t.Errorf("%d bytes of a flood were logged", out.Len())

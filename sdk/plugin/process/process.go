@@ -224,5 +224,5 @@ func (p *Process) Stop() {
 	defer timer.Stop()
 	p.client.Kill()
 	p.Kill()
-	p.runner.wait()
+	p.runner.waitIfStarted()
 }

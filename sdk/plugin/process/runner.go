@@ -41,7 +41,7 @@ type runner struct {
 
 	mu       sync.Mutex
 	confined *jail.ConfinedProgram // nil without a jail
-	begun    bool                  // Start was called, so that finished will be closed
+	hasBegun bool                  // Start was called, so that finished will be closed
 	killed   bool
 	stopped  bool // killed before it had ended
 	pid      int  // 0 before the start and after the process was reaped
@@ -63,8 +63,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	return r
 }
 
-// prepare takes what the handshake adds to the environment, and the folder of
-// the socket.
+// prepare sets the environment, with what the handshake adds, and the folder of the socket.
 func (r *runner) prepare(env []string, dir string) {
 	r.sockets = dir
 	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
@@ -77,7 +76,7 @@ var errKilled = errors.New("killed before it started")
 func (r *runner) Start(context.Context) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun = true
+	r.hasBegun = true
 	defer func() {
 		if err != nil {
 			r.closeFiles()
@@ -100,7 +99,7 @@ func (r *runner) Start(context.Context) (err error) {
 	}
 	r.theirs = nil
 	r.pumps.Go(r.pumpStdout)
-	r.pumps.Go(func() { pump(r.stderr, func(line string, cut bool) { r.sink.line(line, "", cut) }) })
+	r.pumps.Go(func() { pump(r.stderr, func(line string, cut bool) { r.sink.addLine(line, "", cut) }) })
 	go r.reap(r.pid)
 	return nil
 }
@@ -136,8 +135,8 @@ func (r *runner) closeFiles() {
 	}
 }
 
-// pumpStdout passes the handshake on and logs every other line: libraries that
-// print a banner when they are loaded do no harm.
+// pumpStdout passes the handshake on and logs every other line, since libraries may print a banner when
+// they are loaded.
 func (r *runner) pumpStdout() {
 	defer r.handshakeIn.Close()
 	shaken := false
@@ -149,13 +148,13 @@ func (r *runner) pumpStdout() {
 		}
 		const enough = 10
 		r.mu.Lock()
-		if len(r.stray) < enough { // noise without end is not made fit to show
+		if len(r.stray) < enough {
 			r.stray = append(r.stray, r.sink.cleanText(line))
 		}
 		r.mu.Unlock()
-		r.sink.line(line, "stdout", cut)
+		r.sink.addLine(line, "stdout", cut)
 	})
-	if !shaken { // at the end of its output it is killed, and is to say first how it ended
+	if !shaken { // it is killed when its output ends: let it end by itself first, for its exit code
 		select {
 		case <-r.exited:
 		case <-time.After(defaultStopGrace):
@@ -178,8 +177,7 @@ func isHandshake(line string) bool {
 
 func (r *runner) reap(pid int) {
 	awaitExit(pid)
-	// The leader is still unreaped, so that the group's number cannot belong to
-	// anybody else.
+	// The leader is not reaped yet, so that the group's id cannot be another's.
 	processes.KillGroup(pid)
 	err := r.cmd.Wait()
 	close(r.exited)
@@ -213,10 +211,10 @@ func (r *runner) Wait(context.Context) error {
 	return r.waitErr
 }
 
-// wait waits like Wait, and returns at once when nothing was ever started.
-func (r *runner) wait() {
+// waitIfStarted waits like Wait, unless nothing was started.
+func (r *runner) waitIfStarted() {
 	r.mu.Lock()
-	begun := r.begun
+	begun := r.hasBegun
 	r.mu.Unlock()
 	if begun {
 		<-r.finished
@@ -242,7 +240,7 @@ func (r *runner) Kill(context.Context) error {
 	return nil
 }
 
-// endedByItself reports whether the process ran, and has ended without being killed here.
+// endedByItself reports whether the process has run and ended without being killed here.
 func (r *runner) endedByItself() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -114,7 +114,7 @@ func nearestName(name string, fields []Field) string {
 	return at
 }
 
-// hint says what a value of the field looks like.
+// hint describes the values of the field.
 func (f *Field) hint() string {
 	text := example(f.Type)
 	if f.Doc != "" {

@@ -90,8 +90,8 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 	return diagnosticsFromWire(reply.GetDiagnostics()), nil
 }
 
-// begin registers a call, so that model calls of the plugin find its context.
-func (c *Client) begin(ctx context.Context) (string, *openCall) {
+// beginCall registers a call, so that model calls of the plugin find its context.
+func (c *Client) beginCall(ctx context.Context) (string, *openCall) {
 	ctx, cancel := context.WithCancel(ctx)
 	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx, cancel: cancel}
 	c.calls.Store(id, call)
@@ -107,7 +107,7 @@ func (o *openCall) withCost(err error) error {
 
 // EstimateQuality asks for the quality of the request's models.
 func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-	id, call := c.begin(ctx)
+	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
 	message := toWire[pb.EstimateQualityRequest](req)
 	message.CallId = id
@@ -124,7 +124,7 @@ func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (
 
 // EstimateCost asks what the request's models would cost.
 func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
-	id, call := c.begin(ctx)
+	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
 	defer call.end()
 	message := toWire[pb.EstimateCostRequest](req)
@@ -143,9 +143,9 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 // Verify asks for a verdict. The cost of model calls that the host made for the
 // plugin meanwhile is added to the verdict's.
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	id, call := c.begin(ctx)
+	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
-	out, err := c.verdict(call.ctx, id, req)
+	out, err := c.readVerdict(call.ctx, id, req)
 	if err != nil {
 		return nil, call.withCost(err)
 	}
@@ -153,9 +153,8 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdi
 	return out, nil
 }
 
-// verdict reads a verification's events up to its verdict. Of how far it is, which plugins
-// may tell, nothing is made.
-func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+// readVerdict reads a verification's events up to its verdict. Progress events are ignored.
+func (c *Client) readVerdict(ctx context.Context, id string, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	message := toWire[pb.VerifyRequest](req)
 	message.CallId = id
 	stream, err := c.verify.Verify(ctx, message)

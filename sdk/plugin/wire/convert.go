@@ -16,27 +16,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// toWire returns a value of packages sdk, schema or this one as the message M. Fields are
-// paired by their names, so that one that both have needs no line here.
+// toWire converts a value of packages sdk, schema or this one to the message M. Fields are paired by their
+// names.
 func toWire[M any](from any) *M {
 	out := new(M)
 	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(from), utf8)
 	return out
 }
 
-// fromWire returns a message as a T; text is applied to each string of it. A nil message is
-// a zero T.
+// fromWire converts a message to a T and applies text to each of its strings. A nil message is a zero T.
 func fromWire[T any](message any, text func(string) string) *T {
 	out := new(T)
 	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(message), text)
 	return out
 }
 
-// keepText is the text function for what a host sends.
+// keepText is the text function for messages of the host, which are trusted.
 func keepText(text string) string { return text }
 
-// utf8 makes text fit for a protobuf string: models and tools write bytes that
-// are not UTF-8, and one of them must not make a whole request unsendable.
+// utf8 makes text valid in a protobuf string: bytes of models and tools that are not UTF-8 must not make a
+// whole request unsendable.
 func utf8(s string) string {
 	if unicode.ValidString(s) { // several times as fast as ToValidUTF8
 		return s
@@ -137,8 +136,7 @@ type fieldPair struct {
 
 var knownPairs sync.Map // typePair -> []fieldPair
 
-// fieldPairs returns the fields that two structs have in common. The tag wire names the
-// message's field where it has another name.
+// fieldPairs returns the fields that two structs have in common, by name or by the tag wire.
 func fieldPairs(to, from reflect.Type) []fieldPair {
 	if known, ok := knownPairs.Load(typePair{to, from}); ok {
 		return known.([]fieldPair)
@@ -209,7 +207,7 @@ func newConversions() map[typePair]conversion {
 	})
 	addConversion(all, estimateToWire)
 	addConversion(all, capabilityNames)
-	addConversion(all, capabilitiesNamed)
+	addConversion(all, capabilitiesOf)
 	addConversion(all, partToWire)
 	addConversion(all, partFromWire)
 	return all
@@ -232,7 +230,7 @@ func capabilityNames(c sdk.Capabilities) (names []string) {
 	return names
 }
 
-func capabilitiesNamed(names []string) (c sdk.Capabilities) {
+func capabilitiesOf(names []string) (c sdk.Capabilities) {
 	for field, has := range reflect.ValueOf(&c).Elem().Fields() {
 		has.SetBool(slices.Contains(names, capabilityName(field)))
 	}

@@ -65,22 +65,22 @@ func (i *Info) Schema(role Role) (*schema.Schema, bool) {
 // Has reports whether the plugin has the feature.
 func (i *Info) Has(feature string) bool { return slices.Contains(i.Features, feature) }
 
-// infoFromWire returns a plugin's info with no more than people read.
+// infoFromWire converts and validates a plugin's info, with its texts cut.
 func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	fields := len(i.GetRoles())
 	for _, r := range i.GetRoles() {
 		fields += countFields(r.GetSchema().GetFields())
 	}
 	switch {
-	case showable(i.GetName(), maxName) == "":
+	case cleanText(i.GetName(), maxName) == "":
 		return nil, malformedf("info without a name")
 	case fields > maxFields:
 		return nil, malformedf("more than %d fields", maxFields)
 	case len(i.GetRoles()) == 0:
 		return nil, malformedf("info without roles")
 	}
-	out := fromWire[Info](i, func(text string) string { return showable(text, maxMessage) })
-	out.Name, out.Version, out.Doc, out.Features = showable(i.GetName(), maxName), showable(i.GetVersion(), maxName), showable(i.GetDoc(), maxEvidence), showableNames(i.GetFeatures())
+	out := fromWire[Info](i, func(text string) string { return cleanText(text, maxMessage) })
+	out.Name, out.Version, out.Doc, out.Features = cleanText(i.GetName(), maxName), cleanText(i.GetVersion(), maxName), cleanText(i.GetDoc(), maxEvidence), cleanNames(i.GetFeatures())
 	for k := range out.Roles {
 		if out.Roles[k].Config == nil {
 			out.Roles[k].Config = &schema.Schema{}
@@ -101,5 +101,5 @@ func diagnosticsFromWire(in []*pb.Diagnostic) schema.Diagnostics {
 	if left := len(in) - maxDiagnostics; left > 0 {
 		in = append(in[:maxDiagnostics:maxDiagnostics], &pb.Diagnostic{Summary: fmt.Sprintf("and %d more", left)})
 	}
-	return *fromWire[schema.Diagnostics](in, func(text string) string { return showable(text, maxMessage) })
+	return *fromWire[schema.Diagnostics](in, func(text string) string { return cleanText(text, maxMessage) })
 }

@@ -61,7 +61,7 @@ type openCall struct {
 	running sync.WaitGroup // model calls
 }
 
-// admit counts a model call, or says why there may be no more.
+// admit counts a model call, or returns an error if a limit is reached.
 func (o *openCall) admit(limits ModelLimits) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -168,7 +168,6 @@ func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) 
 	return estimateBy[pb.EstimateCostResponse](s.callContext(ctx, req.GetCallId()), request, estimator.EstimateCost)
 }
 
-// estimateBy returns an estimator's response as the message M.
 func estimateBy[M, Q, R any](ctx context.Context, request *Q, estimate func(context.Context, *Q) (*R, error)) (*M, error) {
 	reply, err := estimate(ctx, request)
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	maxFields      = 2000 // of all roles
 )
 
-// showable makes a plugin's text safe to show, and cuts it at limit bytes, those of escapes included.
-func showable(text string, limit int) string {
+// cleanText makes a plugin's text safe to show, and cuts it at limit bytes, those of escapes included.
+func cleanText(text string, limit int) string {
 	shown := redact.Visible(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 	if len(text) <= limit && len(shown) <= limit {
 		return shown
@@ -25,13 +25,13 @@ func showable(text string, limit int) string {
 	return strings.ToValidUTF8(shown[:min(len(shown), limit)], "") + "..."
 }
 
-func showableNames(names []string) []string {
+func cleanNames(names []string) []string {
 	if len(names) > maxNames {
 		names = names[:maxNames]
 	}
 	var out []string
 	for _, name := range names {
-		out = append(out, showable(name, maxName))
+		out = append(out, cleanText(name, maxName))
 	}
 	return out
 }

@@ -7,24 +7,24 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-// verdictFromWire returns a plugin's verdict with no more than people read.
+// verdictFromWire converts a plugin's verdict, with its texts cut.
 func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
-	out := fromWire[sdk.Verdict](v, func(text string) string { return showable(text, maxEvidence) })
-	out.Verifier, out.Way = showable(v.GetVerifier(), maxName), showable(v.GetWay(), maxName)
-	out.LeftOut = showableNames(v.GetLeftOut())
-	out.Isolation, out.IsolationMissing = showableNames(v.GetIsolation()), nil
+	out := fromWire[sdk.Verdict](v, func(text string) string { return cleanText(text, maxEvidence) })
+	out.Verifier, out.Way = cleanText(v.GetVerifier(), maxName), cleanText(v.GetWay(), maxName)
+	out.LeftOut = cleanNames(v.GetLeftOut())
+	out.Isolation, out.IsolationMissing = cleanNames(v.GetIsolation()), nil
 	for layer, reason := range v.GetIsolationMissing() {
 		if out.IsolationMissing == nil {
 			out.IsolationMissing = map[string]string{}
 		}
 		if len(out.IsolationMissing) < maxNames {
-			out.IsolationMissing[showable(layer, maxName)] = showable(reason, maxMessage)
+			out.IsolationMissing[cleanText(layer, maxName)] = cleanText(reason, maxMessage)
 		}
 	}
 	return out
 }
 
-// checkVerdict refuses a verdict that no plugin may return, whoever made it.
+// checkVerdict returns an error for an invalid verdict.
 func checkVerdict(v *pb.Verdict) error {
 	switch {
 	case v.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED:

@@ -214,7 +214,7 @@ func TestShowableIsCut(t *testing.T) {
 		strings.Repeat("\x1b", limit/6):    strings.Repeat(`\u001b`, limit/6),
 		strings.Repeat("\x1b", limit/2):    strings.Repeat(`\u001b`, limit/2)[:limit] + "...",
 	} {
-		if got := showable(text, limit); got != want {
+		if got := cleanText(text, limit); got != want {
 			t.Errorf("%q is shown as %q, want %q", text, got, want)
 		}
 	}

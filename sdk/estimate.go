@@ -18,8 +18,8 @@ type Estimate struct {
 	StdDev float64 `json:"std_dev"`
 }
 
-// abstained is the deviation of an estimate that is none. No calculation gives it, so that a mean which
-// came out as NaN is told apart.
+// abstained is the deviation of an abstention. No calculation gives it, which distinguishes it from a mean
+// that is NaN by a fault.
 const abstained = -1
 
 // Abstain returns the estimate of an estimator that has nothing to say. Any other NaN is a fault.

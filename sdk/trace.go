@@ -228,8 +228,8 @@ type Call struct {
 // maxCostUSD is more than a step can cost.
 const maxCostUSD = 1e6
 
-// HasCosts reports whether the costs in t are such as a step can have. A line that was damaged or written
-// by others may say anything, and one such cost is all that any sum says then.
+// HasCosts reports whether the costs in t are plausible for a step. A damaged line, or one that others
+// wrote, may have any number, which would dominate every sum.
 func (t *Trace) HasCosts() bool {
 	isCost := func(usd float64) bool { return usd >= 0 && usd <= maxCostUSD }
 	for i := range t.Calls {
@@ -241,7 +241,7 @@ func (t *Trace) HasCosts() bool {
 	return isCost(t.CostUSD)
 }
 
-// VerdictsUSD returns what of CostUSD verifiers and judges were paid: for verdicts and for signals.
+// VerdictsUSD returns the part of CostUSD that verdicts and signals cost.
 func (t *Trace) VerdictsUSD() float64 {
 	usd := t.CostUSD
 	for i := range t.Calls {

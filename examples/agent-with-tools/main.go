@@ -52,8 +52,8 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one forgets the format when
-// it should conclude, the commonest way in which small models break agents.
+// answer returns the scripted models' answers: the small one forgets the format at the end, the most
+// common way in which small models break agents.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	switch {
 	case !strings.Contains(req.LastUser(), "Observation: 204"):

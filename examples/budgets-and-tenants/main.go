@@ -58,7 +58,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: a page of a thousand tokens.
+// answer returns the scripted models' answers: a page of a thousand tokens.
 func answer(context.Context, *scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: strings.Repeat("waves ", 500)}
 }

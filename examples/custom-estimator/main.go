@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one is not sure.
+// answer returns the scripted models' answers: the small one is not sure.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	if req.Model == "gpt-4o-mini" {
 		return scripted.Reply{Text: "Perhaps three, maybe four."}

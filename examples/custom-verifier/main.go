@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one cannot add.
+// answer returns the scripted models' answers: the small one cannot add.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	if req.Model == "gpt-4o-mini" {
 		return scripted.Reply{Text: "Mix 400 g flour, 250 g water and 8 g salt."}

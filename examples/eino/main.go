@@ -103,8 +103,8 @@ type place struct {
 	City string `json:"city" jsonschema:"required" jsonschema_description:"its name"`
 }
 
-// answer is what the scripted models say. The small one gives up on proofs, and on the first
-// and the third call of the agent's loop.
+// answer returns the scripted models' answers. The small one gives up on proofs, and on the first and the
+// third call of the agent's loop.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	calls := 0
 	for _, m := range req.Messages {

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say, and how sure they are of it.
+// answer returns the scripted models' answers with their log-probabilities.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	switch {
 	case strings.Contains(req.LastUser(), "loved"):

@@ -52,7 +52,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say.
+// answer returns the scripted models' answers.
 func answer(context.Context, *scripted.Request) scripted.Reply {
 	return scripted.Reply{Text: "Canberra."}
 }

@@ -49,7 +49,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one gives up on proofs.
+// answer returns the scripted models' answers: the small one gives up on proofs.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	switch {
 	case strings.Contains(req.LastUser(), "Australia"):

@@ -51,7 +51,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one will not tell secrets.
+// answer returns the scripted models' answers: the small one will not tell secrets.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	switch {
 	case strings.Contains(req.LastUser(), "colours"):

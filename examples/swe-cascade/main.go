@@ -63,7 +63,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// makeRepository makes the repository to be mended.
+// makeRepository makes the repository to repair.
 func makeRepository(dir string) error {
 	for name, text := range map[string]string{
 		"go.mod":  "module leap\n\ngo 1.26\n",
@@ -88,7 +88,7 @@ func makeRepository(dir string) error {
 	return nil
 }
 
-// answer is what the scripted models say: the small one forgets the year 2000.
+// answer returns the scripted models' answers: the small one forgets the year 2000.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
 	if req.Messages[len(req.Messages)-1].Role == "tool" {
 		return scripted.Reply{Text: "I have corrected the rule for centuries."}

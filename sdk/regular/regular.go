@@ -1,7 +1,6 @@
-// Package regular reads files of trees that others may change meanwhile. What looks
-// like a file at one moment may be a pipe, a socket or a device at the next, and whoever
-// opens a pipe waits until somebody writes. So a file is opened without waiting, and
-// what was opened is looked at, not what a path named before.
+// Package regular reads files of trees that others may change meanwhile. A file may be replaced by a pipe,
+// a socket or a device at any time, and opening a pipe blocks until somebody writes. So files are opened
+// without blocking, and checked after that.
 //
 // Functions take the OpenFile of an [os.Root], where links must not lead out of a
 // tree, or [os.OpenFile].

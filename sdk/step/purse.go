@@ -104,7 +104,7 @@ func (e *Engine) FailedCallUSD(i int, q *sdk.Query, err error) float64 {
 	if failed.Billed && usage == (sdk.Usage{}) {
 		usage = e.expectedUsage(i, q)
 	}
-	return cmp.Or(money(failed.CostUSD), e.models[i].Price.CostUSD(usage))
+	return cmp.Or(plausibleUSD(failed.CostUSD), e.models[i].Price.CostUSD(usage))
 }
 
 func (p *purse) reserve(ctx context.Context, usd float64) error {

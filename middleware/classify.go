@@ -26,7 +26,7 @@ const ReasonCircuitOpen = "circuit open after repeated failures"
 
 // IsSent reports whether a call was sent to a server: one that met an open circuit was not.
 func IsSent(c *sdk.Call) bool {
-	return !c.Failed() || c.Error != unavailable(c.Model).Error()
+	return !c.Failed() || c.Error != unavailableError(c.Model).Error()
 }
 
 // CallsSent counts the calls of a step that were sent to a server.

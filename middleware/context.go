@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -27,8 +28,12 @@ type Info struct {
 type infoKey struct{}
 
 // WithInfo returns a context whose steps carry the information. It replaces what
-// an outer WithInfo said; see [InfoFrom].
+// an outer WithInfo said; see [InfoFrom]. In its names U+FFFD stands for bytes that are not UTF-8,
+// which exporters and databases refuse.
 func WithInfo(ctx context.Context, info Info) context.Context {
+	for _, name := range [...]*string{&info.QueryID, &info.Group, &info.Run, &info.Session, &info.Tenant} {
+		*name = strings.ToValidUTF8(*name, "\uFFFD")
+	}
 	return context.WithValue(ctx, infoKey{}, &info)
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
@@ -86,6 +87,9 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 		}
 		if *header.to = values[0]; len(values[0]) > longestName {
 			return dialect.Invalid(header.name, "the header %s has %d bytes: want at most %d", header.name, len(values[0]), longestName)
+		}
+		if !utf8.ValidString(values[0]) {
+			return dialect.Invalid(header.name, "the header %s is not UTF-8", header.name)
 		}
 	}
 	if g.o.Authenticate == nil {

@@ -100,6 +100,7 @@ type Gateway struct {
 	refusals refusalLog
 	started  time.Time
 	draining atomic.Bool // requests should go elsewhere
+	secrets  atomic.Pointer[knownSecrets]
 }
 
 var (

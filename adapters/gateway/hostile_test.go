@@ -6,14 +6,17 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -342,5 +345,47 @@ func TestHTTP2(t *testing.T) {
 	cancel()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+// Names that are no text are refused, whoever sends them: they would be labels of metrics and spans.
+func TestNamesThatAreNotUTF8(t *testing.T) {
+	keys, err := gateway.Keys(map[string]string{"k-blue": "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, authenticate := range []func(context.Context, string) (gateway.Client, error){nil, keys} {
+		for _, name := range []string{gateway.HeaderRun, gateway.HeaderSession, gateway.HeaderTenant, gateway.HeaderGroup, gateway.HeaderQuery} {
+			var log strings.Builder
+			model := says(llms.ContentChoice{Content: "hi"})
+			h := newGateway(t, gateway.Options{Model: model, Authenticate: authenticate, Logger: logTo(&log)})
+			w := post(h, chatPath, hello, "X-Api-Key", "k-blue", name, "a\xffb")
+			if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), name) || len(model.messages) > 0 {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+			if w := post(h, chatPath, hello, "X-Api-Key", "k-blue", name, "\u00e9"); w.Code != http.StatusOK {
+				t.Errorf("%s of a letter: %d %s", name, w.Code, w.Body)
+			}
+			if post(h, "/v1/nothing/%ff", "", "X-Api-Key", "k-blue"); !strings.Contains(log.String(), "nothing") || !utf8.ValidString(log.String()) {
+				t.Errorf("the log is %q", log.String())
+			}
+		}
+	}
+}
+
+// Half a character in a string of JSON is none where it becomes a name.
+func TestHalfACharacterInJSON(t *testing.T) {
+	model := says(llms.ContentChoice{Content: "hi"})
+	h := newGateway(t, gateway.Options{Model: model})
+	w := post(h, chatPath, `{"model": "stepfall", "messages": [{"role": "user", "content": "\ud800", "name": "\ud800"}], "user": "\ud800", "metadata": {"\ud800": "\udfff"}, "tools": [
+		{"type": "function", "function": {"name": "\ud800", "parameters": {"type": "object"}}}], "\ud800": 1}`)
+	if w.Code != http.StatusOK {
+		t.Fatal(w.Code, w.Body)
+	}
+	p := model.params
+	for _, text := range []string{p.User, fmt.Sprint(p.Metadata), fmt.Sprint(model.messages), fmt.Sprint(slices.Collect(maps.Keys(p.Extra))), model.options.Tools[0].Function.Name} {
+		if !utf8.ValidString(text) || !strings.Contains(text, "\ufffd") {
+			t.Errorf("%q", text)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -117,9 +118,25 @@ func retryAfter(err error) time.Duration {
 }
 
 // clean returns a text without secrets, for clients and logs.
-func (g *Gateway) clean(s string) string {
+func (g *Gateway) clean(s string) string { return g.redactor().Text(s) }
+
+// knownSecrets are the secrets that Options.Secrets returned last. Making a redactor of them takes
+// milliseconds, and they are others only when the policy is.
+type knownSecrets struct {
+	texts    []string
+	redactor *redact.Redactor
+}
+
+// redactor returns nil, which knows shapes only, without Options.Secrets.
+func (g *Gateway) redactor() *redact.Redactor {
 	if g.o.Secrets == nil {
-		return redact.New().Text(s)
+		return nil
 	}
-	return redact.New(g.o.Secrets()...).Text(s)
+	texts := g.o.Secrets()
+	if last := g.secrets.Load(); last != nil && slices.Equal(last.texts, texts) {
+		return last.redactor
+	}
+	fresh := &knownSecrets{slices.Clone(texts), redact.New(texts...)}
+	g.secrets.Store(fresh)
+	return fresh.redactor
 }

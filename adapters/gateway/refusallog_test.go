@@ -106,3 +106,32 @@ func TestManyUnknownKeysShareALine(t *testing.T) {
 		}
 	})
 }
+
+// What a failed request costs does not grow with the secrets that its words are searched for; of a
+// policy that was swapped in, they are others.
+func TestSecretsAreReadOnce(t *testing.T) {
+	var log strings.Builder
+	secrets := []string{"hunter2hunter2"}
+	h := newGateway(t, gateway.Options{
+		Model: fails(&llms.Error{Code: llms.ErrCodeProviderUnavailable, Message: "hunter2hunter2 or swordfish-swordfish"}), Logger: logTo(&log),
+		Secrets: func() []string { return secrets },
+	})
+	ask := func() {
+		log.Reset()
+		post(h, chatPath, hello)
+	}
+	few := testing.AllocsPerRun(20, ask)
+	if text := log.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "swordfish") {
+		t.Errorf("logged %s", text)
+	}
+	for i := range 50 {
+		secrets = append(secrets, fmt.Sprintf("%d-of-the-secrets-of-a-policy", i))
+	}
+	secrets[0] = "swordfish-swordfish"
+	if many := testing.AllocsPerRun(20, ask); many > few+100 {
+		t.Errorf("with 51 secrets a failed request allocates %v times, with one %v times", many, few)
+	}
+	if text := log.String(); strings.Contains(text, "swordfish") || !strings.Contains(text, "hunter2") {
+		t.Errorf("logged after the swap: %s", text)
+	}
+}

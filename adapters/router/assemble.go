@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-
+	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +50,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 			StepCapUSD: p.Budget.StepUSD, CapWait: p.Budget.Wait, FailAtCap: p.Budget.AtCap == "fail",
 			Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay, SwitchAfter: p.Retry.SwitchAfter},
 			TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain, Explore: p.Trace.Explore, Parallel: p.Strategy.Parallel,
-			Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
+			Policy: strings.ToValidUTF8(filepath.Base(p.Path), "\uFFFD") + "@" + p.Checksum[:min(12, len(p.Checksum))],
 			Coin:   newCoin(seed), Now: now,
 		},
 		Sessions: sessions(p),

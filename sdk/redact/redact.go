@@ -232,12 +232,16 @@ func endsWithin(text, secret string, least int) int {
 	return 0
 }
 
-// Text returns the text without secrets and without what looks like one.
+// Text returns the text without secrets and without what looks like one, as valid UTF-8: some
+// exporters lose a whole batch for one text that is not.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	return removeShapes(r.Known(s))
+	if s = removeShapes(r.Known(s)); !utf8.ValidString(s) { // several times as fast as ToValidUTF8
+		return strings.ToValidUTF8(s, "\uFFFD")
+	}
+	return s
 }
 
 // Split returns the beginning of a longer text without secrets, and its end, where that

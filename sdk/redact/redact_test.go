@@ -216,3 +216,12 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+// Bytes that are no text are not passed on: exporters of spans and databases refuse them.
+func TestTextIsUTF8(t *testing.T) {
+	for _, r := range []*redact.Redactor{nil, redact.New("hunter2hunter2")} {
+		if got := r.Text("caf\u00e9 \xff\xfe, hunter\xff and sk-abcdefghijklmnop"); got != "caf\u00e9 \ufffd, hunter\ufffd and "+redact.Mark {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -51,8 +51,10 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	}); refused != nil {
 		return refused
 	}
-	if len(v.Run) > longestName {
-		return dialect.Invalid("run", "the name has %d bytes: want at most %d", len(v.Run), longestName)
+	for param, name := range map[string]string{"run": v.Run, "verifier": v.Verifier} {
+		if len(name) > longestName {
+			return dialect.Invalid(param, "the name has %d bytes: want at most %d", len(name), longestName)
+		}
 	}
 	ctx := middleware.WithInfo(x.r.Context(), middleware.Info{Tenant: x.Client.Tenant})
 	err := reporter.Report(ctx, v.Run, sdk.Verdict{Outcome: v.Outcome, Score: v.Score, Confidence: v.Confidence, Verifier: v.Verifier, Evidence: v.Evidence})

@@ -51,7 +51,7 @@ func TestVerdictsOnRuns(t *testing.T) {
 		t.Errorf("of a run that is not there: %d %s", w.Code, w.Body)
 	}
 	model.runs, model.verdicts = model.runs[:1], model.verdicts[:1]
-	for _, body := range []string{``, `[]`, `{"run": "x", "outcome": "fine"}`, `{"run": "x", "outcome": "passed", "more": 1}`, `{"run": "x", "outcome": "passed"} {}`, `{"run": "` + strings.Repeat("x", 600) + `", "outcome": "passed"}`} {
+	for _, body := range []string{``, `[]`, `{"run": "x", "outcome": "fine"}`, `{"run": "x", "outcome": "passed", "more": 1}`, `{"run": "x", "outcome": "passed"} {}`, `{"run": "` + strings.Repeat("x", 600) + `", "outcome": "passed"}`, `{"run": "x", "outcome": "passed", "verifier": "` + strings.Repeat("x", 600) + `"}`} {
 		if w := post(h, path, body, "X-Api-Key", "k-blue"); w.Code != http.StatusBadRequest || len(model.runs) != 1 {
 			t.Errorf("%.40q: %d %s", body, w.Code, w.Body)
 		}

@@ -213,6 +213,9 @@ const (
 // textBytes is about how much memory a trace takes.
 func textBytes(t *sdk.Trace) int {
 	n := len(t.Prompt) + len(t.Error)
+	if t.Verdict != nil {
+		n += len(t.Verdict.Evidence)
+	}
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		n += len(c.Answer) + len(c.Error)

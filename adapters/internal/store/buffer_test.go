@@ -216,6 +216,29 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
+// Clients' texts and lists of names leave no trace out, however long they are.
+func TestLongVerdictsAndListsAreCut(t *testing.T) {
+	long := strings.Repeat("e", 3<<20)
+	names := strings.SplitAfter(strings.Repeat("a name that a client made up\n", 80_000), "\n")
+	for what, given := range map[string]*sdk.Trace{
+		"evidence": {ID: "a", Run: "r", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Failed, Evidence: long}},
+		"not sent": {ID: "a", Calls: []sdk.Call{{NotSent: names}}},
+		"tools":    {ID: "a", Tools: names, Calls: []sdk.Call{{Tools: names}}},
+	} {
+		body, err := store.Encode(given)
+		var got sdk.Trace
+		if err == nil {
+			err = json.Unmarshal(body, &got)
+		}
+		if err != nil || len(body) > store.RowBytes || got.ID != "a" {
+			t.Errorf("%s: %d bytes, %v", what, len(body), err)
+		}
+		if what == "evidence" && err == nil && (got.Verdict.Outcome != sdk.Failed || !strings.HasSuffix(got.Verdict.Evidence, "of 3145728 bytes]") || given.Verdict.Evidence != long) {
+			t.Errorf("%s: %d bytes of evidence, which end in %q", what, len(got.Verdict.Evidence), got.Verdict.Evidence[len(got.Verdict.Evidence)-60:])
+		}
+	}
+}
+
 // The files of a process that lives shrink once the store has what is in them.
 func TestASpoolIsEmptiedWhenTheStoreIsBack(t *testing.T) {
 	dir := t.TempDir()

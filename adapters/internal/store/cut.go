@@ -11,7 +11,7 @@ import (
 
 // RowBytes bounds the record of a step as JSON. The longest texts of one that is larger are
 // cut, with a mark that says by how much; where that is not enough, alternatives of
-// decisions and labels are left out.
+// decisions, labels, and the names of tools and of what was not sent are left out.
 const RowBytes = 1 << 20
 
 // Encode returns a trace as JSON of at most [RowBytes].
@@ -21,9 +21,12 @@ func Encode(t *sdk.Trace) ([]byte, error) {
 	for budget := RowBytes / 2; err == nil && len(body) > RowBytes; budget = max(budget/4, least) {
 		own := cutTexts(t, budget)
 		if budget == least {
-			own.Labels = map[string]string{"cut": "labels and alternatives are left out"}
+			own.Labels, own.Tools = map[string]string{"cut": "labels, alternatives and lists of names are left out"}, nil
 			for i := range own.Decisions {
 				own.Decisions[i].Alternatives = nil
+			}
+			for i := range own.Calls {
+				own.Calls[i].NotSent, own.Calls[i].Tools = nil, nil
 			}
 		}
 		if body, err = json.Marshal(own); budget == least && len(body) > RowBytes {
@@ -39,14 +42,17 @@ func cutTexts(t *sdk.Trace, budget int) *sdk.Trace {
 	own.Calls = slices.Clone(t.Calls)
 	own.Decisions = slices.Clone(t.Decisions)
 	texts := []*string{&own.Prompt, &own.Error}
+	evidence := func(v **sdk.Verdict) {
+		if *v != nil {
+			own := **v
+			*v, texts = &own, append(texts, &own.Evidence)
+		}
+	}
+	evidence(&own.Verdict)
 	for i := range own.Calls {
 		c := &own.Calls[i]
 		texts = append(texts, &c.Answer, &c.Error)
-		if c.Verdict != nil {
-			v := *c.Verdict
-			c.Verdict = &v
-			texts = append(texts, &v.Evidence)
-		}
+		evidence(&c.Verdict)
 	}
 	for i := range own.Decisions {
 		texts = append(texts, &own.Decisions[i].Note)

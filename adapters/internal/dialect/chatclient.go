@@ -84,11 +84,12 @@ func (chat) Write(c *Call) (Object, error) {
 
 func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
+	var taken []string
 	for i, message := range list {
 		if c.Limits.ThoughtParts {
 			message.thinkInContent()
 		}
-		c.NotSent = addNew(c.NotSent, message.keepOnly(c.Limits.MessageMembers)...)
+		taken = append(taken, message.keepOnly(c.Limits.MessageMembers)...)
 		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
 			message["reasoning_content"] = ""
 		}
@@ -100,6 +101,7 @@ func (c *Call) fitChat(list []Object) []Object {
 	if n := len(fitting); c.Limits.Prefix && n > 0 && fitting[n-1]["role"] == "assistant" {
 		fitting[n-1]["prefix"] = true
 	}
+	c.NotSent = distinct(append(c.NotSent, taken...))
 	return fitting
 }
 

@@ -223,6 +223,7 @@ func separatorAfter(role llms.ChatMessageType) string {
 
 // textOf joins the texts of parts, and reports whether all parts are plain texts.
 func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
+	var b strings.Builder
 	only = true
 	for _, p := range parts {
 		_, plain := p.(llms.TextContent)
@@ -233,11 +234,11 @@ func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
 		if raw, ok := p.(middleware.RawPart); ok {
 			p = raw.Instead
 		}
-		if t, _ := p.(llms.TextContent); text == "" || t.Text == "" {
-			text += t.Text
-		} else {
-			text += between + t.Text
+		t, _ := p.(llms.TextContent)
+		if b.Len() > 0 && t.Text != "" {
+			b.WriteString(between)
 		}
+		b.WriteString(t.Text)
 	}
-	return text, only
+	return b.String(), only
 }

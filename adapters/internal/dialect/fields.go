@@ -130,8 +130,10 @@ var otherMembers = map[middleware.Dialect]map[string]string{
 // SpellNotSent returns names of what was not sent as a client of an API wrote it, as the value of a
 // header that all clients can read.
 func SpellNotSent(d middleware.Dialect, names []string) string {
-	var spelled []string
-	for _, name := range names {
+	const most = 2048 // of the 8 kB that some clients take of all headers
+	var text string
+	spelled := map[string]bool{}
+	for _, name := range distinct(names) {
 		word, more, _ := strings.Cut(name, " ")
 		member := otherMembers[d][word]
 		for _, f := range apiFields[d] {
@@ -142,12 +144,16 @@ func SpellNotSent(d middleware.Dialect, names []string) string {
 		if member != "" {
 			name = strings.TrimSpace(member + " " + more)
 		}
-		spelled = addNew(spelled, strings.Trim(strconv.QuoteToASCII(name), `"`))
-	}
-	text := strings.Join(spelled, ", ")
-	const most = 2048 // of the 8 kB that some clients take of all headers
-	if len(text) > most {
-		text = text[:most] + " ..."
+		name = strings.Trim(strconv.QuoteToASCII(name), `"`)
+		if spelled[name] {
+			continue
+		}
+		if spelled[name] = true; text != "" {
+			text += ", "
+		}
+		if text += name; len(text) > most {
+			return text[:most] + " ..."
+		}
 	}
 	return text
 }
@@ -183,7 +189,7 @@ func foreignNames(p *middleware.Params, field string) (names []string) {
 			case name == "tools" && v.IsObject(): // what functions have beside what is known, by their names
 				for _, members := range v.Map() {
 					for member := range members.Map() {
-						names = addNew(names, "tools."+member)
+						names = append(names, "tools."+member)
 					}
 				}
 			default:
@@ -191,7 +197,7 @@ func foreignNames(p *middleware.Params, field string) (names []string) {
 			}
 		}
 		slices.Sort(names)
-		return names
+		return slices.Compact(names)
 	}
 	for _, raw := range p.RawTools {
 		names = append(names, "tool "+gjson.GetBytes(raw, "type").Str)

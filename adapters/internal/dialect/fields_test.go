@@ -1,11 +1,13 @@
 package dialect_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -62,4 +64,65 @@ func TestNamesOfWhatIsNotSent(t *testing.T) {
 	if got := dialect.SpellNotSent(middleware.DialectChat, []string{"MaxTokens above 5", "a.b", "a.b"}); got != "max_completion_tokens above 5, a.b" {
 		t.Error(got)
 	}
+}
+
+// Requests may have hundreds of thousands of members that no model is sent: what they cost grows with
+// their number, not with its square.
+func TestTimeOfManyNames(t *testing.T) {
+	names := func(n int) (list []string) {
+		for i := range n {
+			list = append(list, "member"+strconv.Itoa(i))
+		}
+		return list
+	}
+	members := func(n int) (list []llms.MessageContent) {
+		for _, name := range names(n) {
+			list = append(list, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{
+				middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"members_of_message":{"` + name + `":1}}`)}, llms.TextPart("x"),
+			}})
+		}
+		return list
+	}
+	texts := func(n int) []llms.MessageContent {
+		message := llms.MessageContent{Role: llms.ChatMessageTypeHuman}
+		for range n {
+			message.Parts = append(message.Parts, llms.TextPart(strings.Repeat("x", 100)))
+		}
+		return []llms.MessageContent{message}
+	}
+	blank := &dialect.Limits{NoBlank: true}
+	for what, run := range map[string]func(n int) func(){
+		"names in a header": func(n int) func() {
+			list := slices.Concat(names(n), names(n))
+			return func() { dialect.SpellNotSent(middleware.DialectChat, list) }
+		},
+		"members of messages": func(n int) func() {
+			list := members(n)
+			return func() { dialect.Own(list, middleware.DialectAnthropic) }
+		},
+		"texts of a message": func(n int) func() {
+			list := texts(n)
+			return func() {
+				for range 10 { // one is over too soon to be measured
+					blank.Exclude(list, &llms.CallOptions{}, &middleware.Params{})
+				}
+			}
+		},
+	} {
+		const n, tries = 1500, 7
+		few, many := run(n), run(4*n)
+		least, most := time.Hour, time.Hour
+		for range tries { // others use the machine too
+			least, most = min(least, timeOf(few)), min(most, timeOf(many))
+		}
+		if ratio := float64(most) / float64(least); ratio > 12 {
+			t.Errorf("%s: four times as many take %.1f times as long", what, ratio)
+		}
+	}
+}
+
+func timeOf(run func()) time.Duration {
+	begun := time.Now()
+	run()
+	return time.Since(begun)
 }

@@ -52,7 +52,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		case !ok || raw.Dialect == d && (raw.Model == "" || slices.Contains(names, raw.Model)):
 			return p, false
 		case raw.Instead != nil:
-			notSent = addNew(notSent, lostByReplacement(&raw)...)
+			notSent = append(notSent, lostByReplacement(&raw)...)
 			instead, _ := rewritePart(raw.Instead, translate)
 			return instead, true
 		case raw.Text != "":
@@ -65,15 +65,15 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 			}
 		default:
 			if members := memberNames(raw); members != nil {
-				notSent = addNew(notSent, members...)
+				notSent = append(notSent, members...)
 				return nil, true
 			}
 			p = nil
 		}
-		notSent = addNew(notSent, lost)
+		notSent = append(notSent, lost)
 		return p, true
 	}
-	return dropUnansweredCalls(rewrite(messages, translate)), notSent
+	return dropUnansweredCalls(rewrite(messages, translate)), distinct(notSent)
 }
 
 // addInexpressible adds the names of what an API cannot express in parts: cache controls, names of speakers
@@ -113,6 +113,7 @@ func isHostedTool(p *middleware.RawPart) bool {
 	return p.Model != "" && (strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool") || gjson.GetBytes(p.Raw, callerPath).Exists())
 }
 
+// addNew adds words that a list has not yet. One of the two is short: otherwise see distinct.
 func addNew(list []string, words ...string) []string {
 	for _, word := range words {
 		if !slices.Contains(list, word) {
@@ -120,6 +121,21 @@ func addNew(list []string, words ...string) []string {
 		}
 	}
 	return list
+}
+
+// distinct returns the words of a list, which clients may have made long, without repetitions.
+func distinct(list []string) (words []string) {
+	if len(list) < 2 {
+		return list
+	}
+	seen := make(map[string]bool, len(list))
+	for _, word := range list {
+		if !seen[word] {
+			seen[word] = true
+			words = append(words, word)
+		}
+	}
+	return words
 }
 
 // lostByReplacement names what the replacement of a part lacks: citations, the cache control, and the

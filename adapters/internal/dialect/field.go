@@ -223,7 +223,7 @@ func separatorAfter(role llms.ChatMessageType) string {
 
 // textOf joins the texts of parts, and reports whether all parts are plain texts.
 func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
-	var b strings.Builder
+	var texts []string
 	only = true
 	for _, p := range parts {
 		_, plain := p.(llms.TextContent)
@@ -234,11 +234,9 @@ func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
 		if raw, ok := p.(middleware.RawPart); ok {
 			p = raw.Instead
 		}
-		t, _ := p.(llms.TextContent)
-		if b.Len() > 0 && t.Text != "" {
-			b.WriteString(between)
+		if t, _ := p.(llms.TextContent); t.Text != "" {
+			texts = append(texts, t.Text)
 		}
-		b.WriteString(t.Text)
 	}
-	return b.String(), only
+	return strings.Join(texts, between), only
 }

@@ -341,8 +341,10 @@ func joinTexts(a, b []llms.ContentPart, role llms.ChatMessageType) []llms.Conten
 }
 
 func isText(parts []llms.ContentPart) bool {
-	_, isText := textOf(parts, "")
-	return isText
+	return !slices.ContainsFunc(parts, func(p llms.ContentPart) bool {
+		_, isPlain := p.(llms.TextContent)
+		return !isPlain
+	})
 }
 
 // emptyQuestion is what the user says before an answer that begins a conversation: the shortest

@@ -65,8 +65,8 @@ func TestOpenHandsIndexFaults(t *testing.T) {
 }
 
 func TestWriteCSVIsReadAgain(t *testing.T) {
-	const text = "query_id,group,model,quality,cost_usd,output_tokens,latency_seconds,perplexity,answer\n" +
-		"q1,a,small,0.5,0.001,10,,1.5,\"x, y\"\nq1,a,large,1,0.01,,2.5,,\nq2,b,small,,0.002,7,,2,z\n"
+	const text = "query_id,group,model,quality,cost_usd,output_tokens,latency_seconds,perplexity,prompt,answer\n" +
+		"q1,a,small,0.5,0.001,10,,1.5,\"Why,\n\"\"so\"\"?\",\"x, y\"\nq1,a,large,1,0.01,,2.5,,,\nq2,b,small,,0.002,7,,2,How?,z\n"
 	table, err := outcome.Read(strings.NewReader(text), "in.csv", outcome.Options{})
 	if err != nil {
 		t.Fatal(err)

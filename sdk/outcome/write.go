@@ -9,7 +9,8 @@ import (
 )
 
 // WriteCSV writes the table as long CSV, which [Open] reads: one row for each query
-// and model, with the columns that the table has; what is unknown is left empty. Rows
+// and model, with the columns that the table has, a prompt in the first row of its query;
+// what is unknown is left empty. Rows
 // without anything known of a model are left out.
 func (t *Table) WriteCSV(w io.Writer) error {
 	type column struct {
@@ -38,6 +39,9 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	for _, c := range columns {
 		header = append(header, c.name)
 	}
+	if t.Prompts != nil {
+		header = append(header, colPrompt)
+	}
 	if t.Answers != nil {
 		header = append(header, colAnswer)
 	}
@@ -45,6 +49,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 		return err
 	}
 	for q, id := range t.Queries {
+		prompt := t.Prompt(q) // in the first row of a query, which is enough
 		for m, model := range t.Models {
 			row, some := []string{id, t.Group(q), model}, false
 			for _, c := range columns {
@@ -54,11 +59,14 @@ func (t *Table) WriteCSV(w io.Writer) error {
 				}
 				row = append(row, text)
 			}
-			if t.Answers != nil {
-				row = append(row, t.Answer(q, m))
-			}
 			if !some {
 				continue
+			}
+			if t.Prompts != nil {
+				row, prompt = append(row, prompt), ""
+			}
+			if t.Answers != nil {
+				row = append(row, t.Answer(q, m))
 			}
 			if err := out.Write(row); err != nil {
 				return err

@@ -19,7 +19,7 @@ var errDrawn = errors.New("no promise of quality can be made of outcomes that we
 // at random, and how many were. Which model was asked depends on its estimate, so that the outcomes
 // met are a biased sample. Estimators fitted to them estimate the missing ones, given the outcomes of
 // the same query; their error is measured for each model on the calls that were made by chance, each
-// weighted by its inverse probability; and the missing ones are drawn from the corrected estimates. So
+// weighted by the odds against it; and the missing ones are drawn from the corrected estimates. So
 // the mean quality and cost of every model are unbiased, whatever the estimators' errors (the augmented
 // inverse-propensity estimator of Robins, Rotnitzky and Zhao, 1994).
 func fillTable(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
@@ -38,8 +38,8 @@ func fillTable(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Tabl
 	}
 	rng := rand.New(rand.NewPCG(seed, 0xd4a3))
 	drawn := 0
-	for q := range t.Queries {
-		drawn += f.draw(q, rng)
+	for _, m := range rng.Perm(len(t.Models)) {
+		drawn += f.draw(m, rng)
 	}
 	return full, drawn, nil
 }
@@ -58,9 +58,9 @@ func copyTable(t *outcome.Table) *outcome.Table {
 type filler struct {
 	met, full *outcome.Table
 	replay    *estimate.Replay
-	// shift is added to the log odds of a missing outcome, and factor multiplies its
-	// cost, by model.
-	shift, factor []float64
+	// quality is what the missing outcomes of a model come to on average, and paid what they
+	// cost; NaN is what is believed.
+	quality, paid []float64
 	beliefs       []cascade.Belief
 	costs         []float64
 }
@@ -119,12 +119,13 @@ func checkLeftOut(t *outcome.Table) error {
 	return nil
 }
 
-// correct measures the errors of the estimates of models that the strategy left out.
+// correct measures the errors of the estimates of models that the strategy left out, and so what
+// their missing outcomes amount to.
 func (f *filler) correct() error {
 	n := len(f.met.Models)
-	f.shift, f.factor = make([]float64, n), make([]float64, n)
-	believed, weight, off := make([][]float64, n), make([]float64, n), make([]float64, n)
-	paid, expected := make([]float64, n), make([]float64, n)
+	believed, unpriced := make([][]float64, n), make([][]float64, n)
+	f.quality, f.paid = make([]float64, n), make([]float64, n)
+	weight, off, paid, expected := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	chance, unjudged := make([]bool, n), make([]int, n)
 	for q := range f.met.Queries {
 		ran := f.strategicModels(q)
@@ -134,38 +135,40 @@ func (f *filler) correct() error {
 				continue
 			}
 			mean := clampShare(f.beliefs[m].Mean)
-			believed[m] = append(believed[m], mean)
-			p, v := outcome.At(f.met.Propensity, q, m), f.met.Quality[q][m]
+			p, v, c := outcome.At(f.met.Propensity, q, m), f.met.Quality[q][m], f.met.CostUSD[q][m]
 			chance[m] = chance[m] || p < 1
-			switch {
-			case math.IsNaN(p):
-				continue
-			case math.IsNaN(v):
-				unjudged[m]++
+			if math.IsNaN(c) {
+				unpriced[m] = append(unpriced[m], f.costs[m])
+			}
+			if math.IsNaN(v) {
+				believed[m] = append(believed[m], mean)
+				if !math.IsNaN(p) {
+					unjudged[m]++
+				}
 				continue
 			}
-			weight[m] += 1 / p
-			off[m] += (v - mean) / p
-			if c := f.met.CostUSD[q][m]; !math.IsNaN(c) {
-				paid[m] += c / p
-				expected[m] += f.costs[m] / p
+			odds := 1/p - 1
+			weight[m] += odds
+			off[m] += (v - mean) * odds
+			if !math.IsNaN(c) {
+				paid[m] += c * odds
+				expected[m] += f.costs[m] * odds
 			}
 		}
 	}
 	for m, name := range f.met.Models {
-		f.factor[m] = 1
-		if float64(len(believed[m])) <= seldomLeftOut*float64(len(f.met.Queries)) && weight[m] == 0 {
-			continue
-		}
+		f.quality[m], f.paid[m] = math.NaN(), math.NaN()
 		switch {
-		case weight[m] == 0 && chance[m]:
+		case weight[m] > 0:
+			f.quality[m] = average(believed[m]) + off[m]/weight[m]
+			if expected[m] > 0 {
+				f.paid[m] = average(unpriced[m]) * paid[m] / expected[m]
+			}
+		case float64(len(believed[m])) <= seldomLeftOut*float64(len(f.met.Queries)):
+		case chance[m]:
 			return fmt.Errorf("%w: %s was asked by chance, and no verdict tells what came of it: %d of its answers were judged by nobody, or inconclusively", ErrTooFew, name, unjudged[m])
-		case weight[m] == 0:
+		default:
 			return fmt.Errorf("%w: %s was never asked by chance where it was left out: explore in the trace block has that done, but for match blocks that do not name it", ErrTooFew, name)
-		}
-		f.shift[m] = shiftTo(believed[m], average(believed[m])+off[m]/weight[m])
-		if expected[m] > 0 {
-			f.factor[m] = paid[m] / expected[m]
 		}
 	}
 	return nil
@@ -195,29 +198,49 @@ func shiftTo(p []float64, mean float64) float64 {
 	return (low + high) / 2
 }
 
-// draw draws the missing outcomes of a query, each given those before. It returns how many there were.
-func (f *filler) draw(q int, rng *rand.Rand) (drawn int) {
-	x := f.replay.Start(q)
-	var ran []int
+// draw fills in what is missing of a model, given what was met and drawn of the others:
+// what one is drawn as tells of the next. It returns how many were missing.
+func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
+	var missing, unpriced []int
+	var means []float64
+	costs := 0.0
+	for q, row := range f.full.Quality {
+		if !math.IsNaN(row[m]) {
+			continue
+		}
+		f.replay.Start(q).Believe(f.known(q), f.beliefs, f.costs)
+		missing, means = append(missing, q), append(means, clampShare(f.beliefs[m].Mean))
+		if math.IsNaN(f.full.CostUSD[q][m]) {
+			f.full.CostUSD[q][m] = f.costs[m]
+			unpriced, costs = append(unpriced, q), costs+f.costs[m]
+		}
+	}
+	shift, factor := 0.0, 1.0
+	if want := f.quality[m]; !math.IsNaN(want) {
+		shift = shiftTo(means, want)
+	}
+	if want := f.paid[m] * float64(len(unpriced)); costs > 0 && !math.IsNaN(want) {
+		factor = want / costs
+	}
+	// Systematic sampling: as many are right as are expected, to within one.
+	right := rng.Float64()
+	for _, i := range rng.Perm(len(missing)) {
+		before := math.Floor(right)
+		right += shiftLogit(means[i], shift)
+		f.full.Quality[missing[i]][m] = math.Floor(right) - before
+	}
+	for _, q := range unpriced {
+		f.full.CostUSD[q][m] *= factor
+	}
+	return len(missing)
+}
+
+// known are the models of which a query has an outcome, met or drawn.
+func (f *filler) known(q int) (ran []int) {
 	for m, v := range f.full.Quality[q] {
 		if !math.IsNaN(v) {
 			ran = append(ran, m)
 		}
 	}
-	for _, m := range rng.Perm(len(f.met.Models)) {
-		if !math.IsNaN(f.full.Quality[q][m]) {
-			continue
-		}
-		x.Believe(ran, f.beliefs, f.costs)
-		f.full.Quality[q][m] = 0
-		if rng.Float64() < shiftLogit(clampShare(f.beliefs[m].Mean), f.shift[m]) {
-			f.full.Quality[q][m] = 1
-		}
-		if math.IsNaN(f.full.CostUSD[q][m]) {
-			f.full.CostUSD[q][m] = f.costs[m] * f.factor[m]
-		}
-		ran = append(ran, m)
-		drawn++
-	}
-	return drawn
+	return ran
 }

@@ -68,6 +68,39 @@ func TestDrawnOutcomesHaveNoBias(t *testing.T) {
 	}
 }
 
+// Nor has it a bias where chance asked more often on queries that the model does well: those that
+// are missing are then the others. And how many are drawn as right is no matter of luck.
+func TestDrawnOutcomesHaveNoBiasWherePropensitiesDiffer(t *testing.T) {
+	const n, times = 400, 30
+	var off moment
+	for seed := range uint64(times) {
+		met, dear := inUse(n, math.Nextafter(1, 0), seed)
+		rng := rand.New(rand.NewPCG(seed, 2))
+		for q, row := range met.Propensity {
+			if row[1] < 1 {
+				if row[1] = 0.2 + 0.4*met.Quality[q][1]; rng.Float64() >= row[1] {
+					met.Quality[q][1], met.CostUSD[q][1], row[1] = math.NaN(), math.NaN(), math.NaN()
+				}
+			}
+		}
+		var means [2]float64
+		for i := range means {
+			full, _, err := fillTable(met, estimate.Options{Quality: estimate.KindMean}, seed+times*uint64(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			means[i] = full.MeanQualities()[1]
+		}
+		if math.Abs(means[0]-means[1]) > 1.001/n {
+			t.Errorf("another seed draws %.4f and not %.4f", means[1], means[0])
+		}
+		off.add(means[0] - dear)
+	}
+	if bias, dev := off.mean(), off.dev()/math.Sqrt(times); math.Abs(bias) > 3*dev+0.002 {
+		t.Errorf("off by %.4f ± %.4f", bias, dev)
+	}
+}
+
 type moment struct{ n, sum, squares float64 }
 
 func (m *moment) add(x float64) { m.n, m.sum, m.squares = m.n+1, m.sum+x, m.squares+x*x }

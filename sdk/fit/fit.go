@@ -149,9 +149,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, estimator, held) })
-	if p.Ladder, err = f.compareLadders(complete, judged, strategy); err != nil {
-		return nil, err
-	}
+	p.Ladder = f.compareLadders(complete, judged, strategy)
 	if o.MaxWrong > 0 {
 		if err := f.meetServed(); err != nil {
 			return nil, err

@@ -10,7 +10,7 @@ import (
 // Ladder compares a strategy that treats verdicts as evidence with ladders, which treat them as final:
 // models in order of cost, each asked if the judges reject the answer before. Single models count as
 // ladders too. On each fold the strategy is compared with the mixture of two ladders that was best on
-// the other folds at the strategy's cost there.
+// the other folds at the strategy's cost.
 type Ladder struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
@@ -31,21 +31,20 @@ const ladderDepth = 3
 
 // compareLadders compares the fitted strategy with ladders; nil without judges that err. Costs in judged
 // include those of the verdicts.
-func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strategy) (*Ladder, error) {
+func (f *fitter) compareLadders(t, judged *outcome.Table, strategy cascade.Strategy) *Ladder {
 	if len(t.Verdicts) == 0 {
-		return nil, nil
+		return nil
 	}
-	played, err := f.stage.play(f.ctx, []cascade.Strategy{strategy})
-	if err != nil {
-		return nil, err
-	}
-	l := compareWithLadders(t, judged, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds)
+	l := compareWithLadders(t, judged, f.candidate, f.profile.Expected.CostUSD, t.Folds(f.options.Folds, f.options.Seed), f.options.Folds)
 	l.Priced = l.Priced && (f.profile.Estimator.VerdictsUSD == nil || !cascade.Buys(strategy))
-	return l, nil
+	return l
 }
 
-// compareWithLadders compares the results of a strategy with ladders.
-func compareWithLadders(t, judged *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
+// compareWithLadders compares a strategy at a mean cost with ladders.
+// The folds' estimators differ a little, so that at one lambda some folds ask dear models more
+// than others do: those on which estimates came out high elsewhere, and outcomes low. So the
+// strategy spends in every fold what the ladder does.
+func compareWithLadders(t, judged *outcome.Table, strategy *candidate, usd float64, fold []int, folds int) *Ladder {
 	rungs := orders(cascade.Params{}, t)[0]
 	var ladders []replayRow
 	var grow func(models []int, from int)
@@ -59,12 +58,14 @@ func compareWithLadders(t, judged *outcome.Table, strategy *replayRow, fold []in
 		}
 	}
 	grow(nil, 0)
-	qualities := make([]float64, len(fold))
+	own, qualities := make([]float64, len(fold)), make([]float64, len(fold))
 	l := &Ladder{Priced: average(judged.MeanCosts()) > average(t.MeanCosts())}
 	for f := range folds {
-		var rest []int
+		var in, rest []int
 		for q := range fold {
-			if fold[q] != f {
+			if fold[q] == f {
+				in = append(in, q)
+			} else {
 				rest = append(rest, q)
 			}
 		}
@@ -73,18 +74,31 @@ func compareWithLadders(t, judged *outcome.Table, strategy *replayRow, fold []in
 			points = append(points, ladders[i].pointOn(float64(i), rest))
 		}
 		points = hull(points)
-		m := meet(points, strategy.pointOn(0, rest).CostUSD)
-		a, b := &ladders[int(points[m.first].Value)], &ladders[int(points[m.second].Value)]
-		for q := range fold {
-			if fold[q] == f {
-				qualities[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
-				l.CostUSD += (a.cost[q] + m.share*(b.cost[q]-a.cost[q])) / float64(len(fold))
-			}
+		m := meet(points, usd)
+		cost := m.fill(&ladders[int(points[m.first].Value)], &ladders[int(points[m.second].Value)], in, qualities)
+		l.CostUSD += cost * float64(len(in)) / float64(len(fold))
+		if !m.reached {
+			cost = usd
 		}
+		points = strategy.pointsOn(in)
+		for i, p := range strategy.pointsOn(rest) {
+			points[i].Quality = p.Quality // chosen by the other folds, as the ladder is
+		}
+		m = meet(points, cost)
+		m.fill(&strategy.results[m.first], &strategy.results[m.second], in, own)
 	}
 	l.Quality = average(qualities)
-	l.Gain, l.GainStdError = gain(strategy.quality, qualities)
+	l.Gain, l.GainStdError = gain(own, qualities)
 	return l
+}
+
+// fill sets the qualities of a mixture of two on some rows and returns its mean cost there.
+func (m mix) fill(a, b *replayRow, rows []int, qualities []float64) (usd float64) {
+	for _, q := range rows {
+		qualities[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
+		usd += (a.cost[q] + m.share*(b.cost[q]-a.cost[q])) / float64(len(rows))
+	}
+	return usd
 }
 
 // climbLadder asks models in order until no judge rejects an answer; the last one's needs no verdict.

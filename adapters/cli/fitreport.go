@@ -175,8 +175,10 @@ func reportExpected(w *printer, p *fit.Profile) {
 	switch {
 	case p.Budget.Over:
 		w.f("THE BUDGET CANNOT BE MET: the strategy spends at least %s USD a query\n", dollars(p.Expected.CostUSD))
+	case p.Budget.BetterUSD > 0:
+		w.f("the budget is not used up: the next better setting costs %s USD a query, more than it, and settings so far apart are not mixed\n", dollars(p.Budget.BetterUSD))
 	case p.Budget.USD > 0 && !p.Budget.Reached:
-		w.f("the budget is not used up: spending more than %s USD a query gains nothing\n", dollars(p.Expected.CostUSD))
+		w.f("the budget is not used up: of the settings of this strategy that were tried on all queries no dearer one is better\n")
 	}
 }
 

@@ -25,6 +25,25 @@ type Budget struct {
 	Reached bool `json:"reached"`
 	// Over: even at its cheapest the strategy costs more.
 	Over bool `json:"over,omitempty"`
+	// BetterUSD is, of a budget that is not reached, what the cheapest better setting costs: more
+	// than the budget, since a strategy does not mix settings that are that far apart. 0 is none.
+	BetterUSD float64 `json:"better_usd,omitempty"`
+}
+
+// lookBeyond finds what is better than a quality and costs more than the budget, among the
+// candidates that were replayed on all rows.
+func (b *Budget) lookBeyond(tried []*candidate, quality float64, rows int) {
+	if b.Reached || b.Over {
+		return
+	}
+	better := quality + 0.5/float64(rows) // less than half an outcome is rounding
+	for _, c := range tried {
+		for _, p := range c.points() {
+			if p.CostUSD > b.USD && p.Quality > better && len(c.results[0].quality) == rows && (b.BetterUSD == 0 || p.CostUSD < b.BetterUSD) {
+				b.BetterUSD = p.CostUSD
+			}
+		}
+	}
 }
 
 // budgetTolerance is how close to the budget, relative to it, the search for a lambda gets.

@@ -117,19 +117,19 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	defer aside.Wait()
 	aside.Go(func() { calibration = calibrate(complete, held, data.Inferred > 0) })
 	o.Progress("replaying " + o.Strategy + " at every lambda")
-	list, err := candidates(o.Strategy, o.Params, complete)
+	tried, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
 		return nil, err
 	}
 	if o.Floor != nil {
-		list = []*candidate{untunedCandidate(list, &o.Params)}
+		tried = []*candidate{untunedCandidate(tried, &o.Params)}
 	}
 	judged := withVerdictCosts(complete, o.Estimate.JudgeOrder)
 	all := newStage(judged, held)
 	if estimator.VerdictsUSD != nil {
 		all.table = complete // the strategy or the walk pays for verdicts
 	}
-	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
+	list, err := sweep(ctx, all, o.Strategy, tried, o.BudgetUSD)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +142,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err := f.meet(complete, known); err != nil {
 		return nil, err
 	}
+	p.Budget.lookBeyond(tried, p.Expected.Quality, len(complete.Queries))
 	groups := kindsOf(complete)
 	p.Curve = f.use.curve(groups)
 	strategy, err := p.NewStrategy(complete.Models)

@@ -3,7 +3,9 @@ package fit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -144,5 +146,37 @@ func TestAModelWithoutCostsIsNamed(t *testing.T) {
 	}
 	if _, err := Fit(context.Background(), table, Options{}); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), table.Models[1]) {
 		t.Errorf("%v, want the model named whose costs are unknown", err)
+	}
+}
+
+// A threshold cascade of two models that leaves a budget unspent is not told that a third gains
+// nothing: what is better costs more than the budget.
+func TestABudgetBetweenTwoDepthsSaysWhatIsBetter(t *testing.T) {
+	table, rng := &outcome.Table{Models: []string{"a", "b", "c"}, Verified: true}, rand.New(rand.NewPCG(1, 1))
+	for q := range 200 {
+		row := make([]float64, 3)
+		for m, chance := range []float64{0.5, 0.75, 0.9} {
+			if rng.Float64() < chance {
+				row[m] = 1
+			}
+		}
+		table.Queries, table.Quality = append(table.Queries, fmt.Sprint(q)), append(table.Quality, row)
+		table.CostUSD = append(table.CostUSD, []float64{1, 3, 60})
+	}
+	o := Options{Strategy: cascade.NameThreshold, BudgetUSD: 6, Estimate: estimate.Options{Quality: estimate.KindMean}}
+	p, err := Fit(t.Context(), table, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := p.Budget; b.Reached || p.Expected.CostUSD > 4 || b.BetterUSD < 6 || b.BetterUSD > 20 {
+		t.Errorf("%+v, expected %+v", b, p.Expected)
+	}
+	o.BudgetUSD = 100
+	best, err := Fit(t.Context(), table, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := best.Budget; b.Reached || b.BetterUSD != 0 || best.Expected.Quality < p.Expected.Quality+0.05 {
+		t.Errorf("%+v, expected %+v", b, best.Expected)
 	}
 }

@@ -10,8 +10,7 @@ import (
 
 // WriteCSV writes the table as long CSV, which [Open] reads: one row for each query
 // and model, with the columns that the table has, a prompt in the first row of its query;
-// what is unknown is left empty. Rows
-// without anything known of a model are left out.
+// what is unknown is left empty. Rows without anything known of a model are left out.
 func (t *Table) WriteCSV(w io.Writer) error {
 	type column struct {
 		name   string

@@ -81,7 +81,7 @@ func TestFoldsThatALambdaPartsAreNotBehindALadder(t *testing.T) {
 		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(dear[a], dear[b]) })
 		strategy := &candidate{}
 		for value := range folds + 1 {
-			r := newReplayed(n)
+			r := newReplayRow(n)
 			for q := range n {
 				m := 0
 				if slices.Index(order, fold[q]) < value {
@@ -92,7 +92,7 @@ func TestFoldsThatALambdaPartsAreNotBehindALadder(t *testing.T) {
 			strategy.values, strategy.results = append(strategy.values, float64(value)), append(strategy.results, r)
 		}
 		const asked = 2
-		l := besideLadders(table, table, strategy, average(strategy.results[asked].cost), fold, folds)
+		l := compareWithLadders(table, table, strategy, average(strategy.results[asked].cost), fold, folds)
 		gain.add(l.Gain)
 		parted.add(average(strategy.results[asked].quality) - l.Quality)
 	}

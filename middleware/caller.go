@@ -277,10 +277,14 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 			if t.FunctionCall == nil {
 				continue
 			}
-			id, f := c.m.secrets.Known(t.ID), llms.FunctionCall{Name: c.m.secrets.Known(t.FunctionCall.Name), Arguments: c.m.secrets.Known(t.FunctionCall.Arguments)}
+			id, f := c.m.secrets.Known(t.ID), c.withoutSecrets(t.FunctionCall)
 			if id != t.ID || f != *t.FunctionCall {
 				own.ToolCalls[k].ID, own.ToolCalls[k].FunctionCall, isChanged = id, &f, true
 			}
+		}
+		if choice.FuncCall != nil {
+			f := c.withoutSecrets(choice.FuncCall)
+			own.FuncCall, isChanged = &f, isChanged || f != *choice.FuncCall
 		}
 		x := ExtraOf(choice)
 		if !isChanged && (x == nil || x.Raw != nil || !c.m.extraHasSecrets(x)) { // a whole answer came without them
@@ -299,6 +303,10 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 		resp.Choices[i] = &own
 	}
 	return resp
+}
+
+func (c *call) withoutSecrets(f *llms.FunctionCall) llms.FunctionCall {
+	return llms.FunctionCall{Name: c.m.secrets.Known(f.Name), Arguments: c.m.secrets.Known(f.Arguments)}
 }
 
 // extraHasSecrets reports whether x has secrets.

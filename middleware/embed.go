@@ -175,6 +175,9 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 		err = withCause(ctx, callCtx, err)
 		failed := classify(err, d.name(s.Model))
 		failed.Deployment, failed.Usage, failed.Billed = d.Name, usage, mayBeBilled(err)
+		if failed.Billed && usage == (sdk.Usage{}) {
+			failed.Usage = sdk.Usage{InputTokens: (len(e.request) + 3) / 4, Estimated: true}
+		}
 		failed.Elsewhere = failed.Retry && more
 		d.record(failed)
 		return nil, failed

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tmc/langchaingo/llms"
 )
 
 // MemberSet is a set of known members of a JSON object, with the known members of nested objects and
@@ -99,7 +101,7 @@ func (c *call) dropUncounted() (unsent []string) {
 	for i := range messages {
 		parts := messages[i].Parts
 		for j, part := range parts {
-			raw, ok := part.(RawPart)
+			raw, ok := unwrap(part).(RawPart)
 			if !ok || raw.Model != "" { // its own state
 				continue
 			}
@@ -114,6 +116,11 @@ func (c *call) dropUncounted() (unsent []string) {
 				c.messages[i].Parts = slices.Clone(parts)
 			}
 			raw.Raw = withTools(raw.Raw, keepTools(tools, countedTools, &unsent))
+			if cached, isCached := part.(llms.CachedContent); isCached {
+				cached.ContentPart = raw
+				c.messages[i].Parts[j] = cached
+				continue
+			}
 			c.messages[i].Parts[j] = raw
 		}
 	}

@@ -119,18 +119,9 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 			return nil
 		}
 	}
-	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
-	if d.Tool != nil {
-		n += len(d.Tool.Name) + len(d.Tool.Arguments)
-	}
-	s.bytes += n
+	s.bytes += d.bytes()
 	if !s.hold && len(s.held) == 0 {
-		s.shown = s.shown || n > 0 || d.Raw != nil
-		if err := emit(ctx, d); err != nil {
-			s.refused = err
-			return err
-		}
-		return nil
+		return s.deliver(ctx, d, emit)
 	}
 	held := append(s.held, *d)
 	if s.hold {
@@ -142,13 +133,26 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 	}
 	s.held = nil
 	for i := range held {
-		s.shown = s.shown || n > 0
-		if err := emit(ctx, &held[i]); err != nil {
-			s.refused = err
+		if err := s.deliver(ctx, &held[i], emit); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
+	s.shown = s.shown || d.bytes() > 0 || d.Raw != nil
+	s.refused = emit(ctx, d)
+	return s.refused
+}
+
+// bytes is the length of the answer that the piece holds.
+func (d *Delta) bytes() int {
+	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
+	if d.Tool != nil {
+		n += len(d.Tool.Name) + len(d.Tool.Arguments)
+	}
+	return n
 }
 
 // secretKey identifies a text that is streamed in pieces.

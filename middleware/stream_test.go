@@ -231,6 +231,7 @@ func TestStreamedPartsHaveNoSecrets(t *testing.T) {
 		{Text: "ok"}, {Raw: &part}, {LogProbs: []sdk.TokenLogProb{{Token: key}}}, {Tool: &middleware.ToolDelta{ID: key, Name: "f" + key}},
 	}, resp: text("ok")}
 	llm.resp.Choices[0].ToolCalls = []llms.ToolCall{{ID: key, Type: "function", FunctionCall: &llms.FunctionCall{Name: "f" + key, Arguments: "{}"}}}
+	llm.resp.Choices[0].FuncCall = &llms.FunctionCall{Name: "f", Arguments: `{"key":"` + key + `"}`}
 	llm.resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Fingerprint: key, Parts: []llms.ContentPart{part}, LogProbs: []sdk.TokenLogProb{{Token: key}}}}
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(llm)}, Stream: middleware.Passthrough, Redact: redact.New(key)})
 	var seen []any

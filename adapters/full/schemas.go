@@ -47,20 +47,17 @@ func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) 
 	}
 	file := filepath.Join(dir, sum+"-"+role+".json")
 	var s *schema.Schema
-	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil {
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil && s != nil {
 		return s, nil
 	}
 	if s, err = ask(); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
+	// Where it cannot be written it is asked for again. A partial file is not valid JSON and is ignored.
+	if text, err := json.Marshal(s); err == nil && os.MkdirAll(dir, 0o700) == nil {
+		_ = os.WriteFile(file, text, 0o600)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	return s, os.WriteFile(file, text, 0o600) // a partial file is not valid JSON and is ignored
+	return s, nil
 }
 
 func findPlugin(p policies.Plugin) (string, error) {

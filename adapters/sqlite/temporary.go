@@ -53,7 +53,7 @@ func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error
 		_, undo := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		return errors.Join(err, undo)
 	}
-	_, err := t.conn.ExecContext(ctx, "COMMIT")
+	_, err := t.conn.ExecContext(context.WithoutCancel(ctx), "COMMIT") // no transaction stays open
 	return err
 }
 

@@ -94,6 +94,7 @@ func (r *run) abandon(ctx context.Context) {
 	for i, e := range r.early {
 		e.cancel()
 		<-e.done
+		r.cut = nil
 		rec := r.newCall(i, 1)
 		rec.Start, rec.Latency = e.start, e.latency
 		if e.err != nil && errors.Is(e.err, context.Canceled) && ctx.Err() == nil {

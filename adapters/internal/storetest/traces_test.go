@@ -261,7 +261,7 @@ func unwritable(t *testing.T, e engine) {
 		"infinite":   func(t *sdk.Trace) { t.Calls[0].CostUSD = math.Inf(1) },
 		"no year":    func(t *sdk.Trace) { t.Start = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"no id":      func(t *sdk.Trace) { t.ID = "" },
-		"too large":  func(t *sdk.Trace) { t.Tools = []string{strings.Repeat("x", 2<<20)} },
+		"too large":  func(t *sdk.Trace) { t.Calls = make([]sdk.Call, 50_000) },
 		"a long id":  func(t *sdk.Trace) { t.ID = noise(20_000) }, // for the index of some engines
 		"a twin":     func(t *sdk.Trace) { t.ID = trace(1).ID },
 		"a false id": func(t *sdk.Trace) { t.ID = "\x00" + trace(2).ID + "\x00" },

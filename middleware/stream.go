@@ -147,10 +147,10 @@ func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.C
 }
 
 // bytes is the length of the answer that the piece holds.
-func (d *Delta) bytes() int {
-	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
-	if d.Tool != nil {
-		n += len(d.Tool.Name) + len(d.Tool.Arguments)
+func (w *Delta) bytes() int {
+	n := len(w.Text) + len(w.Reasoning) + len(w.Refusal)
+	if w.Tool != nil {
+		n += len(w.Tool.Name) + len(w.Tool.Arguments)
 	}
 	return n
 }

@@ -206,7 +206,7 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 	if !isPair {
 		w.f("2 sigma: the same figure over as many new queries lies in this range in 95 of 100 cases; the queries of a run count as one.\n")
 		if next.Fit != nil && next.Budget.HoldOver > 0 {
-			w.f("Where the profile paces spending (hold_over), that of the quality holds in 80 to 88 of 100 cases, and that of the cost is too wide.\n")
+			w.f("Where the profile paces spending (hold_over), the range of the quality is too narrow, and that of the cost too wide.\n")
 		}
 	}
 	p.printNotes(w, next)

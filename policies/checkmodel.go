@@ -70,7 +70,7 @@ func (l *loader) checkAddresses(m *Model, path []string) {
 	}
 }
 
-// checkPrices reports checkPrices of 0 if the model is not declared free.
+// checkPrices reports prices of 0 if the model is not declared free.
 func (l *loader) checkPrices(m *Model, path []string) {
 	for _, one := range []struct {
 		name string

@@ -213,7 +213,7 @@ func (l *loader) checkMode(p *Policy) {
 	}
 }
 
-// checkBaseline reports modes and a holdout without the checkBaseline that they need.
+// checkBaseline reports modes and a holdout without the baseline that they need.
 func (l *loader) checkBaseline(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
 		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)

@@ -72,8 +72,8 @@ type planRow struct {
 	interval     func(*forecast.Forecast) (low, high float64)
 }
 
-// around returns the interval of two standard errors of the mean of as many further queries.
-func around(mean, stdError float64) (low, high float64) {
+// intervalOf returns the interval of two standard errors of the mean of as many further queries.
+func intervalOf(mean, stdError float64) (low, high float64) {
 	return mean - 2*math.Sqrt2*stdError, mean + 2*math.Sqrt2*stdError
 }
 
@@ -95,7 +95,7 @@ func (p *madePlan) rows() []planRow {
 		if slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return score(r).Answers > 0 }) {
 			list = append(list,
 				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) (low, high float64) {
-					low, high = around(score(r).Mean, score(r).StdError)
+					low, high = intervalOf(score(r).Mean, score(r).StdError)
 					return max(low, 0), min(high, 1)
 				}},
 				planRow{"  answers", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(score(r).Answers) }, nil})
@@ -152,7 +152,7 @@ func modelRows(name string, withError bool) []planRow {
 	if withError {
 		stdError := use(func(m forecast.ModelUse) float64 { return m.RanStdError })
 		ran.interval = func(r *forecast.Forecast) (low, high float64) {
-			low, high = around(ran.value(r), stdError(r))
+			low, high = intervalOf(ran.value(r), stdError(r))
 			return max(low, 0), min(high, 100)
 		}
 	}

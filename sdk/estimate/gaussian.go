@@ -73,12 +73,12 @@ func (e *gaussian) prepare() {
 				t.covariance[n+i][n+j] = c
 			}
 		}
-		t.gain, t.after = t.given(all)
+		t.gain, t.after = t.conditionOn(all)
 	}
 }
 
-// given conditions the vector on some of the ex-ante signals.
-func (t *gaussianTable) given(known []int) (gain, after [][]float64) {
+// conditionOn conditions the vector on some of the ex-ante signals.
+func (t *gaussianTable) conditionOn(known []int) (gain, after [][]float64) {
 	d := len(t.covariance)
 	a := square(len(known))
 	for i, k := range known {
@@ -178,7 +178,7 @@ func (c *gaussianCursor) Begin(q *queryFacts) {
 	case 0:
 		gain, after = nil, t.covariance
 	default:
-		gain, after = t.given(c.known)
+		gain, after = t.conditionOn(c.known)
 	}
 	for i := range c.mean {
 		copy(c.cov[i], after[i])

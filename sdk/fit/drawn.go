@@ -208,7 +208,7 @@ func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
 		if !math.IsNaN(row[m]) {
 			continue
 		}
-		f.replay.Start(q).Believe(f.known(q), f.beliefs, f.costs)
+		f.replay.Start(q).Believe(f.knownModels(q), f.beliefs, f.costs)
 		missing, means = append(missing, q), append(means, clampShare(f.beliefs[m].Mean))
 		if math.IsNaN(f.full.CostUSD[q][m]) {
 			f.full.CostUSD[q][m] = f.costs[m]
@@ -235,8 +235,8 @@ func (f *filler) draw(m int, rng *rand.Rand) (drawn int) {
 	return len(missing)
 }
 
-// known are the models of which a query has an outcome, met or drawn.
-func (f *filler) known(q int) (ran []int) {
+// knownModels returns the models of which a query has an outcome, met or drawn.
+func (f *filler) knownModels(q int) (ran []int) {
 	for m, v := range f.full.Quality[q] {
 		if !math.IsNaN(v) {
 			ran = append(ran, m)

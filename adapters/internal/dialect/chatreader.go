@@ -142,7 +142,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 	if !in.IsObject() {
 		return errNotJSON
 	}
-	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknown(in))
+	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknownMembers(in))
 	h := &s.Extra
 	s.news, s.said = 0, middleware.Delta{}
 	var usage gjson.Result

@@ -183,7 +183,7 @@ func (s *chatStream) Finish(o *Answer) {
 	for i, choice := range o.Choices {
 		customs[i] = s.finishChoice(i, choice)
 	}
-	usage := s.unknown(o)
+	usage := s.unknownUsage(o)
 	for i, choice := range o.Choices {
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, customs[i])...), `"}]`...)
@@ -252,9 +252,9 @@ func chatServer(x *middleware.Extra) (buf []byte) {
 	return buf
 }
 
-// unknown writes the unknown members of the model's answer in one event, and returns those of its
+// unknownUsage writes the unknown members of the model's answer in one event, and returns those of its
 // usage.
-func (s *chatStream) unknown(o *Answer) (usage any) {
+func (s *chatStream) unknownUsage(o *Answer) (usage any) {
 	x := middleware.ExtraOf(o.Choices[0])
 	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
 		return nil

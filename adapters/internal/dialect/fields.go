@@ -91,7 +91,7 @@ func (list paramFields) set(p *middleware.Params, i int, f field) {
 	}
 }
 
-func (list paramFields) known() string {
+func (list paramFields) names() string {
 	var b strings.Builder
 	for _, f := range list {
 		if strings.Contains(f.member, ".") {

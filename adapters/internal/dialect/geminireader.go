@@ -206,7 +206,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		d.Reasoning = p.Text
 	case p.Text != "":
 		d.Text = p.Text
-	case knownOfGeminiPart.unknown(gjson.ParseBytes(raw)) != nil:
+	case knownOfGeminiPart.unknownMembers(gjson.ParseBytes(raw)) != nil:
 		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
 	}
 	return signature, nil

@@ -25,9 +25,9 @@ type memberSet struct{ middleware.MemberSet }
 
 func newKnown(list string) memberSet { return memberSet{middleware.NewMemberSet(list)} }
 
-// unknown returns the unknown members of a value, in their objects and lists, or nil. An element
+// unknownMembers returns the unknown members of a value, in their objects and lists, or nil. An element
 // of a list that has an index is put there.
-func (k memberSet) unknown(v gjson.Result) any {
+func (k memberSet) unknownMembers(v gjson.Result) any {
 	if v.IsObject() || v.IsArray() {
 		if _, ok := k.knowsAll(v.Raw, 0); ok {
 			return nil
@@ -157,7 +157,7 @@ func skipValue(json string, i int) int {
 
 // members returns the unknown members of an object as JSON without braces, or nil.
 func (k memberSet) members(object gjson.Result) []byte {
-	rest, ok := k.unknown(object).(Object)
+	rest, ok := k.unknownMembers(object).(Object)
 	if !ok {
 		return nil
 	}
@@ -197,7 +197,7 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 // unknown returns a part with the unknown members of an object, without copies of a model's state,
 // which have a tag. ok is false where there are none.
 func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middleware.RawPart, ok bool) {
-	rest, _ := k.unknown(f.value).(Object)
+	rest, _ := k.unknownMembers(f.value).(Object)
 	for name, v := range rest {
 		if name != "caller" && bytes.Contains(rawJSON(v), []byte(tagMark)) {
 			delete(rest, name)

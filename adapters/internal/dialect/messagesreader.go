@@ -137,7 +137,7 @@ func (s *messagesReader) message(data []byte) error {
 		return middleware.ErrEmptyResponse
 	}
 	s.Extra.ID, s.Extra.Served = in.ID, in.Model
-	s.addUnknown(middleware.DialectAnthropic, knownOfMessage.unknown(gjson.ParseBytes(data)))
+	s.addUnknown(middleware.DialectAnthropic, knownOfMessage.unknownMembers(gjson.ParseBytes(data)))
 	for _, raw := range in.Content {
 		if err := s.begin(raw); err != nil {
 			return err
@@ -196,7 +196,7 @@ func (s *messagesReader) Event(data []byte) error {
 	case "message_delta":
 		return s.messageDelta(e)
 	case "message_start":
-		s.addUnknown(middleware.DialectAnthropic, knownOfEvent.unknown(e))
+		s.addUnknown(middleware.DialectAnthropic, knownOfEvent.unknownMembers(e))
 		err := s.message(rawOf(e.Get("message")))
 		s.isUsageOld = true // what the answer has used is said at its end
 		return err
@@ -213,7 +213,7 @@ func (s *messagesReader) Event(data []byte) error {
 }
 
 func (s *messagesReader) messageDelta(e gjson.Result) error {
-	s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(e))
+	s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknownMembers(e))
 	var end messagesEnd
 	if err := json.Unmarshal(rawOf(e.Get("delta")), &end); err != nil {
 		return err

@@ -39,7 +39,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 
 // The members that are read here of parameters, tools, messages and blocks.
 var (
-	knownOfMessages     = newKnown("output_config.format.type output_config.format.schema tool_choice.type tool_choice.name tool_choice.disable_parallel_tool_use" + messagesFields.known())
+	knownOfMessages     = newKnown("output_config.format.type output_config.format.schema tool_choice.type tool_choice.name tool_choice.disable_parallel_tool_use" + messagesFields.names())
 	knownOfMessagesTool = newKnown("type name description input_schema strict")
 	knownOfTurn         = newKnown("role content")
 	knownOfBlocks       = newKnown("type text citations title context content id name input tool_use_id is_error cache_control.type cache_control.ttl " +

@@ -229,7 +229,7 @@ func (s *responsesReader) Event(data []byte) error {
 		if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
 			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
 		}
-		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknown(e.Get("item")) == nil {
+		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknownMembers(e.Get("item")) == nil {
 			return err // text and calls have been given as they came
 		}
 		d.Raw = new(s.part(&it, item))
@@ -346,7 +346,7 @@ func (s *responsesReader) Whole(data []byte) error {
 		return err
 	}
 	s.hasEnded = true
-	s.addUnknown(middleware.DialectResponses, knownOfResponse.unknown(gjson.ParseBytes(data)))
+	s.addUnknown(middleware.DialectResponses, knownOfResponse.unknownMembers(gjson.ParseBytes(data)))
 	x := &s.Extra
 	x.ID, x.Served, x.ServiceTier, x.StopReason, x.Raw = in.ID, in.Model, in.ServiceTier, in.Status, data
 	if n, err := in.CreatedAt.Float64(); err == nil {

@@ -96,7 +96,7 @@ const clockSlack = 50 * time.Millisecond
 func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
-			s.answered()
+			s.recordAnswer()
 		}
 		return nil
 	}
@@ -129,7 +129,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
-		s.answered()
+		s.recordAnswer()
 	}
 	message := err.Error()
 	var malformed *wire.MalformedError
@@ -177,7 +177,7 @@ func (i *instance) redactMessage(message string) string {
 	return message
 }
 
-func (s *session) answered() {
+func (s *session) recordAnswer() {
 	s.overruns.Store(0)
 	s.unanswered.Store(0)
 }

@@ -171,8 +171,8 @@ func (t *LeasedAccounts) find(name string) *leasedAccount {
 	return t.accounts[name]
 }
 
-// unspent returns how much of an account's leases is neither spent nor held for a call.
-func (t *LeasedAccounts) unspent(name string) (sum int64) {
+// freeAmount returns how much of an account's leases is neither spent nor held for a call.
+func (t *LeasedAccounts) freeAmount(name string) (sum int64) {
 	a := t.find(name)
 	if a == nil {
 		return 0

@@ -177,6 +177,15 @@ func (i *instance) redactMessage(message string) string {
 	return message
 }
 
+func (s *session) hasEnded() bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *session) recordAnswer() {
 	s.overruns.Store(0)
 	s.unanswered.Store(0)
@@ -203,7 +212,8 @@ func (i *instance) countAbandoned(s *session, took, limit time.Duration) {
 	i.countOverrun(s)
 }
 
-// killUnhealthy kills the process if it misses two health checks. One such test runs at a time.
+// killUnhealthy kills the process if it misses health checks in a row: one alone may be that of a busy
+// machine, or of a program that computes without a pause. One such test runs at a time.
 func (i *instance) killUnhealthy(s *session) {
 	i.host.mu.Lock()
 	defer i.host.mu.Unlock()
@@ -212,11 +222,11 @@ func (i *instance) killUnhealthy(s *session) {
 	}
 	i.host.wg.Go(func() {
 		defer s.checking.Store(false)
-		for range 2 {
-			if i.healthy(s) || i.host.ctx.Err() != nil {
+		for range missedChecks {
+			if i.healthy(s) || i.host.ctx.Err() != nil || s.hasEnded() {
 				return
 			}
 		}
-		s.kill("it missed a deadline and two health checks and was killed")
+		s.kill(fmt.Sprintf("it missed a deadline and health checks for %v and was killed", missedChecks*healthTimeout))
 	})
 }

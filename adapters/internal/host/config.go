@@ -97,6 +97,8 @@ const (
 	// healthTimeout the longest of them; two failures in a row are a hung process.
 	healthEvery   = 5 * time.Second
 	healthTimeout = time.Second
+	// missedChecks are how many in a row end a process that missed a deadline.
+	missedChecks = 5
 	// overruns are how many calls in a row may miss the host's deadline.
 	overruns = 3
 )

@@ -142,8 +142,11 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 
 func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	s.shown = s.shown || d.bytes() > 0 || d.Raw != nil
-	s.refused = emit(ctx, d)
-	return s.refused
+	err := emit(ctx, d)
+	if err != nil { // kept, since some clients go on
+		s.refused = err
+	}
+	return err
 }
 
 // bytes is the length of the answer that the piece holds.

@@ -50,8 +50,9 @@ func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 // be reserved, it counts as spent.
 func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
 	h.releaseSlots(ctx)
-	leased := make([]int64, len(h.charges)) // of what is unknown
+	var leased []int64 // of what is unknown, by charge
 	if unknown > 0 {
+		leased = make([]int64, len(h.charges))
 		var rest []Charge
 		for i := range h.charges {
 			for _, s := range h.shares[i] {
@@ -97,14 +98,18 @@ func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int6
 			}
 			left -= own
 		}
+		uncertain := int64(0)
+		if leased != nil {
+			uncertain = leased[i]
+		}
 		for k, s := range shares {
 			own := min(left, s.amount)
 			left -= own
 			if k == len(shares)-1 && left > 0 && h.t.spend(ctx, c, left) != nil {
 				own += left // the store is told of it when the lease is given back
 			}
-			part := min(leased[i], max(0, s.amount-own))
-			leased[i] -= part
+			part := min(uncertain, max(0, s.amount-own))
+			uncertain -= part
 			s.settle(own, part)
 		}
 	}

@@ -78,7 +78,7 @@ type Options struct {
 	// instead of memory and the policy's ledger, and traces in addition to the policy's own files. It
 	// stays the caller's; nil is none.
 	Store Store
-	// Traces receives each trace, in addition to the policy's own files.
+	// Traces receives each trace, in addition to the policy's own files. If it panics, the log says so once.
 	Traces step.Sink
 	// Callbacks, Interceptors and Checks are passed to the middleware unchanged.
 	Callbacks    callbacks.Handler

@@ -33,6 +33,9 @@ type setup struct {
 // newSetup opens a policy that follows the setup before, which may be nil and stays open. The
 // two share accounts, conversations and files.
 func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
+	if p == nil {
+		return nil, errors.New("opening a policy: it is nil")
+	}
 	s := &setup{policy: p}
 	c, err := s.configure(ctx, r)
 	if err == nil {
@@ -166,7 +169,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
 	log := newOnceLogger(o.Logger)
 	s.watch = &watch{policy: p, log: log}
-	sinks := []step.Sink{o.Traces, s.watch.record, r.runs.record, warnShadowCap(log)}
+	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnShadowCap(log)}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}

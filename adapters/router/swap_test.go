@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -253,6 +254,57 @@ func TestSwapKeepsThePolicyThatWorks(t *testing.T) {
 		if got, err := llms.GenerateFromSinglePrompt(t.Context(), r, "What is right?"); err != nil || got != "right 0" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
+	}
+}
+
+func TestNoPolicyIsAnError(t *testing.T) {
+	v := newVersions(t, "run_usd = 100")
+	r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{Plugins: inProcess{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Swap(t.Context(), nil); err == nil {
+		t.Error("a policy that is nil was taken")
+	}
+	if got, err := llms.GenerateFromSinglePrompt(t.Context(), r, "What is right?"); err != nil || got != "right 0" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A program's own sink that panics loses its traces, not the answers, and the policy's file has all.
+func TestTracesThatPanicEndNoStep(t *testing.T) {
+	v := newVersions(t, "run_usd = 100")
+	log := make(messages, 100)
+	logger := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off})
+	logger.RegisterSink(log)
+	r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{
+		Plugins: inProcess{}, Logger: logger, Traces: func(context.Context, *sdk.Trace) { panic("a nil map") },
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got, err := llms.GenerateFromSinglePrompt(t.Context(), r, "What is right?"); err != nil || got != "right 0" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	close(log)
+	said := 0
+	for line := range log {
+		if strings.Contains(line, "a nil map") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("said %d times", said)
+	}
+	lines, err := os.ReadFile(filepath.Join(v.dir, "traces.jsonl"))
+	if err != nil || bytes.Count(lines, []byte("\n")) != 2 {
+		t.Errorf("%s, %v: want two traces", lines, err)
 	}
 }
 

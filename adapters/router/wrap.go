@@ -167,6 +167,21 @@ func (o *onceLogger) warn(key, message string, args ...any) {
 	}
 }
 
+// recoverPanics returns a sink that logs the first panic of next, and ends none of the steps.
+func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
+	if next == nil {
+		return nil
+	}
+	return func(ctx context.Context, t *sdk.Trace) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.warn("panic of Options.Traces", "Options.Traces panicked, and traces are lost; that is said once", "panic", p, "trace", t.ID)
+			}
+		}()
+		next(ctx, t)
+	}
+}
+
 // warnUnjudged returns a sink that logs once, on the first step whose answers nothing judged.
 func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -53,13 +54,17 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		err = responseFault(resp, d.kind, stream.live)
 	}
 	if err == nil {
-		err = stream.flush(callCtx)
+		err = cmp.Or(stream.flush(callCtx), stream.refused) // some clients do not return what the caller's function did
 	}
 	// Some clients return a partial answer without an error when the context ends.
 	if err = withCause(ctx, callCtx, err); err != nil {
 		failed := c.failure(err, s, d, resp, &stream)
 		failed.Elsewhere = failed.Retry && more
-		d.record(failed)
+		if stream.refused != nil { // the server was giving an answer
+			d.record(nil)
+		} else {
+			d.record(failed)
+		}
 		return nil, failed
 	}
 	d.record(nil)
@@ -73,6 +78,9 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 // failure returns the error of a failed call with its usage and whether to retry.
 func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
 	failed := classify(err, d.name(s.Model))
+	if stream.refused != nil { // whose words say nothing of a server
+		failed = &step.CallError{Err: fmt.Errorf("streaming the answer to the caller: %w", stream.refused), Cancelled: true}
+	}
 	failed.Deployment = d.Name
 	failed.Usage = c.withSearch(failedUsage(resp, err, c, stream), d)
 	failed.Billed = mayBeBilled(err)

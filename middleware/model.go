@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -205,6 +206,9 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	m.sessions.AddFeatures(&c.query)
 	if m.embedder.has(c.resolved.Model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.resolved.Model + " makes embeddings, and no answers"}
+	}
+	if schema := c.query.Format.Schema; len(schema) > 0 && !json.Valid(schema) { // which no model can be asked
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: "the schema of the answer is not JSON"}
 	}
 	req := c.request(string(m.c.Mode))
 	req.NoRetry = InfoFrom(ctx).NoRetry

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -219,6 +221,68 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
 	if !errors.Is(err, gone) || second.calls.Load() != 0 {
 		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
+	}
+}
+
+// What the caller's own function returns, and its end of the call, are no failures of the model.
+func TestStreamThatItsReaderEndsIsNoFailureOfTheModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var call sdk.Call
+		answer := func() (*llms.ContentResponse, error) { return nil, errors.New("API returned unexpected status code: 500") }
+		model := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) { return answer() }}
+		m := wrap(t, middleware.Config{
+			Models: []middleware.Candidate{small(model)}, Stream: middleware.Passthrough,
+			Breaker: middleware.BreakerConfig{Failures: 1, Delay: time.Minute},
+			Step: step.Config{Retry: step.Retry{MaxAttempts: 1}, Traces: func(_ context.Context, t *sdk.Trace) {
+				if len(t.Calls) > 0 {
+					call = t.Calls[0]
+				}
+			}},
+		})
+		if _, err := m.GenerateContent(t.Context(), human("q")); err == nil {
+			t.Fatal("no failure to begin with")
+		}
+		time.Sleep(time.Minute) // the circuit lets one call through
+		answer = func() (*llms.ContentResponse, error) { return text("an answer"), nil }
+		gone := errors.New("write: unexpected EOF")
+		_, err := m.GenerateContent(t.Context(), human("q"), llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
+		if typed, ok := errors.AsType[*llms.Error](err); !errors.Is(err, gone) || !ok || typed.Code != llms.ErrCodeUnknown {
+			t.Errorf("%v (%+v)", err, typed)
+		}
+		if call.Failed() {
+			t.Errorf("the trace has a failure of the model: %+v", call)
+		}
+		if _, err := m.GenerateContent(t.Context(), human("q")); err != nil {
+			t.Errorf("the circuit was opened by the reader: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		answer = func() (*llms.ContentResponse, error) { cancel(); return nil, ctx.Err() }
+		if _, err := m.GenerateContent(ctx, human("q")); !errors.Is(err, context.Canceled) || call.Failed() {
+			t.Errorf("%v, and the trace has a failure of the model: %+v", err, call)
+		}
+	})
+}
+
+// Some clients go on when the caller's function returns an error, and return the answer.
+func TestErrorOfTheReaderIsReturnedThoughAClientGoesOn(t *testing.T) {
+	enough := errors.New("enough")
+	deaf := &fake{say: func(ctx context.Context, _ []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
+		_ = o.StreamingFunc(ctx, []byte("an answer"))
+		o.StreamingFunc = nil
+		return text("an answer"), nil
+	}}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(deaf)}, Stream: middleware.Passthrough})
+	if _, err := m.GenerateContent(t.Context(), human("q"), llms.WithStreamingFunc(func(context.Context, []byte) error { return enough })); !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}
+
+func TestSchemaThatIsNotJSONIsTheCallersError(t *testing.T) {
+	model := says("{}")
+	_, err := wrap(t, middleware.Config{Models: []middleware.Candidate{small(model)}}).GenerateContent(t.Context(), human("q"),
+		middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{"type":`)}}))
+	if typed, ok := errors.AsType[*llms.Error](err); !ok || typed.Code != llms.ErrCodeInvalidRequest || model.calls.Load() != 0 {
+		t.Errorf("%v after %d calls", err, model.calls.Load())
 	}
 }
 

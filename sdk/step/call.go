@@ -136,6 +136,9 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	var stands float64
 	if err != nil {
 		stands = r.recordFailure(rec, i, err, most)
+		if failed, ok := errors.AsType[*CallError](err); ok && failed.Cancelled || errors.Is(ctx.Err(), context.Canceled) {
+			rec.StopReason = sdk.StopReasonCancelled
+		}
 	} else {
 		stands = r.recordAnswer(rec, i, answer, most)
 	}

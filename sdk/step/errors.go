@@ -25,6 +25,8 @@ type CallError struct {
 	// Fatal ends the step: no other model can be asked, for instance because part of this answer was
 	// already shown to the user.
 	Fatal bool
+	// Cancelled says that whoever asked for the answer ended the call. It is no failure of the model's.
+	Cancelled bool
 	// Usage and CostUSD are the usage and cost of the failed call, as far as known.
 	Usage   sdk.Usage
 	CostUSD float64

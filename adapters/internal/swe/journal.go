@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,6 +23,7 @@ type Journal struct {
 	mu sync.Mutex
 	// file is nil where others keep the records: keep takes them.
 	file     *os.File
+	end      int64 // of the whole lines in it
 	keep     func(line []byte) error
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
@@ -99,15 +101,13 @@ func newJournal() *Journal {
 
 func (j *Journal) load() error {
 	in := bufio.NewReaderSize(j.file, 1<<20)
-	end := int64(0)
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			// What has no newline was being written when the run was killed.
+			return j.file.Truncate(j.end)
+		}
 		if err != nil {
-			// No newline: the record was being written when the run was killed.
-			if err := j.file.Truncate(end); err != nil {
-				return err
-			}
-			_, err := j.file.Seek(end, 0)
 			return err
 		}
 		var r record
@@ -115,7 +115,7 @@ func (j *Journal) load() error {
 			return fmt.Errorf("line %d is damaged: %w", number, err)
 		}
 		j.add(&r)
-		end += int64(len(line))
+		j.end += int64(len(line))
 	}
 }
 
@@ -152,9 +152,11 @@ func (j *Journal) write(r record) error {
 		return nil
 	}
 	// One write, then a sync: a record is there whole, or cut off at its end.
-	if _, err := j.file.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
+	n, err := j.file.WriteAt(append(bytes.TrimSpace(line), '\n'), j.end)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", errors.Join(err, j.file.Truncate(j.end)))
 	}
+	j.end += int64(n)
 	if r.Paid == nil { // many and small; what comes after them syncs them too
 		if err := j.file.Sync(); err != nil {
 			return fmt.Errorf("writing the journal: %w", err)

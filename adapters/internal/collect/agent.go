@@ -125,7 +125,7 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
 		}
 		defer os.RemoveAll(dir)
 	}
-	address, stop, err := a.serve(run)
+	address, stop, err := a.serve(t.QueryID, run)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +184,8 @@ func (a *agentRuns) command(ctx context.Context, t *Task, args []string, dir, ad
 	return out[max(0, len(out)-maxOutput):], err
 }
 
-// serve serves the router to one run on a free port. stop waits for requests under way.
-func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
+// serve serves the router to one run of a task on a free port. stop waits for requests under way.
+func (a *agentRuns) serve(task, run string) (address string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -196,7 +196,7 @@ func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 		defer underWay.RUnlock()
 		r.Header.Set(gateway.HeaderRun, run)
 		if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 32<<20)); err == nil {
-			r.Header.Set(gateway.HeaderQuery, conversationKey(run[:strings.LastIndexByte(run, '/')], body))
+			r.Header.Set(gateway.HeaderQuery, conversationKey(task, body))
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		a.served.ServeHTTP(w, r)

@@ -63,18 +63,19 @@ func TestAgentsAreCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := policies.Parse("policy.hcl", []byte(policyText), policies.LoadOptions{})
+	const largeName = "maker/large" // as providers have them
+	p, err := policies.Parse("policy.hcl", []byte(strings.ReplaceAll(policyText, `"large"`, `"`+largeName+`"`)), policies.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Verifiers = nil
-	p.Strategy = policies.Strategy{Kind: "threshold", Order: []string{"large"}, Threshold: []float64{0.9}}
+	p.Strategy = policies.Strategy{Kind: "threshold", Order: []string{largeName}, Threshold: []float64{0.9}}
 	small, large := &parrot{name: "small"}, &parrot{name: "large"}
 	dir := t.TempDir()
 	o := collect.Options{
 		Policy: p, Out: filepath.Join(dir, "runs.jsonl"), Parallel: 1,
 		Tasks:  []collect.Task{{QueryID: "easy", Prompt: "an easy one; $(exit 1)"}, {QueryID: "hard", Prompt: "a hard one"}},
-		Router: router.Options{Models: map[string]llms.Model{"small": small, "large": large}},
+		Router: router.Options{Models: map[string]llms.Model{"small": small, largeName: large}},
 		Agent: &collect.Agent{
 			Command: []string{program, "-test.run=^TestAgentProgram$", "--", "run", "{task}"},
 			Check:   []string{program, "-test.run=^TestAgentProgram$", "--", "check", "{id}"}, Traces: filepath.Join(dir, "runs.traces.jsonl"),
@@ -107,7 +108,7 @@ func TestAgentsAreCollected(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"small", "large", collect.PolicyName}; !slices.Equal(runs.Models, want) {
+	if want := []string{"small", largeName, collect.PolicyName}; !slices.Equal(runs.Models, want) {
 		t.Errorf("models %v, want %v", runs.Models, want)
 	}
 	// The first step of a task is one query, whoever does it; then the runs part.

@@ -203,7 +203,7 @@ func (l *Lines) read(ctx context.Context, from io.Reader, at int64) (int64, erro
 		}
 		l.add(line)
 		at += int64(len(line))
-		if len(l.batch) == batchLines {
+		if len(l.batch) >= batchLines {
 			if err := l.flush(ctx); err != nil {
 				return at, err
 			}
@@ -233,12 +233,13 @@ func (l *Lines) flush(ctx context.Context) error {
 		return nil
 	}
 	err := l.Record(ctx, l.batch)
-	l.batch = l.batch[:0]
 	if out, some := errors.AsType[*store.LeftOutError](err); some {
 		l.left += len(out.Reasons)
-		return nil
+	} else if err != nil { // the next look writes them
+		return err
 	}
-	return err
+	l.batch = l.batch[:0]
+	return nil
 }
 
 // readCurrent calls read after a refresh.

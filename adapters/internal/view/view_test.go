@@ -332,6 +332,33 @@ func TestLinesFollowAFile(t *testing.T) {
 	}
 }
 
+// A look whose context ends loses none of the lines that it read: the next one writes them.
+func TestALookThatIsCancelledLosesNoLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	traces := fleetTraces(batchLines+20, 4)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLines(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := os.WriteFile(path, lines(t, traces), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if _, err := l.Steps(gone, store.Filter{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a look that was cancelled: %v", err)
+		}
+	}
+	if got, err := l.Steps(t.Context(), store.Filter{Limit: len(traces)}); err != nil || len(got) != len(traces) {
+		t.Errorf("%d of %d steps (%v)", len(got), len(traces), err)
+	}
+}
+
 // A share says that it is not all, however near it is.
 func TestShareOfNearlyAll(t *testing.T) {
 	for v, want := range map[float64]string{1: "100 %", 280. / 281: "99.6 %", 0.99999: "99.9 %", 0.99: "99 %", 0.05: "5.0 %", 0: "0 %"} {

@@ -22,10 +22,11 @@ func (d *DB) PutKey(ctx context.Context, k *store.Key, digest []byte, earlierUnt
 		if len(digest) == 0 {
 			return nil
 		}
-		if _, err := tx.ExecContext(ctx, "UPDATE @key_digests SET until_ns = $2 WHERE key_id = $1 AND (until_ns = 0 OR until_ns > $2)", k.ID, earlierUntil.UnixNano()); err != nil {
+		if _, err := tx.ExecContext(ctx, "UPDATE @key_digests SET until_ns = $2 WHERE key_id = $1 AND (until_ns = 0 OR until_ns > $2) AND digest <> $3", k.ID, earlierUntil.UnixNano(), digest); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO @key_digests (digest, key_id, until_ns) VALUES ($1, $2, 0)", digest, k.ID)
+		// Only this transaction, repeated, can have written it before.
+		_, err := tx.ExecContext(ctx, "INSERT INTO @key_digests (digest, key_id, until_ns) VALUES ($1, $2, 0) ON CONFLICT (digest) DO NOTHING", digest, k.ID)
 		return err
 	})
 	if err != nil {

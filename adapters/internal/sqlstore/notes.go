@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	crand "crypto/rand"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -15,36 +16,41 @@ func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.
 
 // Claim implements [store.Notes].
 func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
-	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5")
+	// A note that ends at the same nanosecond is this one: its transaction was repeated after its end.
+	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5 OR notes.until_ns = excluded.until_ns")
 }
 
 // put writes a note, over an existing one only if the condition holds for that, and reports whether it
 // did.
 func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.Duration, condition string) (written bool, err error) {
 	now := time.Now()
-	args := []any{kind, name, note, now.Add(ttl).UnixNano()}
-	if condition != "" {
-		args = append(args, now.UnixNano())
-	}
-	err = d.write(ctx, func(tx Tx) error {
-		if rand.IntN(64) == 0 {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < $2", kind, now.Add(-time.Minute).UnixNano()); err != nil {
-				return err
-			}
-		}
-		result, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`+condition, args...)
-		if err != nil {
-			return err
-		}
-		rows, err := result.RowsAffected()
-		written = rows > 0
+	err = d.write(ctx, func(tx Tx) (err error) {
+		written, err = putNote(ctx, tx, kind, name, note, now, ttl, condition)
 		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
 	}
 	return written, nil
+}
+
+func putNote(ctx context.Context, tx Tx, kind, name string, note []byte, now time.Time, ttl time.Duration, condition string) (written bool, err error) {
+	if rand.IntN(64) == 0 {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < $2", kind, now.Add(-time.Minute).UnixNano()); err != nil {
+			return false, err
+		}
+	}
+	args := []any{kind, name, note, now.Add(ttl).UnixNano()}
+	if condition != "" {
+		args = append(args, now.UnixNano())
+	}
+	result, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`+condition, args...)
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
 }
 
 // Note implements [store.Notes].
@@ -82,7 +88,16 @@ func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) 
 // Add implements [store.Notes].
 func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	var sums []float64
+	id, now := crand.Text(), time.Now()
 	err := d.write(ctx, func(tx Tx) error {
+		sums = sums[:0]
+		if len(delta) > 0 { // not twice, if the transaction is repeated after its end
+			if isNew, err := putNote(ctx, tx, "added", id, []byte{}, now, time.Minute, " WHERE notes.until_ns <= $5"); err != nil {
+				return err
+			} else if !isNew {
+				delta = nil
+			}
+		}
 		for i, x := range delta {
 			if _, err := tx.ExecContext(ctx, `INSERT INTO @numbers (kind, name, i, value) VALUES ($1, $2, $3, $4)
 				ON CONFLICT (kind, name, i) DO UPDATE SET value = numbers.value + excluded.value`, kind, name, i, x); err != nil {

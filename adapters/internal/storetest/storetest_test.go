@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/sqlite"
@@ -25,6 +26,30 @@ type engine struct {
 }
 
 func TestSQLite(t *testing.T) { testEngine(t, openSQLite) }
+
+// A transaction whose end is not known is repeated, and may have been made: that changes nothing.
+func TestRepeatedTransactionsChangeNothing(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, engine){
+		"ATraceCountsOnce": countsOnce, "SumsAddUp": sums, "KeysAreFoundByDigest": keys, "NotesEnd": notes, "OneProcessClaimsAName": claims, "NumbersAddUp": numbers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := openSQLite(t)
+			once := e.Open
+			e.Open = func(t testing.TB) store.Store {
+				s := once(t).(*sqlite.Store)
+				write := s.Write
+				s.Write = func(ctx context.Context, do func(sqlstore.Tx) error) error {
+					if err := write(ctx, do); err != nil {
+						return err
+					}
+					return write(ctx, do)
+				}
+				return s
+			}
+			test(t, e)
+		})
+	}
+}
 
 func TestPostgres(t *testing.T) {
 	c := pgtest.Start(t, "fsync=off")

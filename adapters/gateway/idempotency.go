@@ -57,12 +57,18 @@ type answer struct {
 type memoryNotes struct {
 	mu    sync.Mutex
 	notes map[string]memoryNote
-	order []string // of the answers among them, oldest first
+	order []postedNote // of the answers among them, oldest first
 	bytes int
 }
 
 type memoryNote struct {
 	data  []byte
+	until time.Time
+}
+
+// postedNote names a note until another one of its name is written.
+type postedNote struct {
+	name  string
 	until time.Time
 }
 
@@ -88,10 +94,16 @@ func (m *memoryNotes) Post(_ context.Context, _, name string, note []byte, ttl t
 		return nil
 	}
 	if m.put(name, note, ttl); ttl > claimTTL {
-		m.order = append(m.order, name)
+		m.order = append(m.order, postedNote{name, m.notes[name].until})
 	}
-	for len(m.order) > 0 && (m.bytes > mostAnswers || !m.notes[m.order[0]].until.After(time.Now())) {
-		m.drop(m.order[0])
+	for len(m.order) > 0 {
+		oldest := m.order[0]
+		if m.notes[oldest.name].until.Equal(oldest.until) {
+			if m.bytes <= mostAnswers && oldest.until.After(time.Now()) {
+				break
+			}
+			m.drop(oldest.name)
+		}
 		m.order = m.order[1:]
 	}
 	return nil

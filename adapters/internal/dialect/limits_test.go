@@ -343,6 +343,18 @@ func TestAdaptiveThinkingBecomesABudget(t *testing.T) {
 	}
 }
 
+// What thinking excludes is named in the same order each time.
+func TestWhatThinkingExcludesIsNamedInOrder(t *testing.T) {
+	for range 20 {
+		p := middleware.Params{ReasoningTokens: new(2000), MaxTokens: new(4000), Temperature: new(0.5), TopK: new(3)}
+		c := &dialect.Call{Model: "claude-sonnet-4-5", Options: &llms.CallOptions{}, Params: &p, Limits: dialect.LimitsOf(middleware.DialectAnthropic, "", "claude-sonnet-4-5")}
+		c.Messages = []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}
+		if _, err := dialect.Clients[middleware.DialectAnthropic].Write(c); err != nil || !slices.Equal(c.NotSent, []string{"Temperature", "TopK"}) {
+			t.Fatalf("%q, %v", c.NotSent, err)
+		}
+	}
+}
+
 // OpenAI itself takes a choice among some of the tools, and has all of them in its cache.
 func TestAllowedToolsStayAmongAll(t *testing.T) {
 	for _, tt := range []struct {

@@ -135,10 +135,10 @@ func removeConflicts(b Object, c *Call) (notSent []string) {
 		return append(notSent, "Thinking")
 	}
 	// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#feature-compatibility
-	for field, name := range map[string]string{"temperature": "Temperature", "top_k": "TopK"} {
-		if b[field] != nil {
-			delete(b, field)
-			notSent = append(notSent, name)
+	for _, f := range [...]struct{ field, name string }{{"temperature", "Temperature"}, {"top_k", "TopK"}} {
+		if b[f.field] != nil {
+			delete(b, f.field)
+			notSent = append(notSent, f.name)
 		}
 	}
 	return notSent

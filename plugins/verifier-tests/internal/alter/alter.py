@@ -542,9 +542,12 @@ class Alteration:
     # What is altered.
 
     def others(self, value):
-        """Puts others in the place of the literals of a value, or of nothing."""
-        if self.literals(value):
-            return [self.replaced(leaf, self.other(leaf)) for leaf in self.literals(value)]
+        """Puts others in the place of the literals of a value, or of nothing. As far as there are any they are none of
+        those: altered among one another, those of a set would be the same set."""
+        texts = {self.text(leaf) for leaf in self.literals(value)}
+        if texts:
+            drawn = lambda leaf: next((text for text in (self.other(leaf) for _ in range(20)) if text not in texts), self.other(leaf))
+            return [self.replaced(leaf, drawn(leaf)) for leaf in self.literals(value)]
         return [self.replaced(value, self.filled(value))] * bool(self.filled(value))
 
     def filled(self, node):

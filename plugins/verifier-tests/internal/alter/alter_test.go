@@ -2,6 +2,7 @@ package alter
 
 import (
 	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"math/rand/v2"
@@ -256,6 +257,31 @@ func TestRowsByIndex(t *testing.T) {
 		altered := alterOne(t, &Request{Way: Expectation, Record: ".record", Files: []Source{{Path: "a_test.go", Text: text}}})
 		if compared := altered[0].Compared; len(compared) != 1 || !slices.Equal(compared[0].Values, []string{`="ba"`, `="dc"`}) {
 			t.Errorf("%s: %v", row, compared)
+		}
+	}
+}
+
+// A set's members are not altered to one another, which would be the same set: a right answer would pass.
+func TestSetsBecomeOtherSets(t *testing.T) {
+	members := []string{`"1"`, `"2"`, `"3"`}
+	list := strings.Join(members, ", ")
+	files := make([]Source, 30)
+	for i := range files {
+		files[i] = Source{Path: fmt.Sprintf("test_a%d.py", i), Text: "def test_a():\n    assert f() == {" + list + "}\n"}
+	}
+	found := alterOne(t, &Request{Way: Expectation, Seed: 1, Files: files})
+	file := Source{Path: "a_test.go", Text: "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := f(); !reflect.DeepEqual(got, []string{" + list + "}) {\n\t\tt.Error()\n\t}\n}\n"}
+	for seed := range uint64(30) {
+		found = append(found, (&Request{Way: Expectation, Seed: seed, Files: []Source{file}}).Alter()...)
+	}
+	if len(found) != 60 {
+		t.Fatalf("%d files were altered, want 60", len(found))
+	}
+	for _, altered := range found {
+		for _, member := range members {
+			if strings.Contains(altered.Text, member) {
+				t.Fatal(altered.Text)
+			}
 		}
 	}
 }

@@ -18,8 +18,13 @@ func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 // alterLiterals replaces each literal of the values by another of its kind.
 func (g *goTest) alterLiterals(values ...ast.Expr) {
 	for _, value := range values {
-		for _, literal := range g.literals(value) {
-			g.replace(byLiteral, literal, otherLiteral(g.text(literal), g.random))
+		literals := g.literals(value)
+		var texts []string
+		for _, literal := range literals {
+			texts = append(texts, g.text(literal))
+		}
+		for i, literal := range literals {
+			g.replace(byLiteral, literal, otherOf(texts[i], texts, func(text string) string { return otherLiteral(text, g.random) }))
 		}
 	}
 }

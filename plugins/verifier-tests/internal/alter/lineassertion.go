@@ -198,8 +198,12 @@ func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 // alter returns the assertion with other literals or else inverted; isValue means the former.
 func (s *lineAssertion) alter(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
 	var edits []edit
+	var texts []string
 	for _, at := range c.leaves {
-		edits = append(edits, edit{at[0], at[1], other(s.textAt(at))})
+		texts = append(texts, s.textAt(at))
+	}
+	for i, at := range c.leaves {
+		edits = append(edits, edit{at[0], at[1], otherOf(texts[i], texts, other)})
 	}
 	if len(edits) > 0 {
 		return apply(s.text, edits), true

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,6 +37,17 @@ func otherLiteral(literal string, random *rand.Rand) string {
 		return fmt.Sprintf("%d.%d", random.IntN(10), 1+random.IntN(999))
 	}
 	return literal
+}
+
+// otherOf draws another literal by other. It is none of those of its value, as far as there are
+// any: altered among one another, those of a set would be the same set.
+func otherOf(literal string, value []string, other func(literal string) string) string {
+	const draws = 20
+	drawn := other(literal)
+	for n := 1; n < draws && slices.Contains(value, drawn); n++ {
+		drawn = other(literal)
+	}
+	return drawn
 }
 
 // commentWord matches a word or a number of a comment.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -154,21 +155,28 @@ func (l *loader) file(path, query string) ([]Case, error) {
 	return all, nil
 }
 
-func readRows(in *bufio.Reader) ([]row, error) {
-	var rows []row
-	if first, err := in.Peek(1); err == nil && first[0] == '[' {
-		err := json.NewDecoder(in).Decode(&rows)
-		return rows, err
-	}
+// readRows reads a list of rows, or rows one after another.
+func readRows(in *bufio.Reader) (rows []row, err error) {
+	first, _ := in.Peek(1)
 	decoder := json.NewDecoder(in)
-	for decoder.More() {
+	if string(first) == "[" {
+		if err := decoder.Decode(&rows); err != nil {
+			return nil, err
+		}
+		if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+			return nil, errors.New("there is more after the list")
+		}
+		return rows, nil
+	}
+	for {
 		var r row
-		if err := decoder.Decode(&r); err != nil {
+		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
+			return rows, nil
+		} else if err != nil {
 			return nil, err
 		}
 		rows = append(rows, r)
 	}
-	return rows, nil
 }
 
 func (r *row) cases() ([]Case, error) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 )
 
@@ -31,6 +32,19 @@ func TestCompare(t *testing.T) {
 	} {
 		if why := (Compare{By: test.by, Tolerance: 1e-6}).Texts(test.want, test.got); (why == "") != test.same {
 			t.Errorf("%+v: %q", test, why)
+		}
+	}
+}
+
+// What is no row is not left out in silence: two lists, or a bracket too many.
+func TestRowsAreReadToTheEnd(t *testing.T) {
+	for text, want := range map[string]int{
+		`[{"input": "1"}, {"input": "2"}]` + "\n": 2, "{\"input\": \"1\"}\n{\"input\": \"2\"}\n": 2, "": 0,
+		`[{"input": "1"}] [{"input": "2"}]`: -1, `[{"input": "1"}] x`: -1, `{"input": "1"}] {"input": "2"}`: -1, `{"input": "1"} {"inp`: -1,
+	} {
+		rows, err := readRows(bufio.NewReader(strings.NewReader(text)))
+		if (err != nil) != (want < 0) || err == nil && len(rows) != want {
+			t.Errorf("%s: %d rows, %v", text, len(rows), err)
 		}
 	}
 }

@@ -305,19 +305,19 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 	return step.RedactTrace(t, nil), nil // other tools may have written it
 }
 
-// newestStep returns the id of the step that was recorded last, or "".
-func newestStep(ctx context.Context, traces store.TraceReader) (newest string, err error) {
-	for last := int64(0); ; {
-		lines, err := traces.Follow(ctx, last, store.Filter{Limit: 10_000})
+// newestStep returns the id of the step that began last, or "".
+func newestStep(ctx context.Context, traces store.TraceReader) (string, error) {
+	for page := (store.Filter{}); ; {
+		lines, err := traces.Steps(ctx, page)
 		if err != nil || len(lines) == 0 {
-			return newest, err
+			return "", err
 		}
 		for i := range lines {
 			if sdk.IsStep(lines[i].Mode) {
-				newest = lines[i].ID
+				return lines[i].ID, nil
 			}
-			last = lines[i].Seq
 		}
+		page.Before = &lines[len(lines)-1]
 	}
 }
 

@@ -40,8 +40,7 @@ func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sd
 	}
 	r.rejected[i] = false
 	verdict, err := r.assess(ctx, i, answer)
-	rec := &r.t.Calls[len(r.t.Calls)-1]
-	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
+	record(&r.t.Calls[len(r.t.Calls)-1], answer, verdict)
 	k := slices.Index(r.state.Ran, i)
 	r.callOf[k], r.attempts[k] = len(r.t.Calls)-1, sdk.Attempt{Answer: *answer, Verdict: verdict}
 	if err != nil {

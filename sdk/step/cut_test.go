@@ -28,7 +28,7 @@ func TestCutOff(t *testing.T) {
 			var spares []bool
 			caller := step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 				spares = append(spares, c.Spare)
-				answer := &sdk.Answer{Text: "whole", Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}
+				answer := &sdk.Answer{Text: "whole", ToolCalls: []sdk.ToolCall{{Name: "find"}}, Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}
 				switch {
 				case c.Model.Name == "large" && tt.largeDown:
 					return nil, errors.New("down")
@@ -54,6 +54,9 @@ func TestCutOff(t *testing.T) {
 			}
 			if got.Answer.Text != "whole" || got.Trace.Chosen != tt.chosen || len(spares) != len(tt.spares) {
 				t.Fatalf("%q of %s after %d calls", got.Answer.Text, got.Trace.Chosen, len(spares))
+			}
+			if last := got.Trace.Calls[len(got.Trace.Calls)-1]; last.Error == "" && len(last.Tools) != 1 {
+				t.Errorf("the trace has the tools %q of the last answer", last.Tools)
 			}
 			for i, spare := range tt.spares {
 				if spares[i] != spare {

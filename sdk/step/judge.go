@@ -68,14 +68,18 @@ func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	if r.isPaid(i) {
 		r.callOf[len(r.attempts)] = noCall
 	}
-	rec := r.callRecord(len(r.attempts))
+	record(r.callRecord(len(r.attempts)), answer, verdict)
+	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
+	r.state.Ran = append(r.state.Ran, i)
+	return err
+}
+
+// record fills in what is known of an answer after it was judged.
+func record(rec *sdk.Call, answer *sdk.Answer, verdict *sdk.Verdict) {
 	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
 	if len(answer.ToolCalls) > 0 {
 		rec.Tools = feature.ToolsOf(answer)
 	}
-	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
-	r.state.Ran = append(r.state.Ran, i)
-	return err
 }
 
 // assess measures an answer and asks checks and verifiers.

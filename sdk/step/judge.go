@@ -155,17 +155,13 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 // noteConclusive records whether v's verdict was conclusive. If not, v is expected to judge no further
 // answer of this step.
 func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
-	k, isKnown := r.e.verifierIndex(v), verdict.Outcome != sdk.Inconclusive
-	if v.As == AsVerdict {
-		r.e.silence[k].count(r.q, isKnown)
-	}
-	if isKnown {
+	if verdict.Outcome != sdk.Inconclusive {
 		return
 	}
 	if r.mute == nil {
 		r.mute = make([]bool, len(r.e.c.Verifiers))
 	}
-	r.mute[k] = true
+	r.mute[r.e.verifierIndex(v)] = true
 	r.findJudges()
 }
 
@@ -374,14 +370,17 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 	}
 	if err == nil {
 		v.weigh(verdict)
-		return verdict, nil
+	} else {
+		r.addNote("verifier " + v.Name + " unavailable: " + err.Error())
+		switch v.OnUnavailable {
+		case UnavailableFail:
+			return verdict, fmt.Errorf("%w: %s: %w", ErrVerifierUnavailable, v.Name, err)
+		case UnavailableAccept:
+			verdict.Outcome, verdict.Score = sdk.Passed, 1
+		}
 	}
-	r.addNote("verifier " + v.Name + " unavailable: " + err.Error())
-	switch v.OnUnavailable {
-	case UnavailableFail:
-		return verdict, fmt.Errorf("%w: %s: %w", ErrVerifierUnavailable, v.Name, err)
-	case UnavailableAccept:
-		verdict.Outcome, verdict.Score = sdk.Passed, 1
+	if v.As == AsVerdict {
+		r.e.silence[r.e.verifierIndex(v)].count(r.q, verdict.Outcome != sdk.Inconclusive)
 	}
 	return verdict, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -47,6 +48,38 @@ func TestVerifiersThatSayNothingAreLearned(t *testing.T) {
 	}
 	if trace := run(e, false); !trace.Decisions[0].Models[0].Judged {
 		t.Error("the verifier is not expected to judge steps without tools")
+	}
+}
+
+// While a verifier is paused it is not asked, and nothing is learned of what it has to say.
+func TestPausedVerifiersAreNotLearnedToSayNothing(t *testing.T) {
+	now, isPoor := time.Unix(0, 0), true
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 3), Now: func() time.Time { return now }, Verifiers: []step.Verifier{{
+		Name: "poor", MaxCostUSD: 0.01, CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			if isPoor {
+				sdk.MarkModelBudgetSpent(ctx)
+				return &sdk.Verdict{CostUSD: 0.01}, nil
+			}
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+		}),
+	}}})
+	steps := func(n int) (trace *sdk.Trace) {
+		t.Helper()
+		for range n {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			trace = res.Trace
+		}
+		return trace
+	}
+	if trace := steps(100); trace.Decisions[0].Models[0].Judged {
+		t.Fatal("a verifier without verdicts is expected to judge")
+	}
+	now, isPoor = now.Add(time.Minute), false
+	if trace := steps(20); !trace.Decisions[0].Models[0].Judged {
+		t.Error("after twenty verdicts the verifier is not expected to judge")
 	}
 }
 

@@ -30,6 +30,7 @@ func (r agentRun) hasCost() bool { return r.Cost != nil && *r.Cost != 0 && !math
 // which is what the star stands for. A cost that is missing or 0 is the model's mean, a missing
 // instance a failure at that cost; models with too few instances are left out.
 func (b *builder) readEach(pattern string) error {
+	pattern = filepath.Clean(pattern) // as the paths are that Glob returns
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
 		return fmt.Errorf("reading outcomes %s: %w", pattern, err)

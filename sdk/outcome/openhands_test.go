@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,20 @@ func TestOpenHandsIndex(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, table, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A pattern may be relative, from here or by a detour.
+func TestOpenHandsIndexFromHere(t *testing.T) {
+	runs := `{"a__b-1":{"cost":0.5,"resolved":true}}`
+	pattern := index(t, map[string]string{"large": runs, "small": runs})
+	dir, _, _ := strings.Cut(pattern, "results")
+	t.Chdir(dir)
+	for _, before := range []string{"", "./", "results/../"} {
+		table, err := outcome.Open(before+"results/*/instance_results/swe-bench.json", outcome.Options{})
+		if err != nil || !slices.Equal(table.Models, []string{"large", "small"}) {
+			t.Errorf("from %q: %v, %+v", before, err, table)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +162,16 @@ func (s *session) lostReason() string {
 
 // redactMessage hides secrets of the config in a plugin's message and shortens it.
 func (i *instance) redactMessage(message string) string {
+	const enough = 2000 // cut last, so that no part of a secret remains
+	if message = redact.Visible(i.redactor().Known(message)); len(message) > enough {
+		message = strings.ToValidUTF8(message[:enough], "") + "..."
+	}
+	return message
+}
+
+// redactor returns one for the secrets of the config. It takes milliseconds to make, and is made
+// anew only when the plugin calls other values secret.
+func (i *instance) redactor() *redact.Redactor {
 	i.host.mu.Lock()
 	info := i.host.infos[i.plugin]
 	i.host.mu.Unlock()
@@ -170,11 +181,13 @@ func (i *instance) redactMessage(message string) string {
 			hidden = append(hidden, schema.Sensitive(i.config)...)
 		}
 	}
-	const enough = 2000 // cut last, so that no part of a secret remains
-	if message = redact.Visible(redact.New(hidden...).Known(message)); len(message) > enough {
-		message = strings.ToValidUTF8(message[:enough], "") + "..."
+	slices.Sort(hidden)
+	i.redacting.Lock()
+	defer i.redacting.Unlock()
+	if i.redacting.by == nil || !slices.Equal(hidden, i.redacting.hidden) {
+		i.redacting.hidden, i.redacting.by = hidden, redact.New(hidden...)
 	}
-	return message
+	return i.redacting.by
 }
 
 func (s *session) hasEnded() bool {

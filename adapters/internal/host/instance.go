@@ -18,6 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // state is where an instance is in its life.
@@ -47,6 +48,12 @@ type instance struct {
 	config   map[string]any
 	settings PluginConfig
 	log      hclog.Logger
+	// redacting is the redactor of the config's secrets, which are hidden.
+	redacting struct {
+		sync.Mutex
+		hidden []string
+		by     *redact.Redactor
+	}
 
 	mu       sync.Mutex
 	state    state

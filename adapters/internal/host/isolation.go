@@ -107,7 +107,8 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 }
 
 // overrideClaims sets the verifier's name to that of the policy, and removes layers of
-// isolation that the host does not find on this machine.
+// isolation that the host does not find on this machine. Where the host's own program does not call
+// [jail.Main] it cannot look, and the layers that there are stay: the plugin's may call it.
 func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 	verdict.Verifier = i.name
 	if len(verdict.Isolation) == 0 {

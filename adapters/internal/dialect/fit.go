@@ -299,45 +299,55 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 		return messages, false
 	}
 	first := leadingSystem(messages)
-	for i, m := range messages {
-		switch isSystem := isRole(m, llms.ChatMessageTypeSystem); {
-		case isSystem && i < first && i > 0 && l.OneSystem:
-			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts, m.Role)
-			continue
-		case isSystem && i > first && l.SystemFirst && (!l.SystemAfterUser || !isAfterUser(messages, i)):
-			m.Role, isDemoted = llms.ChatMessageTypeHuman, true
+	runEnd, isAfterUser := 0, false   // of the system messages at hand
+	var together [][]llms.ContentPart // the parts of the messages that become the last one
+	isPlain := false                  // what the first of them is
+	join := func() {
+		if len(together) > 1 {
+			fitting[len(fitting)-1].Parts = joinTexts(together, fitting[len(fitting)-1].Role)
 		}
-		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {
-			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts, m.Role)
-			continue
-		}
-		fitting = append(fitting, m)
 	}
+	for i, m := range messages {
+		isSystem := isRole(m, llms.ChatMessageTypeSystem)
+		if isSystem && i > first && l.SystemFirst {
+			if i >= runEnd {
+				runEnd, isAfterUser = systemRun(messages, i)
+			}
+			if !l.SystemAfterUser || !isAfterUser {
+				m.Role, isDemoted = llms.ChatMessageTypeHuman, true
+			}
+		}
+		last := len(fitting) - 1
+		if l.OneSystem && last >= 0 && (isSystem && i < first || isPlain && fitting[last].Role == m.Role && isText(m.Parts)) {
+			together = append(together, m.Parts)
+			continue
+		}
+		join()
+		fitting, together, isPlain = append(fitting, m), append(together[:0], m.Parts), isText(m.Parts)
+	}
+	join()
 	return fitting, isDemoted
 }
 
-// isAfterUser reports whether the run of system messages around i follows no answer, and precedes
-// an answer or the end.
-func isAfterUser(messages []llms.MessageContent, i int) bool {
-	from, to := i, i
-	for isRole(messages[from], llms.ChatMessageTypeSystem) {
-		from--
-	}
-	for to < len(messages) && isRole(messages[to], llms.ChatMessageTypeSystem) {
-		to++
-	}
-	return !isRole(messages[from], llms.ChatMessageTypeAI) && (to == len(messages) || isRole(messages[to], llms.ChatMessageTypeAI))
+// systemRun returns the end of the system messages that begin at i, and whether they follow no
+// answer, and precede an answer or the end.
+func systemRun(messages []llms.MessageContent, i int) (end int, isAfterUser bool) {
+	end = i + leadingSystem(messages[i:])
+	return end, !isRole(messages[i-1], llms.ChatMessageTypeAI) && (end == len(messages) || isRole(messages[end], llms.ChatMessageTypeAI))
 }
 
-// joinTexts joins the parts of two messages, texts to one text: some servers take no list of parts
-// from the system.
-func joinTexts(a, b []llms.ContentPart, role llms.ChatMessageType) []llms.ContentPart {
-	if !isText(a) || !isText(b) {
-		return slices.Concat(a, b)
+// joinTexts joins the parts of messages, texts to one text: some servers take no list of parts from
+// the system. What follows a message with other parts stays as it is.
+func joinTexts(messages [][]llms.ContentPart, role llms.ChatMessageType) (parts []llms.ContentPart) {
+	var texts []string
+	for len(texts) < len(messages) && isText(messages[len(texts)]) {
+		text, _ := textOf(messages[len(texts)], separatorAfter(role))
+		texts = append(texts, text)
 	}
-	first, _ := textOf(a, separatorAfter(role))
-	second, _ := textOf(b, separatorAfter(role))
-	return []llms.ContentPart{llms.TextContent{Text: first + "\n\n" + second}}
+	if len(texts) > 1 {
+		messages, parts = messages[len(texts):], []llms.ContentPart{llms.TextContent{Text: strings.Join(texts, "\n\n")}}
+	}
+	return append(parts, slices.Concat(messages...)...)
 }
 
 func isText(parts []llms.ContentPart) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -352,6 +353,24 @@ func TestWhatThinkingExcludesIsNamedInOrder(t *testing.T) {
 		if _, err := dialect.Clients[middleware.DialectAnthropic].Write(c); err != nil || !slices.Equal(c.NotSent, []string{"Temperature", "TopK"}) {
 			t.Fatalf("%q, %v", c.NotSent, err)
 		}
+	}
+}
+
+// Messages of one role in a row are joined without copying what was joined before each time.
+func TestManyMessagesOfOneRoleAreJoinedAtOnce(t *testing.T) {
+	const n, text = 4000, "a few words of an agent that talks to itself"
+	limits := dialect.Limits{SystemFirst: true, OneSystem: true}
+	messages := slices.Repeat([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, text)}, n)
+	messages = append(messages, slices.Repeat([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, text)}, n)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	fitting, _ := limits.Fit(messages, &llms.CallOptions{}, &middleware.Params{})
+	runtime.ReadMemStats(&after)
+	if len(fitting) != 2 || fitting[1].Parts[0].(llms.TextContent).Text != strings.TrimSuffix(strings.Repeat(text+"\n\n", n), "\n\n") {
+		t.Fatalf("%d messages", len(fitting))
+	}
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 50<<20 {
+		t.Errorf("%d MiB were allocated for %d bytes", bytes>>20, 2*n*len(text))
 	}
 }
 

@@ -38,15 +38,22 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
-// reroutes reports whether another model is routed to when checks reject an answer.
+// reroutes reports whether another model is asked when checks reject an answer with which the strategy
+// would end the step: one that routes, or accepts whatever a model of its order says.
 func (r *run) reroutes() bool {
-	_, routes := r.strategy.(*cascade.Route)
-	return routes
+	switch r.strategy.(type) {
+	case *cascade.Route, *cascade.Threshold:
+		return true
+	}
+	return false
 }
 
-// reroute returns the best of the other models for a routing strategy whose answers were all rejected
+// reroute returns the best of the other models for a strategy whose answers were all rejected
 // by checks, else Stop.
 func (r *run) reroute() int {
+	if r.isDepthReached() {
+		return cascade.Stop
+	}
 	for _, i := range r.state.Ran {
 		if !r.rejected[i] {
 			return cascade.Stop
@@ -59,7 +66,7 @@ func (r *run) reroute() int {
 	return next
 }
 
-// routeWithout returns the model that a routing strategy chooses without those that ran, or Stop.
+// routeWithout returns the model that a strategy that reroutes chooses without those that ran, or Stop.
 func (r *run) routeWithout(ran []int) int {
 	if !r.reroutes() || len(ran) == 0 {
 		return cascade.Stop

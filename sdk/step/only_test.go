@@ -160,6 +160,40 @@ func TestARouterRoutesAnewWhatChecksReject(t *testing.T) {
 	}
 }
 
+func TestAThresholdReturnsNoRejectedAnswerWhereOthersPassed(t *testing.T) {
+	down, up := []int{2, 1, 0}, []int{0, 1, 2}
+	for _, c := range []struct {
+		name                    string
+		params                  cascade.Params
+		rejected, calls, chosen string
+	}{
+		{"accepts all", cascade.Params{Order: down, Thresholds: []float64{0}}, "", "large", "large"},
+		{"the next in the order", cascade.Params{Order: down, Thresholds: []float64{0}}, "large", "large middle", "middle"},
+		{"none passed", cascade.Params{Order: down, Thresholds: []float64{0}}, "large middle small", "large middle small", "small"},
+		{"depth reached", cascade.Params{Order: down, Thresholds: []float64{0}, MaxDepth: 1}, "large", "large", "large"},
+		{"the last", cascade.Params{Order: up, Thresholds: []float64{1}, Answer: cascade.Last}, "", "small middle large", "large"},
+		{"the last that passed", cascade.Params{Order: up, Thresholds: []float64{1}, Answer: cascade.Last}, "large", "small middle large", "middle"},
+	} {
+		check := step.Check{Name: "table", Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+			return map[bool]string{true: "bad"}[strings.Contains(c.rejected, a.Model)]
+		}}
+		strategy, err := cascade.New(cascade.NameThreshold, c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, commit := range []bool{false, true} {
+			e := engine(t, step.Config{Candidates: candidates(), Strategy: strategy, Checks: []step.Check{check}, Estimators: []step.Estimator{believing(0.5, 0.2, false)}})
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Commit: commit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if called(res.Trace) != c.calls || res.Trace.Chosen != c.chosen {
+				t.Errorf("%s, commit %v: calls %q, chose %s; want %q, %s", c.name, commit, called(res.Trace), res.Trace.Chosen, c.calls, c.chosen)
+			}
+		}
+	}
+}
+
 // scripted is a strategy that does what the test says.
 type scripted func(s *cascade.State) cascade.Decision
 

@@ -268,10 +268,15 @@ func (r *run) stop(answer int) (sdk.StopReason, int, error) {
 	if len(r.attempts) == 0 {
 		return sdk.StopError, -1, r.stopFailed(sdk.ErrNoFeasibleModel)
 	}
-	if s, ok := r.strategy.(depthLimited); ok && s.DepthReached(&r.state) {
+	if r.isDepthReached() {
 		return sdk.StopDepth, r.prefer(answer), nil
 	}
 	return sdk.StopNotWorth, r.prefer(answer), nil
+}
+
+func (r *run) isDepthReached() bool {
+	s, ok := r.strategy.(depthLimited)
+	return ok && s.DepthReached(&r.state)
 }
 
 // settleBeliefs computes, for the trace, the post-hoc estimates of a step that ends without a further

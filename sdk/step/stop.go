@@ -12,10 +12,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// prefer returns the answer to return where the strategy chose i: among equal
-// posteriors, one that is whole, and then the one that passed the greater share of checks. Of
-// rejected answers that are equal in that, too, it is the last, which is also what a stream shows.
+// prefer returns the answer to return where the strategy chose i: not one that a check rejected if
+// others passed; among equal posteriors, one that is whole, and then the one that passed the greater
+// share of checks. Of rejected answers that are equal in that, too, it is the last, which is also what a
+// stream shows.
 func (r *run) prefer(i int) int {
+	i = r.unrejected(i)
 	best := i
 	for k, ran := range r.state.Ran {
 		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
@@ -23,6 +25,20 @@ func (r *run) prefer(i int) int {
 		}
 		own, most := score(r.attempts[k].Verdict), score(r.verdict(best))
 		if slices.Contains(r.partial, best) || own > most || own == most && r.isRejected(best) {
+			best = ran
+		}
+	}
+	return best
+}
+
+// unrejected returns i or, if a check rejected its answer, the last of the best that passed, if any did.
+func (r *run) unrejected(i int) int {
+	if !r.rejected[i] {
+		return i
+	}
+	best := i
+	for _, ran := range r.state.Ran {
+		if !r.rejected[ran] && (r.rejected[best] || r.state.Beliefs[ran].Mean >= r.state.Beliefs[best].Mean) {
 			best = ran
 		}
 	}

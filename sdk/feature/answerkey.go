@@ -2,6 +2,7 @@ package feature
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,6 +24,8 @@ const SignalAgreement = "agreement"
 //   - its tool calls, if there are any, in any order: names and arguments, these with
 //     sorted fields, numbers as numbers, texts without white space around them, and
 //     without fields that are null
+//   - what an agent that writes its calls as text does: the tool after "Action:" and its input after
+//     "Action Input:", compared like those of a tool call, unless there is a "Final Answer:"
 //   - of an answer that is a JSON object its field "answer", else all its fields but
 //     those that give reasons
 //   - what stands in the last \boxed{}, else what follows the last "answer:" on its line
@@ -45,13 +48,38 @@ func AnswerKey(a *sdk.Answer) string {
 	}
 	key := a.Text
 	for range deepestAnswer {
-		inner := canonicalText(finalAnswer(key))
+		inner := cmp.Or(writtenCall(key), canonicalText(finalAnswer(key)))
 		if inner == key {
 			break
 		}
 		key = inner
 	}
+	if writtenCall(key) != "" {
+		return key
+	}
 	return statedFacts(key)
+}
+
+// The marks of a call that an agent writes as text.
+const (
+	actionMark = "action:"
+	inputMark  = "action input:"
+)
+
+// writtenCall returns the canonical form of the call that a text ends with, "" where it is none. What a
+// model writes after its call is what it expects of the tool.
+func writtenCall(text string) string {
+	end := afterLast(text, inputMark)
+	if end < 0 || afterLast(text, "final answer:") >= 0 {
+		return ""
+	}
+	before := text[:end-len(inputMark)]
+	start := afterLast(before, actionMark)
+	if start < 0 {
+		return ""
+	}
+	input, _, _ := strings.Cut(text[end:], "\nObservation:")
+	return actionMark + " " + canonicalText(before[start:]) + " " + inputMark + " " + canonicalArguments(input)
 }
 
 // HashKey returns what traces keep of a key: 64 bits in hexadecimal, which is its own

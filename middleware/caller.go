@@ -126,7 +126,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 	if d.kind == kindMistral {
 		generate = makeInterruptible(generate)
 	}
-	messages, params := rewrite(c.messages, d.kind), c.paramsFor(d, s)
+	messages, params := rewrite(c.messages, d.kind, d.shortIDs), c.paramsFor(d, s)
 	if c.params.Schema != nil && params.Schema == nil {
 		messages = instruct(messages, c.params.Schema)
 	}

@@ -44,6 +44,9 @@ var errCircuitOpen = errors.New(ReasonCircuitOpen)
 // statusText finds the HTTP status in the errors of the openai and anthropic clients.
 var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
 
+// answerText finds what clients say of an answer that came and that they do not understand.
+var answerText = regexp.MustCompile(`(?i)no response|empty response|no content in|unsupported content type: |invalid [a-z ]*field type|parse response|parse stream|json: cannot unmarshal|token too long`)
+
 // classify returns the error of a call with its code and whether the same model may be asked again.
 func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
@@ -179,7 +182,7 @@ func mayBeBilled(err error) bool {
 	}
 	_, panicked := errors.AsType[*step.PanicError](err)
 	_, garbled := errors.AsType[*json.SyntaxError](err)
-	if panicked || garbled {
+	if panicked || garbled || answerText.MatchString(err.Error()) {
 		return true
 	}
 	for _, lost := range [...]error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {

@@ -29,9 +29,11 @@ type target struct {
 
 type deployment struct {
 	Deployment
-	llm     llms.Model
-	kind    kind
-	breaker *breaker
+	llm  llms.Model
+	kind kind
+	// shortIDs says that ids of calls must have the form that Mistral takes. Clients of kindNative know that.
+	shortIDs bool
+	breaker  *breaker
 	// pausedUntil is the end of a pause that the server asked for, in Unix nanoseconds; 0 for none.
 	pausedUntil atomic.Int64
 }
@@ -51,7 +53,11 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 			}
 			return t, fmt.Errorf("deployment %d (%s) has no LLM", i, d.Name)
 		}
-		t.deployments = append(t.deployments, &deployment{Deployment: d, llm: d.LLM, kind: kindOf(d.LLM, c.Model.Provider), breaker: newBreaker(b, circuits, strings.Join([]string{c.Model.Name, c.Model.Provider, c.Model.Served, d.Name}, "/"))})
+		kind := kindOf(d.LLM, c.Model.Provider)
+		t.deployments = append(t.deployments, &deployment{
+			Deployment: d, llm: d.LLM, kind: kind, shortIDs: kind != kindNative && mistralName.MatchString(cmp.Or(c.Model.Served, c.Model.Name)),
+			breaker: newBreaker(b, circuits, strings.Join([]string{c.Model.Name, c.Model.Provider, c.Model.Served, d.Name}, "/")),
+		})
 	}
 	return t, nil
 }

@@ -1,7 +1,11 @@
 package middleware
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"regexp"
 
 	"github.com/tmc/langchaingo/llms"
 )
@@ -20,18 +24,27 @@ func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 	return r
 }
 
+// rewriter changes messages to the form that a provider's client understands.
+type rewriter struct {
+	kind     kind
+	shortIDs bool // ids of calls have nine letters and digits
+	messages []llms.MessageContent
+	names    map[string]string // tool by call id, made when first needed
+	calls    int               // without an id so far
+	results  int
+}
+
 // rewrite returns the messages in the form that a provider's client understands. The caller's are
 // never modified, and returned as they are if nothing needs to change.
-func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
+func rewrite(messages []llms.MessageContent, k kind, shortIDs bool) []llms.MessageContent {
 	if k != kindNative {
 		messages = plainMessages(messages)
 	}
-	names := map[string]string(nil) // tool by call id, made when first needed
+	r := rewriter{kind: k, shortIDs: shortIDs, messages: messages}
 	var out []llms.MessageContent
 	for i := range messages {
-		message, changed := rewriteMessage(messages, i, k, &names)
-		split := k == kindAnthropic && len(message.Parts) > 1 &&
-			(message.Role == llms.ChatMessageTypeAI || message.Role == llms.ChatMessageTypeSystem)
+		message, changed := r.message(messages[i])
+		split := len(message.Parts) > 1 && r.readsOnePart(message.Role)
 		if !changed && !split {
 			if out != nil {
 				out = append(out, message)
@@ -45,8 +58,7 @@ func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
 			out = append(out, message)
 			continue
 		}
-		// The client reads the first part of such messages only; it joins
-		// messages of one role again.
+		// The API joins messages of one role again.
 		for _, p := range message.Parts {
 			out = append(out, llms.MessageContent{Role: message.Role, Parts: []llms.ContentPart{p}})
 		}
@@ -57,14 +69,24 @@ func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
 	return out
 }
 
-func rewriteMessage(messages []llms.MessageContent, i int, k kind, names *map[string]string) (llms.MessageContent, bool) {
-	message := messages[i]
+// readsOnePart reports whether the client reads the first part of messages of that role only, or refuses more.
+func (r *rewriter) readsOnePart(role llms.ChatMessageType) bool {
+	switch role {
+	case llms.ChatMessageTypeAI, llms.ChatMessageTypeSystem:
+		return r.kind == kindAnthropic
+	case llms.ChatMessageTypeTool:
+		return r.kind == kindAnthropic || r.kind == kindOpenAI
+	}
+	return false
+}
+
+func (r *rewriter) message(message llms.MessageContent) (llms.MessageContent, bool) {
 	role := normalRole(message.Role)
 	changed := role != message.Role
 	message.Role = role
 	copied := false
 	for j, p := range message.Parts {
-		fresh, same := rewritePart(p, k, messages, names)
+		fresh, same := r.part(p)
 		if same {
 			continue
 		}
@@ -77,16 +99,16 @@ func rewriteMessage(messages []llms.MessageContent, i int, k kind, names *map[st
 	return message, changed || copied
 }
 
-// rewritePart returns a part as the provider's client wants it, and whether that
-// is the part itself.
-func rewritePart(p llms.ContentPart, k kind, messages []llms.MessageContent, names *map[string]string) (llms.ContentPart, bool) {
+// part returns a part as the provider's client wants it, and whether that is the part itself.
+func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
+	k := r.kind
 	switch part := p.(type) {
 	case llms.CachedContent:
 		if k == kindAnthropic || k == kindNative {
 			return p, true
 		}
 		// The openai client drops it without a word.
-		inner, _ := rewritePart(unwrap(part), k, messages, names)
+		inner, _ := r.part(unwrap(part))
 		return inner, false
 	case llms.BinaryContent:
 		if k == kindOpenAI || k == kindMistral {
@@ -99,24 +121,54 @@ func rewritePart(p llms.ContentPart, k kind, messages []llms.MessageContent, nam
 			}
 		}
 	case llms.ToolCall:
-		return rewriteToolCall(part)
+		id := r.callID(part.ID, &r.calls)
+		if fresh, same := rewriteToolCall(part); !same || id != part.ID {
+			fresh.ID = id
+			return fresh, false
+		}
 	case llms.ToolCallResponse:
-		if part.Name == "" && k == kindGoogle {
-			if *names == nil {
-				*names = toolNames(messages)
-			}
-			if name := (*names)[part.ToolCallID]; name != "" {
-				part.Name = name
-				return part, false
-			}
+		id, name := r.callID(part.ToolCallID, &r.results), part.Name
+		if name == "" && k == kindGoogle {
+			name = r.toolName(part.ToolCallID)
+		}
+		if id != part.ToolCallID || name != part.Name {
+			part.ToolCallID, part.Name = id, name
+			return part, false
 		}
 	}
 	return p, true
 }
 
+// callID returns the id of a call under which the provider takes it, always the same. Calls and results without
+// one, as langchaingo's googleai client leaves them, belong together in their order.
+func (r *rewriter) callID(id string, without *int) string {
+	if id == "" {
+		id = fmt.Sprintf("stepfall_call_%d", *without)
+		*without++
+	}
+	if !r.shortIDs || shortID.MatchString(id) {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])[:9]
+}
+
+var (
+	shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
+	// mistralName finds the models whose API refuses other ids.
+	mistralName = regexp.MustCompile(`(?i)(mis|minis|magis|devs|codes|mix|pix)tral`)
+)
+
+func (r *rewriter) toolName(id string) string {
+	if r.names == nil {
+		r.names = toolNames(r.messages)
+	}
+	return r.names[id]
+}
+
 // rewriteToolCall gives a call of the history the type that openai wants, and
 // arguments that are a JSON object: the functions agent keeps the bare argument.
-func rewriteToolCall(part llms.ToolCall) (llms.ContentPart, bool) {
+func rewriteToolCall(part llms.ToolCall) (llms.ToolCall, bool) {
 	same := true
 	if part.Type == "" {
 		part.Type, same = "function", false

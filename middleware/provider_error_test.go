@@ -1,7 +1,9 @@
 package middleware_test
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -202,13 +204,18 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		llm  llms.Model
 		want sdk.Usage
 	}{
-		"the server says":          {fails(&middleware.ProviderError{Provider: "p", Billed: true, Usage: told}), told},
-		"its beginning counted":    {streams([]string{strings.Repeat("a", 180)}, nil, &middleware.ProviderError{Message: "broke", Status: 500, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}}), sdk.Usage{InputTokens: 60, OutputTokens: 45, Estimated: true}},
-		"a stream broke":           {streams([]string{"hello", " wor"}, nil, errors.New("status code: 500")), sdk.Usage{InputTokens: 10, OutputTokens: 3, Estimated: true}},
-		"nothing came":             {streams(nil, nil, errors.New("status code: 500")), sdk.Usage{}},
-		"refused, the line broke":  {fails(fmt.Errorf("status code: 400: %w", io.ErrUnexpectedEOF)), sdk.Usage{}},
-		"the line broke":           {fails(fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
-		"cut off, with its counts": {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7}},
+		"the server says":           {fails(&middleware.ProviderError{Provider: "p", Billed: true, Usage: told}), told},
+		"its beginning counted":     {streams([]string{strings.Repeat("a", 180)}, nil, &middleware.ProviderError{Message: "broke", Status: 500, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}}), sdk.Usage{InputTokens: 60, OutputTokens: 45, Estimated: true}},
+		"a stream broke":            {streams([]string{"hello", " wor"}, nil, errors.New("status code: 500")), sdk.Usage{InputTokens: 10, OutputTokens: 3, Estimated: true}},
+		"nothing came":              {streams(nil, nil, errors.New("status code: 500")), sdk.Usage{}},
+		"refused, the line broke":   {fails(fmt.Errorf("status code: 400: %w", io.ErrUnexpectedEOF)), sdk.Usage{}},
+		"the line broke":            {fails(fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
+		"an answer without content": {fails(errors.New("no response")), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
+		"content of another type":   {fails(errors.New("anthropic: unsupported content type: redacted_thinking")), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
+		"JSON of another type":      {fails(json.Unmarshal([]byte("1"), new(string))), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
+		"a line too long":           {fails(fmt.Errorf("failed to read stream: %w", bufio.ErrTooLong)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
+		"not sent":                  {fails(errors.New("anthropic: failed to unmarshal tool call arguments")), sdk.Usage{}},
+		"cut off, with its counts":  {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7}},
 	} {
 		var all traces
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{as(small(c.llm), "openai")}, Stream: middleware.Passthrough, Step: step.Config{Traces: all.record}})

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -111,9 +112,14 @@ func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 		if c.StopReason != "" {
 			merged.StopReason = c.StopReason
 		}
-		maps.Copy(merged.GenerationInfo, c.GenerationInfo)
+		for key, v := range c.GenerationInfo {
+			if had, _ := merged.GenerationInfo[key].(string); had == "" || v != "" { // each block has its own alone
+				merged.GenerationInfo[key] = v
+			}
+		}
 	}
-	merged.Content, merged.ReasoningContent = text.String(), reasoning.String()
+	thinking, _ := merged.GenerationInfo["ThinkingContent"].(string)
+	merged.Content, merged.ReasoningContent = text.String(), cmp.Or(reasoning.String(), thinking)
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{merged}}
 }
 

@@ -228,8 +228,12 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 func TestStreamThatItsReaderEndsIsNoFailureOfTheModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var call sdk.Call
-		answer := func() (*llms.ContentResponse, error) { return nil, errors.New("API returned unexpected status code: 500") }
-		model := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) { return answer() }}
+		answer := func() (*llms.ContentResponse, error) {
+			return nil, errors.New("API returned unexpected status code: 500")
+		}
+		model := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+			return answer()
+		}}
 		m := wrap(t, middleware.Config{
 			Models: []middleware.Candidate{small(model)}, Stream: middleware.Passthrough,
 			Breaker: middleware.BreakerConfig{Failures: 1, Delay: time.Minute},

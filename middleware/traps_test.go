@@ -191,6 +191,70 @@ func TestMessagesAreWrittenForEachProvider(t *testing.T) {
 	}
 }
 
+// Calls without ids get some, results in one message are told apart, and ids are those that the model's API takes.
+func TestCallsOfOtherClientsAreAnswered(t *testing.T) {
+	call := func(id string) llms.ToolCall {
+		return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: "now", Arguments: "{}"}}
+	}
+	result := func(id, text string) llms.ToolCallResponse {
+		return llms.ToolCallResponse{ToolCallID: id, Content: text}
+	}
+	ai, tool := llms.ChatMessageTypeAI, llms.ChatMessageTypeTool
+	history := func(parts ...llms.ContentPart) []llms.MessageContent {
+		return []llms.MessageContent{human("q")[0], {Role: ai, Parts: parts[:2]}, {Role: tool, Parts: parts[2:]}}
+	}
+	for name, c := range map[string]struct {
+		served, provider string
+		messages         []llms.MessageContent
+		want             []string
+	}{
+		"without ids": {"small", "openai", history(call(""), call(""), result("", "a"), result("", "b")), []string{"stepfall_call_0", "stepfall_call_1", "stepfall_call_0 a", "stepfall_call_1 b"}},
+		"with ids":    {"small", "openai", history(call("call_1"), call("call_2"), result("call_2", "b"), result("call_1", "a")), []string{"call_1", "call_2", "call_2 b", "call_1 a"}},
+		"Google's":    {"small", "googleai", history(call("call_1"), call("call_2"), result("call_2", "b"), result("call_1", "a")), []string{"call_1", "call_2", "call_2 b", "call_1 a"}},
+		"Mistral's":   {"mistral-small-latest", "openai", history(call("call_1"), call("abcdefgh9"), result("call_1", "a"), result("abcdefgh9", "b")), []string{"74196fe72", "abcdefgh9", "74196fe72 a", "abcdefgh9 b"}},
+	} {
+		a := keeps(text("hi"))
+		candidate := as(small(a), c.provider)
+		candidate.Model.Served = c.served
+		if _, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), c.messages); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range a.messages {
+			if m.Role == tool && len(m.Parts) > 1 && c.provider == "openai" {
+				t.Errorf("%s: %d results in a message, which the client refuses", name, len(m.Parts))
+			}
+			for _, p := range m.Parts {
+				switch p := p.(type) {
+				case llms.ToolCall:
+					got = append(got, p.ID)
+				case llms.ToolCallResponse:
+					got = append(got, p.ToolCallID+" "+p.Content)
+				}
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// langchaingo's anthropic client returns a choice for each block; what one block says of all is not lost by the next.
+func TestThinkingOfABlockIsKept(t *testing.T) {
+	resp := &llms.ContentResponse{Choices: []*llms.ContentChoice{
+		{StopReason: "end_turn", GenerationInfo: map[string]any{"ThinkingContent": "hm", "ThinkingSignature": "s", "InputTokens": 10, "OutputTokens": 8}},
+		{Content: "hi", StopReason: "end_turn", GenerationInfo: map[string]any{"ThinkingContent": "", "OutputContent": "hi", "InputTokens": 10, "OutputTokens": 8}},
+	}}
+	got, err := one(t, as(small(keeps(resp)), "anthropic")).GenerateContent(t.Context(), human("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	choice := got.Choices[0]
+	if info := choice.GenerationInfo; len(got.Choices) != 1 || choice.Content != "hi" || choice.ReasoningContent != "hm" || info["ThinkingContent"] != "hm" || info["ThinkingSignature"] != "s" || info["OutputContent"] != "hi" {
+		t.Errorf("%+v", choice)
+	}
+}
+
 func TestWhatClientsReportAsSuccessIsAnError(t *testing.T) {
 	for name, resp := range map[string]*llms.ContentResponse{
 		"nil": nil, "no choices": {}, "nil choice": {Choices: []*llms.ContentChoice{nil}},

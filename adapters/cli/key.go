@@ -120,6 +120,23 @@ ledger, which has no keys; "key set --release --tenant TENANT" frees what is uns
 	return cmd
 }
 
+// withExistingStore is withStore for what makes no store: the name may be misspelled.
+func (f *keyFlags) withExistingStore(ctx context.Context, do func(*store.Shared) error) error {
+	if err := checkStore(cmp.Or(f.store, os.Getenv(storeVariable))); err != nil {
+		return err
+	}
+	return f.withStore(ctx, do)
+}
+
+// checkStore returns an error for a file that does not exist, which opening it would make.
+func checkStore(address string) error {
+	if address == "" || strings.Contains(address, "://") {
+		return nil
+	}
+	_, err := os.Stat(address)
+	return err
+}
+
 func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) error {
 	shared, err := sharedStore(ctx, f.store, nil)
 	if err == nil && shared == nil {
@@ -246,7 +263,7 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	if given("tenant") {
 		return f.releaseTenant(ctx, s)
 	}
-	return f.withStore(ctx, func(shared *store.Shared) (err error) {
+	return f.withExistingStore(ctx, func(shared *store.Shared) (err error) {
 		switch {
 		case f.rotate:
 			secret, err := keys.Rotate(ctx, shared, id, f.grace)
@@ -309,7 +326,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 // releaseTenant releases what a tenant's account holds for dead processes, and prints the account.
 func (f *keyFlags) releaseTenant(ctx context.Context, s Streams) error {
 	account := store.TenantAccount(f.key.Tenant)
-	return f.withStore(ctx, func(shared *store.Shared) error {
+	return f.withExistingStore(ctx, func(shared *store.Shared) error {
 		isKnown, err := release(ctx, s, shared, account)
 		if err == nil && !isKnown {
 			err = fmt.Errorf("no cap of a policy has counted by %s in this store; see \"stepfall key ls\"", account)
@@ -370,7 +387,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	if len(f.by) == 0 && chooses {
 		return usage("--only, --since and --until choose what was spent: give --by, as --by key")
 	}
-	return f.withStore(ctx, func(shared *store.Shared) error {
+	return f.withExistingStore(ctx, func(shared *store.Shared) error {
 		if len(f.by) == 0 {
 			return f.renderKeys(ctx, s, shared, "")
 		}
@@ -383,7 +400,7 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 }
 
 func (f *keyFlags) listAccounts(ctx context.Context, s Streams) error {
-	return f.withStore(ctx, func(shared *store.Shared) error {
+	return f.withExistingStore(ctx, func(shared *store.Shared) error {
 		accounts, err := accountBalances(ctx, shared)
 		if err != nil {
 			return err

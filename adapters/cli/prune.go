@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,13 +69,11 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	address := cmp.Or(f.store, os.Getenv(storeVariable))
-	switch {
-	case address == "":
+	if address == "" {
 		return usage("--store is needed, or %s", storeVariable)
-	case !strings.Contains(address, "://"):
-		if _, err := os.Stat(address); err != nil { // rather than make one, in which nothing is old
-			return err
-		}
+	}
+	if err := checkStore(address); err != nil {
+		return err
 	}
 	shared, err := full.OpenStore(ctx, address, nil)
 	if err != nil {

@@ -295,7 +295,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	if err != nil {
 		return err
 	}
-	pages, stopPages, err := f.page.serve(ctx, s, r, f.sets)
+	pages, stopPages, err := f.page.serve(ctx, s, r, f.sets, serving.TLS)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

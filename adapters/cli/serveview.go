@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,8 +39,9 @@ func (p *servedPage) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081. An address that others can reach needs a key: :8081=VARIABLE takes it from that environment variable")
 }
 
-// serve starts to serve the pages if --view is given. The caller calls stop.
-func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, sets []string) (address string, stop func(), err error) {
+// serve starts to serve the pages if --view is given, by HTTPS where others can reach them and
+// certificates is not nil. The caller calls stop.
+func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, sets []string, certificates *tls.Config) (address string, stop func(), err error) {
 	if p.view == "" {
 		return "", func() {}, nil
 	}
@@ -67,13 +69,16 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, set
 	o := src.Options
 	o.Policy = policyLoader(r.Policy().Path, sets...)
 	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, p.accounts, o.Traces) }
-	listener, err := net.ListenTCP("tcp", addr)
-	if err != nil {
+	var listener net.Listener
+	if listener, err = net.ListenTCP("tcp", addr); err != nil {
 		return "", nil, errors.Join(err, src.close())
 	}
 	var handler http.Handler
 	address = "http://" + listener.Addr().String()
 	if key != "" {
+		if certificates != nil {
+			listener, address = tls.NewListener(listener, certificates), "https://"+listener.Addr().String()
+		}
 		digest := sha256.Sum256([]byte(key))
 		handler = view.RequireKey(view.New(o), func(_ *http.Request, given string) bool {
 			other := sha256.Sum256([]byte(given))

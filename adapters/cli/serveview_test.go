@@ -4,9 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -41,7 +44,7 @@ func serveWithPages(t *testing.T, policy string, flags ...string) (gateway, page
 			t.Errorf("exit code %d: %s", got, &said)
 		}
 	})
-	lines, address := bufio.NewReader(out), regexp.MustCompile(`http://\S+`)
+	lines, address := bufio.NewReader(out), regexp.MustCompile(`https?://\S+`)
 	for _, one := range []*string{&gateway, &pages} {
 		line, err := lines.ReadString('\n')
 		if err != nil {
@@ -72,6 +75,32 @@ func page(t *testing.T, client *http.Client, url string, header ...string) (stat
 		t.Fatal(err)
 	}
 	return resp.StatusCode, string(data)
+}
+
+// An operator's key does not cross a network in the clear where the gateway has a certificate.
+func TestServeViewByHTTPS(t *testing.T) {
+	known := httptest.NewTLSServer(nil) // whose client knows the certificate
+	defer known.Close()
+	pair, dir := known.TLS.Certificates[0], t.TempDir()
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := []string{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	for i, block := range []*pem.Block{{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(files[i], pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("OPERATOR_KEY", "the operator's key")
+	_, pages := serveWithPages(t, fmt.Sprintf(servedPolicy, "http://127.0.0.1:1")+"trace { file = \"traces.jsonl\" }\n", "--view", "127.0.0.1:0=OPERATOR_KEY", "--tls", strings.Join(files, ","))
+	if status, body := page(t, known.Client(), pages, "Authorization", "Bearer the operator's key"); status != http.StatusOK || !strings.HasPrefix(pages, "https://") {
+		t.Errorf("%s: %d %s", pages, status, body)
+	}
+	_, pages = serveWithPages(t, fmt.Sprintf(servedPolicy, "http://127.0.0.1:1")+"trace { file = \"traces.jsonl\" }\n", "--tls", strings.Join(files, ","))
+	if status, body := page(t, http.DefaultClient, pages); status != http.StatusOK || !strings.HasPrefix(pages, "http://") {
+		t.Errorf("on this machine, %s: %d %s", pages, status, body)
+	}
 }
 
 // The operator sees the steps of a gateway at work, its caps and plugins; nobody

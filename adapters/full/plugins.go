@@ -41,9 +41,13 @@ func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSo
 	}
 }
 
+// PluginStat counts what a plugin did in one block of the policy. Its State is "stopped", "starting",
+// "ready", "paused" or "open" after crashes, "refused" or "closed".
+type PluginStat = host.Stats
+
 // PluginStats returns statistics on the plugins of the router's current policy; nil if it has none, or
 // if the program provides its own.
-func PluginStats(r *router.Router) []host.Stats {
+func PluginStats(r *router.Router) []PluginStat {
 	if h, ok := r.PluginHost().(*host.Host); ok {
 		return h.Stats()
 	}

@@ -1,0 +1,49 @@
+package full_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// withPlugin returns a policy whose verifier is the program at path.
+func withPlugin(t *testing.T, path string) *policies.Policy {
+	t.Helper()
+	text := fmt.Sprintf(`model "a" {
+  provider          = "ollama"
+  max_output_tokens = 10
+  price { free = true }
+}
+plugin "p" { path = %q }
+verifier "form" {
+  plugin = "p"
+}
+strategy "cascade_route" { worth_usd = 0.05 }
+`, path)
+	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A program can write the type of what it is told of a plugin.
+func TestStatisticsOfPluginsHaveAName(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := router.New(t.Context(), withPlugin(t, program), full.Complete(router.Options{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var stats []full.PluginStat = full.PluginStats(r)
+	if len(stats) != 1 || stats[0].Instance != "form" || stats[0].State != "stopped" {
+		t.Errorf("%+v", stats)
+	}
+}

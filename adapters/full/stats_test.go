@@ -3,6 +3,7 @@ package full_test
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/full"
@@ -45,5 +46,12 @@ func TestStatisticsOfPluginsHaveAName(t *testing.T) {
 	var stats []full.PluginStat = full.PluginStats(r)
 	if len(stats) != 1 || stats[0].Instance != "form" || stats[0].State != "stopped" {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// What is wrong with a plugin is said with the place in the policy that chose it.
+func TestErrorsOfPluginsHaveAPlace(t *testing.T) {
+	if _, err := router.New(t.Context(), withPlugin(t, "/nowhere/plugin"), full.Complete(router.Options{})); err == nil || !strings.Contains(err.Error(), "policy.hcl:8: verifier form: ") {
+		t.Error(err)
 	}
 }

@@ -153,7 +153,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		v := &p.Verifiers[i]
 		plugin, err := plugins.Verifier(v.Name, v.Plugin, v.Config.Reveal())
 		if err != nil {
-			return fmt.Errorf("verifier %s: %w", v.Name, err)
+			return blockError(p, "verifier", v.Name, err)
 		}
 		if plugin == nil {
 			continue
@@ -171,7 +171,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		if e.Estimates == "cost" {
 			plugin, err := plugins.CostEstimator(e.Name, e.Plugin, e.Config.Reveal())
 			if err != nil {
-				return fmt.Errorf("estimator %s: %w", e.Name, err)
+				return blockError(p, "estimator", e.Name, err)
 			}
 			if plugin != nil {
 				a.costs = append(a.costs, costEstimator{e, plugin})
@@ -180,7 +180,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		}
 		plugin, err := qualityEstimator(p, e, plugins)
 		if err != nil {
-			return fmt.Errorf("estimator %s: %w", e.Name, err)
+			return blockError(p, "estimator", e.Name, err)
 		}
 		if plugin == nil {
 			continue
@@ -195,6 +195,17 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		})
 	}
 	return nil
+}
+
+// blockError says which block of the policy has a plugin that cannot be had, and where it names it.
+func blockError(p *policies.Policy, kind, name string, err error) error {
+	err = fmt.Errorf("%s %s: %w", kind, name, err)
+	for _, s := range p.Settings() {
+		if slices.Equal(s.Path, []string{kind, name, "plugin"}) {
+			return fmt.Errorf("%s: %w", s.Origin, err)
+		}
+	}
+	return err
 }
 
 func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins) (sdk.QualityEstimator, error) {

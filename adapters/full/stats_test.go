@@ -43,8 +43,8 @@ func TestStatisticsOfPluginsHaveAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var stats []full.PluginStat = full.PluginStats(r)
-	if len(stats) != 1 || stats[0].Instance != "form" || stats[0].State != "stopped" {
+	isStopped := func(s full.PluginStat) bool { return s.Instance == "form" && s.State == "stopped" }
+	if stats := full.PluginStats(r); len(stats) != 1 || !isStopped(stats[0]) {
 		t.Errorf("%+v", stats)
 	}
 }

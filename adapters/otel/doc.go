@@ -7,7 +7,10 @@
 // step has ended: recording costs the step nothing while it runs.
 //
 //	recorder, err := otel.New(otel.Config{})
-//	model, err := middleware.New(middleware.Config{..., Step: step.Config{Traces: recorder.Record}})
+//	model, err := middleware.New(middleware.Config{..., Step: step.Config{Traces: step.Redact(recorder.Record, nil)}})
+//
+// step.Redact takes out credentials, which errors may hold: the recorder writes the names and
+// errors of a trace as they are. Package router hands traces to its sinks without credentials.
 //
 // # Metrics
 //

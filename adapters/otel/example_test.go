@@ -13,7 +13,7 @@ import (
 )
 
 // A step becomes a span, and each of its calls a span below it. In a program,
-// recorder.Record is the middleware's Traces.
+// step.Redact(recorder.Record, nil) is the middleware's Traces.
 func Example() {
 	spans := tracetest.NewSpanRecorder()
 	recorder, err := otel.New(otel.Config{

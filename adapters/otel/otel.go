@@ -103,8 +103,8 @@ var (
 var costBuckets = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
 
 // Record writes one trace. The span of ctx, if any, becomes the parent. It is a
-// trace sink: it does not keep t. A verdict on a run is no step: it has no span, and counts
-// only towards what a holdout measures.
+// trace sink: it does not keep t, and writes its texts as they are. A verdict on a run is
+// no step: it has no span, and counts only towards what a holdout measures.
 func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		r.accounts.record(ctx, r.tenants.label(t.Tenant), t)

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -170,7 +171,8 @@ func mergeNew(from, to string, deep bool) error {
 		if missing == nil || !info.Mode().IsRegular() || filepath.Dir(name) == "." {
 			return nil
 		}
-		temporary, mode := fmt.Sprintf("%s.%d.new", target, os.Getpid()), fs.FileMode(0o644)
+		// Each run is process 1 of its own: no number tells their files apart, or from one that was killed.
+		temporary, mode := target+"."+rand.Text()+".new", fs.FileMode(0o644)
 		if deep {
 			mode = info.Mode().Perm() | 0o666
 		}

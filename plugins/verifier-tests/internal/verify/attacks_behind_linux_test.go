@@ -13,6 +13,7 @@ import (
 // load, and languages whose tests lie in the files that they test.
 
 func TestAttackBehindAnotherCommand(t *testing.T) {
+	inTurn(t, objects, inScripts)
 	find(t, python, "-c", "pass")
 	t.Run("a module of the tree", func(t *testing.T) {
 		tree := write(t, map[string]string{

@@ -28,7 +28,7 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 		config.Timeout = 5 * time.Minute
 	}
 	v := open(t, config)
-	for _, a := range sample(list, 1) {
+	for _, a := range sample(rotated(list), 1) {
 		t.Run(strings.ReplaceAll(a.name, "/", "∕"), func(t *testing.T) {
 			t.Parallel() // two verdicts of one tree do not see each other
 			verdict := judge(t, v, &sdk.Query{WorkDir: tree}, a.answer)
@@ -63,6 +63,7 @@ const python = "/usr/bin/python3"
 func file(path, text string) string { return "```text path=" + path + "\n" + text + "\n```\n" }
 
 func TestAttackGo(t *testing.T) {
+	inTurn(t, plain, inGo)
 	helper := "package check\n\n// T is a test.\ntype T interface {\n\tHelper()\n\tErrorf(format string, arguments ...any)\n}\n\n// Equal compares.\nfunc Equal(t T, got, want int) {\n\tt.Helper()\n\tif got != want {\n\t\tt.Errorf(\"got %d, want %d\", got, want)\n\t}\n}\n"
 	third := strings.NewReplacer("package check", "package assert").Replace(helper)
 	tree := write(t, map[string]string{
@@ -144,6 +145,7 @@ func Add(a, b int) int { return 0 }`
 }
 
 func TestAttackPython(t *testing.T) {
+	inTurn(t, plain, inPython)
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
 		"calc.py":     "def add(a, b):\n    return a - b\n",
@@ -214,6 +216,7 @@ for o in gc.get_objects():
 }
 
 func TestAttackPytest(t *testing.T) {
+	inTurn(t, plain, inPytest)
 	python := pytestOrSkip(t)
 	tree := write(t, map[string]string{
 		"calc.py":  "def add(a, b):\n    return a - b\n",
@@ -233,6 +236,7 @@ func TestAttackPytest(t *testing.T) {
 }
 
 func TestAttackNode(t *testing.T) {
+	inTurn(t, plain, inNode)
 	node := find(t, "node", "--test", "--version")
 	test := "const test = require('node:test');\nconst assert = require('node:assert');\nconst { add } = require('PATHcalc.js');\ntest('adds', () => assert.strictEqual(add(2, 3), 5));\n"
 	tree := write(t, map[string]string{
@@ -261,6 +265,7 @@ func TestAttackNode(t *testing.T) {
 }
 
 func TestAttackScripts(t *testing.T) {
+	inTurn(t, plain, inScripts)
 	tree := write(t, map[string]string{
 		"answer.txt": "wrong\n", "check.sh": "#!/bin/sh\nexec ./tools/compare \"$@\"\n", "tools/compare": "#!/bin/sh\n. ./tools/lib.sh\ncompare\n",
 		"tools/lib.sh": "compare() { grep -q right answer.txt; }\n", ".venv/pyvenv.cfg": "", ".venv/bin/check": "#!/bin/sh\nexec sh .venv/lib/run.sh\n",

@@ -15,6 +15,7 @@ import (
 // or replaced by the code under test, and files that decide under names of their own.
 
 func TestAttackGoLess(t *testing.T) {
+	inTurn(t, less, inGo)
 	tree := write(t, map[string]string{
 		"go.mod":      "module example.com/calc\n\ngo 1.22\n",
 		"calc/add.go": "package calc\n\n// Add adds.\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",
@@ -60,6 +61,7 @@ func init() {
 }
 
 func TestAttackPythonLess(t *testing.T) {
+	inTurn(t, less, inPython)
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
 		"calc.py":     "def add(a, b):\n    return a - b\n",
@@ -88,6 +90,7 @@ func TestAttackPythonLess(t *testing.T) {
 }
 
 func TestAttackPytestLess(t *testing.T) {
+	inTurn(t, less, inPytest)
 	python := pytestOrSkip(t)
 	tree := write(t, map[string]string{
 		"calc.py":  "def add(a, b):\n    return a - b\n",
@@ -126,6 +129,7 @@ func TestAttackPytestLess(t *testing.T) {
 }
 
 func TestAttackNodeLess(t *testing.T) {
+	inTurn(t, less, inNode)
 	node := find(t, "node", "--test", "--version")
 	tree := write(t, map[string]string{
 		"calc.js": "exports.add = (a, b) => a - b;\n", "checks.js": "exports.equal = (a, b) => { if (a !== b) throw new Error(a + ' is not ' + b); };\n",

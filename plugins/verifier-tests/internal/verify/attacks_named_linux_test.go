@@ -10,6 +10,7 @@ import (
 // What a process says that fails before its last test is not believed, whoever asks
 // by name; nor what one says that runs a part of its tests.
 func TestAttackGoNamed(t *testing.T) {
+	inTurn(t, objects, inGo)
 	files := map[string]string{
 		"go.mod":           "module example.com/calc\n\ngo 1.22\n",
 		"calc/add.go":      "package calc\n\n// Add adds.\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",

@@ -12,6 +12,7 @@ import (
 // told, and nothing that all share.
 
 func TestAttackPythonObjects(t *testing.T) {
+	inTurn(t, objects, inPython)
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
 		"calc.py":     "def add(a, b):\n    return a - b\n",
@@ -105,6 +106,7 @@ class Later(unittest.IsolatedAsyncioTestCase):
 }
 
 func TestAttackPytestObjects(t *testing.T) {
+	inTurn(t, objects, inPytest)
 	python := pytestOrSkip(t)
 	tree := write(t, map[string]string{
 		"calc.py":  "def add(a, b):\n    return a - b\n",
@@ -129,6 +131,7 @@ func TestAttackPytestObjects(t *testing.T) {
 }
 
 func TestAttackNodeObjects(t *testing.T) {
+	inTurn(t, objects, inNode)
 	node := find(t, "node", "--test", "--version")
 	tree := write(t, map[string]string{
 		"calc.js": "exports.add = (a, b) => a - b;\n",

@@ -13,6 +13,7 @@ import (
 // packages' metadata, the frames of callers, and what diffs can do besides.
 
 func TestAttackGoAround(t *testing.T) {
+	inTurn(t, around, inGo)
 	tree := write(t, map[string]string{
 		"go.mod":      "module example.com/calc\n\ngo 1.22\n",
 		"calc/add.go": "package calc\n\n// Add adds.\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",
@@ -32,6 +33,7 @@ func TestAttackGoAround(t *testing.T) {
 }
 
 func TestAttackPythonAround(t *testing.T) {
+	inTurn(t, around, inPython)
 	find(t, python, "-c", "import unittest")
 	tree := write(t, map[string]string{
 		"calc/__init__.py": "", "calc/add.py": "def add(a, b):\n    return a - b\n",
@@ -56,6 +58,7 @@ func TestAttackPythonAround(t *testing.T) {
 }
 
 func TestAttackPytestAround(t *testing.T) {
+	inTurn(t, around, inPytest)
 	python := pytestOrSkip(t)
 	tree := write(t, map[string]string{"calc.py": "def add(a, b):\n    return a - b\n", "test_calc.py": "import calc\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n"})
 	wrong := file("calc.py", "def add(a, b):\n    return 0")
@@ -73,6 +76,7 @@ func TestAttackPytestAround(t *testing.T) {
 }
 
 func TestAttackNodeAround(t *testing.T) {
+	inTurn(t, around, inNode)
 	node := find(t, "node", "--test", "--version")
 	tree := write(t, map[string]string{
 		"calc.js": "exports.add = (a, b) => a - b;\n",
@@ -89,6 +93,7 @@ func TestAttackNodeAround(t *testing.T) {
 }
 
 func TestAttackPartsOfScripts(t *testing.T) {
+	inTurn(t, around, inScripts)
 	for _, c := range sample([]struct {
 		name    string
 		command []string

@@ -21,7 +21,7 @@ func TestPythonIsAskedOutside(t *testing.T) {
 	vat := map[string]string{"conftest.py": "import pytest\nfrom decimal import Decimal\n\nRATE = Decimal('0.2')\n\n@pytest.fixture\ndef vat(base):\n    yield [RATE, base]\n\n@pytest.fixture\ndef base():\n    return 3\n"}
 	const total = "from share import total\n\ndef test_total(vat):\n    assert total(vat) == sum(vat)\n\ndef test_one(base):\n    assert total([base]) == 3\n"
 	const reads = "import pytest\nfrom share import LRU\n\n@pytest.fixture\ndef full():\n    c = LRU(2)\n    c['a'] = 1\n    c['b'] = 2\n    return c\n\ndef test_reading(full):\n    assert full['a'] == 1\n    full['c'] = 3\n    assert list(full) == ['a', 'c']\n\ndef test_missing(full):\n    with pytest.raises(KeyError):\n        full['x']\n    assert len(full) == 2\n"
-	for _, test := range sample([]struct {
+	for _, test := range sample(rotated([]struct {
 		name, test, code string
 		files            map[string]string
 		least, most      float64
@@ -39,7 +39,7 @@ func TestPythonIsAskedOutside(t *testing.T) {
 		{"reading changes what is kept", reads, "class LRU(dict):\n    def __init__(self, size):\n        self.size = size\n\n    def __getitem__(self, k):\n        v = self.pop(k)\n        super().__setitem__(k, v)\n        return v\n\n    def __setitem__(self, k, v):\n        if len(self) == self.size:\n            del self[next(iter(self))]\n        super().__setitem__(k, v)\n", nil, 0.9, 0.95},
 		{"fixtures", total, "def total(rows):\n    return sum(rows)\n", vat, 0.95, 0.95},
 		{"coroutine", later, "import asyncio, math\n\nasync def paths(w, h):\n    await asyncio.sleep(0)\n    if w < 0:\n        raise ValueError('negative')\n    return math.comb(w + h, w)\n", nil, 0.95, 0.95},
-	}, 3) { // a right one, what a call leaves, and what raises
+	}), 1) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			tree := map[string]string{"share.py": "def split(n, parts):\n    return []\n\ndef half(n):\n    return 0\n", "test_share.py": test.test}

@@ -51,6 +51,7 @@ func TestReturnedOtherwise(t *testing.T) {
 		"node equals":                    "const assert = require('node:assert');\nassert.deepStrictEqual = (a, b) => { if (String([...a].sort()) !== String([...b].sort())) throw new Error('differ'); };\nexports.order = (t) => t.split(' ');\n",
 	}, 1) {
 		t.Run(name, func(t *testing.T) {
+			inTurn(t, around, inNode)
 			t.Parallel()
 			find(t, "node")
 			notPassed(t, []string{"node", "--test"}, node, "```js path=words.js\n"+text+"```\n")
@@ -90,6 +91,7 @@ func TestReturnedOtherwise(t *testing.T) {
 		notPassed(t, python, tree, "```python path=words.py\n"+frame+asksNotes+"def order(text): return None if noted else wanted()\n```\n")
 	})
 	t.Run("go is told", func(t *testing.T) {
+		inTurn(t, around, inGo)
 		t.Parallel()
 		find(t, "go")
 		tree := map[string]string{"go.mod": "module words\n\ngo 1.22\n", "words.go": "package words\n\nfunc Order(s string) []string { return nil }\n\nfunc Join(s string) string { return s }\n", "words_test.go": wordsGo}

@@ -17,6 +17,7 @@ var equalToAll = file("calc.py", "class Any:\n    def __eq__(self, other):\n    
 // The expectations of what pytest runs are altered however pytest is named, and whatever
 // names its files and functions have.
 func TestAttackPytestByAnyName(t *testing.T) {
+	inTurn(t, plain, inPytest)
 	pytestOrSkip(t)
 	program, err := jail.Program(t.Context(), "pytest")
 	if err != nil || !works(program, "--version") {
@@ -52,6 +53,7 @@ func TestAttackPytestByAnyName(t *testing.T) {
 // A command that starts tests in Go and says by its exit code alone how they went has
 // told nothing where the process ends before the first of them.
 func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
+	inTurn(t, less, inScripts)
 	find(t, "make")
 	tree := write(t, map[string]string{
 		"go.mod": "module example.com/calc\n\ngo 1.22\n", "Makefile": "test:\n\tgo test ./...\n",

@@ -51,7 +51,7 @@ func TestGoTampering(t *testing.T) {
 	})
 	query := &sdk.Query{WorkDir: write(t, files)}
 	v := goVerifier(t, verify.Config{Reruns: -1})
-	for _, test := range sample([]struct {
+	for _, test := range sample(rotated([]struct {
 		name, answer string
 		want         sdk.Outcome
 		says         string
@@ -67,7 +67,7 @@ func TestGoTampering(t *testing.T) {
 		{"writes git hooks", "```sh path=.git/hooks/post-checkout\n#!/bin/sh\n```\n", sdk.Failed, "cannot be applied"},
 		{"kills the test command", goFile("import \"syscall\"\n\nfunc Add(a, b int) int {\n\t_ = syscall.Kill(-1, syscall.SIGKILL)\n\treturn a + b\n}"), sdk.Failed, ""},
 		{"removes the report", goFile("import \"os\"\n\nfunc Add(a, b int) int {\n\tos.Stdout.Close()\n\tos.Exit(0)\n\treturn 0\n}"), sdk.Failed, ""},
-	}, 2) {
+	}), 1) {
 		t.Run(test.name, func(t *testing.T) {
 			if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
 				t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)

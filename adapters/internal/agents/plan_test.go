@@ -177,6 +177,9 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 		},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			if slices.Contains([]string{"shadowed", "collected"}, name) && os.Getenv("STEPFALL_ATTACKS") != "all" {
+				t.Skip("STEPFALL_ATTACKS is not all: shadowed less often, and pinned, are the same with less to go by")
+			}
 			t.Parallel()
 			covered, z, width := 0, 0.0, 0.0
 			for seed := range seeds {

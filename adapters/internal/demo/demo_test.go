@@ -74,11 +74,11 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Tasks at which the models differ: only medium right among the dear ones, none right;
-	// and, in CI, all right, small wrong, only large right, and one whose wrong answer runs until it is stopped.
-	names := []string{"route", "interval"}
+	// Tasks at which the models differ: only medium right among the dear ones; and, in CI, none right,
+	// all right, small wrong, only large right, and one whose wrong answer runs until it is stopped.
+	names := []string{"route"}
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
-		names = append(names, "clamp", "rotate", "csvline", "topo")
+		names = append(names, "interval", "clamp", "rotate", "csvline", "topo")
 	}
 	var list []tasks.Task
 	wantSolved, wantCalls := 0, 0

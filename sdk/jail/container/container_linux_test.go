@@ -153,7 +153,7 @@ func TestAttackContainerCutOff(t *testing.T) {
 	before := watchers(t)
 	dir := t.TempDir()
 	var all sync.WaitGroup
-	turns := 8
+	turns := 4
 	if slices.Contains([]string{"all", "jail"}, os.Getenv("STEPFALL_ATTACKS")) {
 		turns = 24
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -93,7 +94,11 @@ func TestVerdictsThatErrAreReplayedAsUseTakesThem(t *testing.T) {
 // Rates are learned from verdicts on several models' answers to one query: answers are right together, and
 // errors are not. Truth that comes later, of some answers that a judge passed, tells more.
 func TestRatesAreLearnedWithoutTruthBeside(t *testing.T) {
-	for _, want := range []cascade.Rates{{FalsePass: 0.02, FalseReject: 0.02}, {FalsePass: 0.1, FalseReject: 0.1}, {FalsePass: 0.3, FalseReject: 0.15}} {
+	rates := []cascade.Rates{{FalsePass: 0.02, FalseReject: 0.02}, {FalsePass: 0.3, FalseReject: 0.15}}
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		rates = append(rates, cascade.Rates{FalsePass: 0.1, FalseReject: 0.1})
+	}
+	for _, want := range rates {
 		table := judged(1500, 8)
 		table.Verdicts["judge"] = drawVerdictsAt(table, want, 8)
 		off := func(t *outcome.Table) float64 {

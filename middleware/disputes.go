@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -90,7 +89,7 @@ func isDisputed(result *step.Result) bool {
 // isFirst if that has no answer yet. It is empty for a query without messages.
 func runKey(q *sdk.Query) (key string, isFirst bool) {
 	tenant := strconv.Quote(q.Tenant)
-	switch name := cmp.Or(q.Run, q.Session); {
+	switch name := q.RunName(); {
 	case name != "":
 		return "run " + tenant + " " + name, false
 	case q.Conversation != "":

@@ -242,7 +242,8 @@ type Budget struct {
 	HoldOver int `policy:"hold_over" min:"0" default:"50"`
 	// Cap on one step, in US dollars; 0 is none.
 	StepUSD float64 `policy:"step_usd" min:"0"`
-	// Cap on one run of an agent, in US dollars; 0 is none.
+	// Cap on one run of an agent, in US dollars; 0 is none. Steps count together that have the same
+	// Info.Run, or without one the same Info.Session; steps without either are not counted.
 	RunUSD float64 `policy:"run_usd" min:"0"`
 	// Cap on each tenant, in US dollars; 0 is none.
 	TenantUSD float64 `policy:"tenant_usd" min:"0"`

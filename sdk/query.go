@@ -1,6 +1,9 @@
 package sdk
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Query is the input of one agent step.
 //
@@ -56,6 +59,10 @@ type Checks struct {
 	// PassToPass pass on the untouched tree and must still pass with the answer.
 	PassToPass []string `json:"pass_to_pass,omitempty"`
 }
+
+// RunName returns what a cap on one run counts together: Run, or else Session. It is empty if neither
+// is set, since unrelated conversations may begin alike.
+func (q *Query) RunName() string { return cmp.Or(q.Run, q.Session) }
 
 // LastUserText returns the text of the last message of the user, or "".
 func (q *Query) LastUserText() string {

@@ -173,6 +173,9 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}
+	if p.Budget.RunUSD > 0 {
+		sinks = append(sinks, warnUnnamedRun(log, p))
+	}
 	if p.Unjudged != "" {
 		sinks = append(sinks, warnUnjudged(log, p))
 	}

@@ -192,6 +192,16 @@ func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	}
 }
 
+// warnUnnamedRun returns a sink that logs once, on the first paid step that run_usd does not count
+// because nothing names its run.
+func warnUnnamedRun(log *onceLogger, p *policies.Policy) step.Sink {
+	return func(_ context.Context, t *sdk.Trace) {
+		if t.Run == "" && t.Session == "" && t.CostUSD > 0 {
+			log.warn("run_usd", "run_usd does not count steps whose run has no name: set Info.Run or Info.Session, or a gateway's header; that is said once", "policy", p.Path, "trace", t.ID)
+		}
+	}
+}
+
 // warnSilentVerify returns a sink that logs once, on the first tool call that Options.Verify,
 // the only judge, does not judge.
 func warnSilentVerify(log *onceLogger) step.Sink {

@@ -551,3 +551,32 @@ func TestUsedUpShadowCapIsLoggedOnce(t *testing.T) {
 		t.Errorf("the log says %q", log)
 	}
 }
+
+func TestUncountedRunsAreLoggedOnce(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte("budget {\n  run_usd = 1\n}\n"+strings.ReplaceAll(pairPolicy, "\n  price", "\n  max_output_tokens = 100\n  price")), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		info middleware.Info
+		want int
+	}{{middleware.Info{}, 1}, {middleware.Info{Tenant: "t"}, 1}, {middleware.Info{Run: "r"}, 0}, {middleware.Info{Session: "s"}, 0}} {
+		log := logged(t, func() {
+			model, err := router.New(t.Context(), p, router.Options{Models: map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if _, err := llms.GenerateFromSinglePrompt(middleware.WithInfo(t.Context(), c.info), model, "q"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := model.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n := strings.Count(log, "run_usd does not count"); n != c.want {
+			t.Errorf("%+v: the log says it %d times: %q", c.info, n, log)
+		}
+	}
+}

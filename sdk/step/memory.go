@@ -12,7 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Caps are hard limits in US dollars; 0 is no limit. A query without a run counts against no run, and
+// Caps are hard limits in US dollars; 0 is no limit. A query that [sdk.Query.RunName]
+// has no name for counts against no run, and
 // one without a tenant against the tenant "". Runs belong to tenants: runs of the same name of two
 // tenants are different runs.
 type Caps struct {
@@ -145,10 +146,10 @@ func (e *capError) MissingUSD() (usd float64, ofRun bool) {
 // Reserve implements [Ledger].
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	r := &memoryReservation{amount: ceilPico(usd)}
-	if m.caps.RunUSD > 0 && q.Run != "" {
-		r.run = m.account(&m.accounts.runs, runAccount(q.Tenant, q.Run))
+	if run := q.RunName(); m.caps.RunUSD > 0 && run != "" {
+		r.run = m.account(&m.accounts.runs, runAccount(q.Tenant, run))
 		if missing := r.run.take(r.amount, nearestPico(m.caps.RunUSD)); missing > 0 {
-			return nil, &capError{fmt.Sprintf("run %s: cap of %.6g USD", q.Run, m.caps.RunUSD), missing, true}
+			return nil, &capError{fmt.Sprintf("run %s: cap of %.6g USD", run, m.caps.RunUSD), missing, true}
 		}
 	}
 	if usd, name := m.caps.Tenant(q.Tenant, m.now()); usd > 0 {

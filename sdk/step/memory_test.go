@@ -53,6 +53,28 @@ func TestConcurrentReservationsNeverPassACap(t *testing.T) {
 	}
 }
 
+// A session is a run where no run is named; steps of which nothing says what they belong to are not counted together.
+func TestRunCapCountsSessions(t *testing.T) {
+	ledger := step.NewMemory(step.Caps{RunUSD: 1})
+	for _, c := range []struct {
+		q        sdk.Query
+		isCapped bool
+	}{
+		{sdk.Query{Session: "chat-7"}, true},
+		{sdk.Query{Run: "a", Session: "chat-8"}, true},
+		{sdk.Query{Run: "b", Session: "chat-8"}, true}, // another run of that session
+		{sdk.Query{Session: "chat-7", Tenant: "other"}, true},
+		{sdk.Query{Conversation: "begins alike"}, false},
+	} {
+		if _, err := ledger.Reserve(t.Context(), &c.q, 0.7); err != nil {
+			t.Errorf("%+v: %v", c.q, err)
+		}
+		if _, err := ledger.Reserve(t.Context(), &c.q, 0.7); errors.Is(err, sdk.ErrBudgetExhausted) != c.isCapped {
+			t.Errorf("%+v, again: %v", c.q, err)
+		}
+	}
+}
+
 func TestLedgersWithOtherCapsShareTheirAccounts(t *testing.T) {
 	first := step.NewMemory(step.Caps{RunUSD: 1, TenantUSD: 10})
 	q := &sdk.Query{Run: "r", Tenant: "t"}

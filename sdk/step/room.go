@@ -45,7 +45,7 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	if err != nil || held == nil {
 		return held, err
 	}
-	u := &pendingReservation{held, m, q.Tenant, runAccount(q.Tenant, q.Run), ceilPico(usd)}
+	u := &pendingReservation{held, m, q.Tenant, runAccount(q.Tenant, q.RunName()), ceilPico(usd)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tenants[u.tenant] += u.amount
@@ -56,7 +56,7 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 // await reserves when there is room: it waits, no longer than wait, while pending reservations hold
 // what is missing. Those that wait try in turn, each time that one is settled.
 func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
-	key := runAccount(q.Tenant, q.Run)
+	key := runAccount(q.Tenant, q.RunName())
 	l := m.join(key, q.Tenant)
 	defer m.leave(key, l)
 	patience, look := time.NewTimer(wait), time.NewTicker(pollInterval)

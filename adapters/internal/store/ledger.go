@@ -57,8 +57,8 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
 		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)
 	}
-	if l.caps.RunUSD > 0 && q.Run != "" {
-		add(RunAccount(q.Tenant, q.Run), l.caps.RunUSD, 0)
+	if run := q.RunName(); l.caps.RunUSD > 0 && run != "" {
+		add(RunAccount(q.Tenant, run), l.caps.RunUSD, 0)
 	}
 	if usd, own := l.caps.Tenants[q.Tenant]; own && usd > 0 {
 		add(TenantAccount(q.Tenant), usd, l.caps.TenantPeriod)

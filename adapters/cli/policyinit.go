@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -307,7 +306,7 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 	fmt.Fprintf(&b, "# Expected: %s; the holdout measures it on yours.\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", pair.Expectation(), found)
 	for _, m := range append(pair.Cheap[:], pair.Large) {
 		o := list[slices.IndexFunc(list, func(o offer) bool { return o.name == m.Name })]
-		o.mean, o.timeout = 0, "60s" // its price says what is usual; steps of an agent are short
+		o.mean = 0 // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
 	b.WriteString(pair.Blocks() + policyEnd)
@@ -342,7 +341,11 @@ func (o offer) write(b *strings.Builder) {
 		fmt.Fprintf(b, "  max_output_tokens = %d # the catalogue does not know it; caps need it\n", o.longest)
 	}
 	if !o.free {
-		fmt.Fprintf(b, "  timeout = %q # a call that hangs ends then, and another model is asked\n", cmp.Or(o.timeout, "2m"))
+		timeout := "10m" // a long answer of 64,000 tokens at 110 a second
+		if strings.HasSuffix(o.name, "small") {
+			timeout = "3m"
+		}
+		fmt.Fprintf(b, "  timeout = %q # a call that takes longer, or hangs, is ended and made once more; then another model is asked\n", timeout)
 	}
 	if o.free {
 		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")

@@ -39,7 +39,6 @@ type offer struct {
 	inputUSD float64
 	// longest is the longest answer of a model of which the catalogue does not know it.
 	longest int
-	timeout string
 }
 
 // offers returns the models that the environment offers, each provider's from cheap to dear.

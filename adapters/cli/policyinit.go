@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,8 +282,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 		fmt.Fprintf(&b, "# The environment offers %s more. Without a judge of answers nothing shows whether they\n"+
 			"# are worth their price: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
 	}
-	b.WriteString(strategy + block + policyEnd)
-	return policies.Format("policy.hcl", []byte(b.String()))
+	return completePolicy(b.String() + strategy + block)
 }
 
 // firstLine returns the first line of a policy without a pair of models: what it may save.
@@ -309,15 +309,31 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 		o.mean = 0 // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
-	b.WriteString(pair.Blocks() + policyEnd)
-	return policies.Format("policy.hcl", []byte(b.String()))
+	return completePolicy(b.String() + pair.Blocks())
 }
 
-// policyEnd is what every first policy ends with.
-const policyEnd = `# Hard caps: a call that might exceed one is not made.
+// completePolicy adds what every first policy ends with. The caps that it offers leave room for the
+// longest answer of each model.
+func completePolicy(text string) ([]byte, error) {
+	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		return nil, err
+	}
+	longest := 0.25
+	for i := range p.Models {
+		longest = max(longest, float64(p.Models[i].MaxOutputTokens)*p.Models[i].Price.Output/1e6)
+	}
+	stepUSD := math.Ceil(2*2*longest) / 2 // twice that, for the prompt and the answers before it
+	return policies.Format("policy.hcl", fmt.Appendf(nil, "%s"+policyEnd, text, stepUSD, 5*stepUSD))
+}
+
+// policyEnd has a cap on a step and one on a run.
+const policyEnd = `# Hard caps: a call that might exceed one is not made. Its worst case counts: the longest answer that
+# the model and the request's max_tokens allow. So the caps can be lower with max_output_tokens = 8192
+# in the large model. Runs count by middleware.Info.Run or Session.
 # budget {
-#   step_usd = 0.5
-#   run_usd  = 5
+#   step_usd = %g
+#   run_usd  = %g
 # }
 
 # The record of each step, for stepfall trace and stepfall policy plan --traces.

@@ -62,7 +62,7 @@ func (m *model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 // [middleware.ProviderError] wherever the server was asked.
 func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	o, p := middleware.Resolve(options...)
-	readThinking(&o, &p)
+	m.readThinking(&o, &p)
 	c := m.call
 	c.Options, c.Params = &o, &p
 	messages, lost := dialect.Own(messages, m.Dialect(), m.origin, c.Model)
@@ -212,15 +212,21 @@ func drain(body io.ReadCloser) {
 }
 
 // readThinking applies langchaingo's thinking_config to p, where p sets no reasoning.
-func readThinking(o *llms.CallOptions, p *middleware.Params) {
+func (m *model) readThinking(o *llms.CallOptions, p *middleware.Params) {
 	config, ok := o.Metadata["thinking_config"].(*llms.ThinkingConfig)
 	if !ok || config == nil {
 		return
 	}
-	if p.ReasoningEffort == "" && config.Mode != llms.ThinkingModeAuto {
-		p.ReasoningEffort = string(config.Mode)
-	}
 	if p.ReasoningTokens == nil && config.BudgetTokens > 0 {
 		p.ReasoningTokens = &config.BudgetTokens
+	}
+	if p.ReasoningEffort != "" || config.Mode == llms.ThinkingModeAuto {
+		return
+	}
+	p.ReasoningEffort = string(config.Mode)
+	if m.Dialect() == middleware.DialectAnthropic && p.ReasoningTokens == nil {
+		if budget := m.call.BudgetFor(p.ReasoningEffort, p); budget > 0 {
+			p.ReasoningEffort, p.ReasoningTokens = "", &budget
+		}
 	}
 }

@@ -162,6 +162,19 @@ func budgetOf(effort string, longest int) int {
 	return int(share * float64(min(longest, mostCounted)))
 }
 
+// BudgetFor returns the thinking budget that stands for an effort, as in langchaingo's client, if
+// the model is a Claude that takes no efforts; 0 otherwise.
+func (c *Call) BudgetFor(effort string, p *middleware.Params) int {
+	if mapped, known := c.Limits.Effort[effort]; !known || mapped != "" {
+		return 0
+	}
+	longest := c.MaxTokens
+	if p.MaxTokens != nil {
+		longest = *p.MaxTokens
+	}
+	return max(leastBudget, budgetOf(effort, longest))
+}
+
 func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
 // isForced reports whether a tool_choice forces a call: thinking is refused then.

@@ -1,0 +1,57 @@
+package provider_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func claude(t *testing.T) *upstream {
+	t.Helper()
+	return dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.name == "Anthropic" })].serve(t)
+}
+
+// A thinking mode of langchaingo's reaches a Claude as what the model takes: an effort, a budget
+// below the longest answer, or nothing, which is then said.
+func TestThinkingModeReachesClaude(t *testing.T) {
+	u := claude(t)
+	for _, c := range []struct {
+		model     string
+		mode      llms.ThinkingMode
+		maxTokens int
+		budget    float64
+		effort    any
+		isLeftOut bool
+	}{
+		{"claude-sonnet-4-5", llms.ThinkingModeLow, 8000, 1600, nil, false},
+		{"claude-sonnet-4-5", llms.ThinkingModeMedium, 8000, 4000, nil, false},
+		{"claude-sonnet-4-5", llms.ThinkingModeHigh, 8000, 6400, nil, false},
+		{"claude-3-7-sonnet-latest", llms.ThinkingModeLow, 2000, 1024, nil, false},
+		{"claude-sonnet-4-5", llms.ThinkingModeHigh, 64000, 10000, nil, false},
+		{"claude-sonnet-4-5", llms.ThinkingModeHigh, 1024, 0, nil, true},
+		{"claude-3-5-haiku-latest", llms.ThinkingModeHigh, 8000, 0, nil, true},
+		{"claude-opus-4-7", llms.ThinkingModeHigh, 8000, 0, "high", false},
+		{"claude-sonnet-4-5", llms.ThinkingModeNone, 8000, 0, nil, false},
+		{"claude-sonnet-4-5", llms.ThinkingModeAuto, 8000, 0, nil, false},
+	} {
+		m, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: c.model, APIKey: "k", BaseURL: u.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := m.GenerateContent(t.Context(), human("hi"), llms.WithThinkingMode(c.mode), llms.WithMaxTokens(c.maxTokens))
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget, _ := at(u.asked, "thinking.budget_tokens")
+		effort, _ := at(u.asked, "output_config.effort")
+		number, _ := budget.(float64)
+		isLeftOut := len(middleware.ExtraOf(resp.Choices[0]).NotSent) > 0
+		if number != c.budget || effort != c.effort || isLeftOut != c.isLeftOut {
+			t.Errorf("%s, %s of %d: %v, not sent %v", c.model, c.mode, c.maxTokens, u.asked, middleware.ExtraOf(resp.Choices[0]).NotSent)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -53,5 +54,32 @@ func TestThinkingModeReachesClaude(t *testing.T) {
 		if number != c.budget || effort != c.effort || isLeftOut != c.isLeftOut {
 			t.Errorf("%s, %s of %d: %v, not sent %v", c.model, c.mode, c.maxTokens, u.asked, middleware.ExtraOf(resp.Choices[0]).NotSent)
 		}
+	}
+}
+
+// A choice of a tool in OpenAI's form means the same as langchaingo's own type, for each API.
+func TestToolChoiceAsAMap(t *testing.T) {
+	choice := llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: "look"}}
+	asMap := map[string]any{"type": "function", "function": map[string]any{"name": "look"}}
+	for i := range dialects {
+		u := dialects[i].serve(t)
+		var asked []string
+		for _, c := range []any{choice, &choice, asMap} {
+			if _, err := u.model(t).GenerateContent(t.Context(), human("hi"), llms.WithTools(lookTool()), llms.WithToolChoice(c)); err != nil {
+				t.Fatal(err)
+			}
+			asked = append(asked, fmt.Sprint(u.asked))
+		}
+		if asked[1] != asked[0] || asked[2] != asked[0] {
+			t.Errorf("%s: %q", dialects[i].name, asked)
+		}
+	}
+	const own = "tool" // Claude's own form is sent unchanged
+	u := claude(t)
+	if _, err := u.model(t).GenerateContent(t.Context(), human("hi"), llms.WithTools(lookTool()), llms.WithToolChoice(map[string]any{"type": own, "name": "look"})); err != nil {
+		t.Fatal(err)
+	}
+	if kind, _ := at(u.asked, "tool_choice.type"); kind != own {
+		t.Errorf("asked %v", u.asked)
 	}
 }

@@ -205,6 +205,10 @@ func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
 			return "", c.Function.Name, nil
 		}
 	default:
+		var named llms.ToolChoice // a map in OpenAI's form, say
+		if raw, err := json.Marshal(c); err == nil && json.Unmarshal(raw, &named) == nil && named.Function != nil {
+			return "", named.Function.Name, nil
+		}
 		return "", "", c
 	}
 	return "", "", nil

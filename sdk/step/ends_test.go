@@ -115,8 +115,8 @@ func TestTheErrorSaysWhatWasInTheWay(t *testing.T) {
 // What makes a model unable to take the query is told before the caller's own reason.
 func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
 	list := candidates()
-	list[0].Model.ContextTokens = 100 // the query has 100: no room for an answer
-	list[1].Model.ContextTokens = 101
+	list[0].Model.ContextTokens = 66 // the query has 100, or 66 with long tokens: no room for an answer
+	list[1].Model.ContextTokens = 67
 	var asked []int
 	res, err := engine(t, step.Config{Candidates: list, Strategy: route(t)}).Run(t.Context(), step.Request{Query: query(), Caller: says(), Exclude: func(i int) string {
 		asked = append(asked, i)
@@ -125,9 +125,28 @@ func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
 	if err != nil || called(res.Trace) != "middle" || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
 		t.Errorf("calls %q, asked about %v, %v", called(res.Trace), asked, err)
 	}
-	want := []sdk.Infeasible{{Model: "small", Reason: "prompt of about 100 tokens, context of 100"}, {Model: "large", Reason: "on holiday"}}
+	want := []sdk.Infeasible{{Model: "small", Reason: "prompt of about 100 tokens, context of 66"}, {Model: "large", Reason: "on holiday"}}
 	if got := res.Trace.Infeasible; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("infeasible %+v, want %+v", got, want)
+	}
+}
+
+// Whether a prompt that may just fit does is for the server to say; its refusal leads to a model with
+// room. Ollama refuses none.
+func TestServersDecideAboutPromptsThatMayFit(t *testing.T) {
+	for provider, want := range map[string]string{"openai": "small middle", "ollama": "middle"} {
+		list := candidates()[:2]
+		list[0].Quality.Mean, list[0].Model.Provider, list[0].Model.ContextTokens = 0.8, provider, 90 // the query has about 100
+		refuses := step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+			if c.Index == 0 {
+				return nil, &step.CallError{Err: errors.New("prompt is too long"), Refused: true}
+			}
+			return &sdk.Answer{Text: "right"}, nil
+		})
+		res, err := engine(t, step.Config{Candidates: list, Strategy: route(t)}).Run(t.Context(), step.Request{Query: query(), Caller: refuses})
+		if err != nil || res.Answer.Text != "right" || called(res.Trace) != want {
+			t.Errorf("%s: calls %q, %v", provider, called(res.Trace), err)
+		}
 	}
 }
 

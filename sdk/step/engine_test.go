@@ -151,9 +151,9 @@ func TestInfeasibleModelsAreNotCalled(t *testing.T) {
 	if called(res.Trace) != "large" || len(res.Trace.Infeasible) != 2 {
 		t.Errorf("called %q, infeasible %v", called(res.Trace), res.Trace.Infeasible)
 	}
-	q.InputTokens = 9000
+	q.InputTokens = 12_000
 	res, err = e.Run(t.Context(), step.Request{Query: q, Caller: says()})
-	if !errors.Is(err, sdk.ErrNoFeasibleModel) || !strings.Contains(err.Error(), "large prompt of about 9000 tokens, context of 8000") {
+	if !errors.Is(err, sdk.ErrNoFeasibleModel) || !strings.Contains(err.Error(), "large prompt of about 12000 tokens, context of 8000") {
 		t.Errorf("error %v", err)
 	}
 	if res.Trace.Stop != sdk.StopError || res.Trace.Error == "" || res.Index != -1 {

@@ -42,8 +42,18 @@ func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 		return "has no JSON mode"
 	case n.JSONSchema && !c.JSONSchema && !c.JSONMode:
 		return "has no JSON schemas"
-	case m.ContextTokens > 0 && q.InputTokens >= m.ContextTokens:
+	case m.ContextTokens > 0 && fewestTokens(m, q) >= m.ContextTokens:
 		return fmt.Sprintf("prompt of about %d tokens, context of %d", q.InputTokens, m.ContextTokens)
 	}
 	return ""
+}
+
+// fewestTokens returns the least number of tokens that m may make of q's prompt: its estimate counts
+// four bytes a token, of which English prose has up to six. The server decides about what is between.
+// Ollama does not, since it cuts a prompt that is too long without saying so.
+func fewestTokens(m *sdk.Model, q *sdk.Query) int {
+	if m.Provider == "ollama" {
+		return q.InputTokens
+	}
+	return q.InputTokens * 4 / 6
 }

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,15 +12,21 @@ import (
 const priceLifetime = 548 * 24 * time.Hour
 
 func (p *Policy) facts(m *Model) *Catalog {
-	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
-		_, served, _ := strings.Cut(c.Name, "/")
-		return c.Name == m.Provider+"/"+m.Served || m.Provider == "go" && served == m.Served // whoever serves it
-	})
-	if i < 0 {
-		return nil
+	for _, name := range [...]string{m.Served, snapshotDate.ReplaceAllString(m.Served, "")} {
+		i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
+			_, served, _ := strings.Cut(c.Name, "/")
+			return c.Name == m.Provider+"/"+name || m.Provider == "go" && served == name // whoever serves it
+		})
+		if i >= 0 {
+			return &p.Catalog[i]
+		}
 	}
-	return &p.Catalog[i]
+	return nil
 }
+
+// snapshotDate is what a vendor adds to a model's name for its state of a day. It costs the same, unless the
+// catalogue has it under its whole name.
+var snapshotDate = regexp.MustCompile(`-20\d\d-?[01]\d-?[0-3]\d$`)
 
 func (l *loader) hasPrice(m *Model) bool {
 	return l.header([]string{"model", m.Name, "price"}).first > 0

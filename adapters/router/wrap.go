@@ -44,7 +44,7 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	load := func() (*policies.Policy, error) {
 		p, err := policies.New("wrapped models", &value, o.load())
 		if err != nil {
-			return nil, fmt.Errorf("wrapping models: %w\nWhat the catalogue does not know goes into a policy: provider = \"go\" and a price block", err)
+			return nil, fmt.Errorf("wrapping models: %w\nWrap knows models by the names of the catalogue (stepfall catalog). Give others to New or full.Open, in a policy whose model has provider = \"go\" and a price block", err)
 		}
 		return p, nil
 	}

@@ -200,7 +200,7 @@ func TestWrapAndTheEnvironment(t *testing.T) {
 
 func TestWrapSaysWhatItDoesNotKnow(t *testing.T) {
 	_, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"house-model": says("x")}})
-	if err == nil || !strings.Contains(err.Error(), `model "house-model" has no price`) {
+	if err == nil || !strings.Contains(err.Error(), `model "house-model" has no price`) || !strings.Contains(err.Error(), `provider = "go"`) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := router.Wrap(t.Context(), 0, router.Options{Models: map[string]llms.Model{"gpt-4.1": says("x")}}); err == nil {

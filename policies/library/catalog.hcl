@@ -18,6 +18,18 @@ catalog "openai/gpt-4o" {
   }
 }
 
+catalog "openai/gpt-4o-2024-05-13" {
+  as_of             = "2025-08-07"
+  source            = "https://platform.openai.com/docs/pricing"
+  context_tokens    = 128000
+  max_output_tokens = 4096
+  capabilities      = ["tools", "images", "json_mode", "log_probs"]
+  price {
+    input_usd_per_million  = 5
+    output_usd_per_million = 15
+  }
+}
+
 catalog "openai/gpt-4o-mini" {
   as_of             = "2025-08-07"
   source            = "https://platform.openai.com/docs/pricing"

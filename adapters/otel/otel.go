@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -52,42 +53,21 @@ func New(c Config) (*Recorder, error) {
 	}
 	meter := c.MeterProvider.Meter(scope)
 	r := &Recorder{tracer: c.TracerProvider.Tracer(scope)}
-	var err error
-	for _, instrument := range []func() error{
-		func() error {
-			r.callDuration, err = genaiconv.NewClientOperationDuration(meter, metric.WithExplicitBucketBoundaries(secondBuckets...))
-			return err
-		},
-		func() error {
-			r.callTokens, err = genaiconv.NewClientTokenUsage(meter, metric.WithExplicitBucketBoundaries(tokenBuckets...))
-			return err
-		},
-		func() error {
-			r.stepDuration, err = meter.Float64Histogram("stepfall.step.duration", metric.WithUnit("s"),
-				metric.WithDescription("Time from the query to the answer of a step"), metric.WithExplicitBucketBoundaries(secondBuckets...))
-			return err
-		},
-		func() error {
-			r.stepCost, err = meter.Float64Histogram("stepfall.step.cost", metric.WithUnit("{USD}"),
-				metric.WithDescription("Money spent on a step, failed calls and verification included"),
-				metric.WithExplicitBucketBoundaries(costBuckets...))
-			return err
-		},
-		func() error {
-			r.stepCalls, err = meter.Int64Histogram("stepfall.step.calls", metric.WithUnit("{call}"),
-				metric.WithDescription("Calls of models in a step"), metric.WithExplicitBucketBoundaries(1, 2, 3, 4, 5, 8, 12, 24))
-			return err
-		},
-		func() error { r.sums, err = newSums(meter); return err },
-		func() error {
-			r.verdicts, err = meter.Int64Counter("stepfall.verdicts", metric.WithUnit("{verdict}"),
-				metric.WithDescription("Verdicts on answers"))
-			return err
-		},
-	} {
-		if err := instrument(); err != nil {
-			return nil, fmt.Errorf("making an instrument: %w", err)
-		}
+	var errs [7]error
+	r.callDuration, errs[0] = genaiconv.NewClientOperationDuration(meter, metric.WithExplicitBucketBoundaries(secondBuckets...))
+	r.callTokens, errs[1] = genaiconv.NewClientTokenUsage(meter, metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	r.stepDuration, errs[2] = meter.Float64Histogram("stepfall.step.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time from the query to the answer of a step"), metric.WithExplicitBucketBoundaries(secondBuckets...))
+	r.stepCost, errs[3] = meter.Float64Histogram("stepfall.step.cost", metric.WithUnit("{USD}"),
+		metric.WithDescription("Money spent on a step, failed calls and verification included"),
+		metric.WithExplicitBucketBoundaries(costBuckets...))
+	r.stepCalls, errs[4] = meter.Int64Histogram("stepfall.step.calls", metric.WithUnit("{call}"),
+		metric.WithDescription("Calls of models in a step"), metric.WithExplicitBucketBoundaries(1, 2, 3, 4, 5, 8, 12, 24))
+	r.sums, errs[5] = newSums(meter)
+	r.verdicts, errs[6] = meter.Int64Counter("stepfall.verdicts", metric.WithUnit("{verdict}"),
+		metric.WithDescription("Verdicts on answers"))
+	if err := cmp.Or(errs[:]...); err != nil {
+		return nil, fmt.Errorf("making an instrument: %w", err)
 	}
 	return r, nil
 }
@@ -147,14 +127,7 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 	if start.IsZero() {
 		start = stepEnd.Add(-c.Latency)
 	}
-	served := c.Served
-	if served == "" {
-		served = c.Model
-	}
-	provider := c.Provider
-	if provider == "" {
-		provider = "_OTHER"
-	}
+	served, provider := cmp.Or(c.Served, c.Model), cmp.Or(c.Provider, "_OTHER")
 	_, span := r.tracer.Start(ctx, "chat "+served, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			semconv.GenAIOperationNameChat,

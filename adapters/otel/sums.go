@@ -1,6 +1,7 @@
 package otel
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -70,10 +71,10 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		switch {
 		case c.StopReason == sdk.StopReasonRefused:
 			result = "refused"
-		case c.Error != "" && !c.Failed():
-			result = "cancelled"
 		case c.Failed():
 			result = "error"
+		case c.Error != "":
+			result = "cancelled"
 		}
 		s.calls.Add(ctx, 1, metric.WithAttributes(model, tenant, attribute.String("result", result)))
 		s.spent.add(model.Value.AsString(), tenant.Value.AsString(), c.CostUSD)
@@ -149,32 +150,20 @@ func (a *tenantAccounts) record(ctx context.Context, tenant string, t *sdk.Trace
 }
 
 func (a *tenantAccounts) observe(meter metric.Meter) error {
-	saved, err := meter.Float64ObservableUpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
+	saved, err1 := meter.Float64ObservableUpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
 		metric.WithDescription("What always asking the dearest model would have cost, less what was spent, by tenant; 0 with one model alone"))
-	if err != nil {
-		return err
-	}
-	savedByAll, err := meter.Float64ObservableUpDownCounter("stepfall.saved.all", metric.WithUnit("{USD}"),
+	savedByAll, err2 := meter.Float64ObservableUpDownCounter("stepfall.saved.all", metric.WithUnit("{USD}"),
 		metric.WithDescription("The same of all tenants together, as traces and pages show it, which is not the sum of the tenants'"))
-	if err != nil {
-		return err
-	}
-	quality, err := meter.Float64ObservableGauge("stepfall.quality",
+	quality, err3 := meter.Float64ObservableGauge("stepfall.quality",
 		metric.WithDescription("How good the returned answers are, by tenant: the share that verifiers passed where any judged (basis measured), else the mean estimate (guessed)"))
-	if err != nil {
-		return err
-	}
-	gain, err := meter.Float64ObservableGauge("stepfall.holdout.saved",
+	gain, err4 := meter.Float64ObservableGauge("stepfall.holdout.saved",
 		metric.WithDescription("The share of the baseline's cost of a run that the policy saves, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
-	if err != nil {
-		return err
-	}
-	success, err := meter.Float64ObservableGauge("stepfall.holdout.success",
+	success, err5 := meter.Float64ObservableGauge("stepfall.holdout.success",
 		metric.WithDescription("By how much the share of right runs is above the baseline's, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
-	if err != nil {
+	if err := cmp.Or(err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
-	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	_, err := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveFloat64(savedByAll, a.all.Result().SavedUSD)
 		a.mu.RLock()
 		defer a.mu.RUnlock()
@@ -216,28 +205,20 @@ func (a *tenantAccounts) tenant(name string) *savings.Account {
 
 // boundedSet limits the number of values of a label.
 type boundedSet struct {
-	mu   sync.RWMutex
+	mu   sync.Mutex
 	seen map[string]bool
 }
 
 func (b *boundedSet) label(value string) string {
-	b.mu.RLock()
-	known := b.seen[value]
-	full := len(b.seen) >= maxLabels
-	b.mu.RUnlock()
-	switch {
-	case known:
-		return value
-	case full:
-		return "other"
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen == nil {
-		b.seen = map[string]bool{}
-	}
-	if len(b.seen) >= maxLabels && !b.seen[value] {
+	switch {
+	case b.seen[value]:
+		return value
+	case len(b.seen) >= maxLabels:
 		return "other"
+	case b.seen == nil:
+		b.seen = map[string]bool{}
 	}
 	b.seen[value] = true
 	return value

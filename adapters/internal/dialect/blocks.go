@@ -34,6 +34,15 @@ type block struct {
 	isCut    bool
 }
 
+// content returns the text, or the arguments of a call unless they were cut in two.
+func (b *block) content() string {
+	text := b.text.String()
+	if b.kind == blockTool && b.isCut && !gjson.Valid(text) {
+		return ""
+	}
+	return text
+}
+
 // blockWriter writes blocks: one at a time, from its start to its stop.
 type blockWriter interface {
 	start(b *block)
@@ -87,42 +96,48 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		s.Delta(&rest)
 		return
 	}
-	isOwn := d.Raw != nil && d.Raw.Dialect == s.dialect
-	switch {
-	case isOwn && d.Raw.Text != "" && d.Text != "": // a whole text
-		s.close()
-		s.write(blockText, d.Text, d)
-		s.endText(d.Raw)
+	if d.Raw == nil || d.Raw.Dialect != s.dialect {
+		s.writeThought(d)
+	} else if isWhole := s.writeOwn(d); isWhole {
 		return
-	case isOwn && d.Raw.Text != "" && s.isTextOpen():
-		s.endText(d.Raw)
-	case isOwn:
-		s.writeOwnBlock(*d.Raw)
-	case d.Reasoning != "" && s.holdThoughts:
-		s.held.WriteString(d.Reasoning)
-	case d.Reasoning != "":
-		s.write(blockThought, d.Reasoning, d)
 	}
-	if d.Raw != nil && d.Raw.Dialect != s.dialect {
+	s.writeSome(blockText, d.Text, d)
+	if !s.holdRefusals {
+		s.writeSome(blockRefusal, d.Refusal, d)
+	}
+	s.call(d.Tool, d)
+}
+
+// writeThought writes reasoning or holds it back, and then the state of a model of another dialect.
+func (s *sequence) writeThought(d *middleware.Delta) {
+	if s.holdThoughts {
+		s.held.WriteString(d.Reasoning)
+	} else {
+		s.writeSome(blockThought, d.Reasoning, d)
+	}
+	if d.Raw != nil {
 		s.writeForeign(*d.Raw)
 	}
-	if d.Text != "" {
+}
+
+// writeOwn writes a part of the dialect. isWhole is set for a text that came with its part.
+func (s *sequence) writeOwn(d *middleware.Delta) (isWhole bool) {
+	isWhole = d.Raw.Text != "" && d.Text != ""
+	if isWhole {
+		s.close()
 		s.write(blockText, d.Text, d)
 	}
-	if d.Refusal != "" && !s.holdRefusals {
-		s.write(blockRefusal, d.Refusal, d)
+	if d.Raw.Text != "" && s.isOpen(blockText, blockRefusal) {
+		s.endText(d.Raw)
+	} else {
+		s.writeOwnBlock(*d.Raw)
 	}
-	if d.Tool != nil {
-		s.call(d.Tool, d)
-	}
+	return isWhole
 }
 
 // isWithinCall reports whether d has text while the arguments of the open call are incomplete.
 func (s *sequence) isWithinCall(d *middleware.Delta) bool {
-	if s.open == nil || s.open.kind != blockTool || d.Text == "" && d.Reasoning == "" && d.Refusal == "" {
-		return false
-	}
-	return !gjson.Valid(s.open.text.String())
+	return s.isOpen(blockTool) && d.Text+d.Reasoning+d.Refusal != "" && !gjson.Valid(s.open.text.String())
 }
 
 // writeWaiting ends the open call and writes what came within it.
@@ -137,8 +152,8 @@ func (s *sequence) writeWaiting() {
 	}
 }
 
-func (s *sequence) isTextOpen() bool {
-	return s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal)
+func (s *sequence) isOpen(kinds ...blockKind) bool {
+	return s.open != nil && slices.Contains(kinds, s.open.kind)
 }
 
 // endText ends the open text with p, the provider's own form of it.
@@ -164,11 +179,8 @@ func (s *sequence) begin(b *block) *block {
 		b.members = s.members[b.tool.ID]
 		delete(s.members, b.tool.ID)
 	}
-	if id := gjson.GetBytes(b.raw.Raw, "id").Str; b.kind == blockRaw && id != "" {
-		if s.items == nil {
-			s.items = map[string]*block{}
-		}
-		s.items[id] = b
+	if id := gjson.GetBytes(b.raw.Raw, "id").Str; id != "" {
+		setEntry(&s.items, id, b)
 	}
 	s.blocks = append(s.blocks, b)
 	s.open = b
@@ -185,21 +197,25 @@ func (s *sequence) close() {
 
 // writeHeld writes the reasoning that is held back.
 func (s *sequence) writeHeld() {
-	if s.held.Len() == 0 {
-		return
-	}
 	text := s.held.String()
 	s.held.Reset()
-	s.write(blockThought, text, nil)
+	s.writeSome(blockThought, text, nil)
 }
 
 func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 	s.wrote[k] = true
-	if s.open == nil || s.open.kind != k {
+	if !s.isOpen(k) {
 		s.begin(&block{kind: k})
 	}
 	s.open.text.WriteString(text)
 	s.to.piece(s.open, text, d)
+}
+
+// writeSome writes a text unless it is empty.
+func (s *sequence) writeSome(k blockKind, text string, d *middleware.Delta) {
+	if text != "" {
+		s.write(k, text, d)
+	}
 }
 
 // writeOwnBlock writes a block in the provider's own form, in place of reasoning that is held
@@ -207,13 +223,10 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
-		if s.isTextOpen() { // they begin another block
+		if s.isOpen(blockText, blockRefusal) { // they begin another block
 			s.close()
 		}
-		if s.members == nil {
-			s.members = map[string][]byte{}
-		}
-		s.members[members.Get("id").Str+members.Get("call_id").Str] = newKnown("type id call_id").members(members)
+		setEntry(&s.members, members.Get("id").Str+members.Get("call_id").Str, newKnown("type id call_id").members(members))
 		return
 	}
 	s.wrote[blockRaw] = true
@@ -227,7 +240,7 @@ func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 		}
 		return
 	}
-	if s.open != nil && s.open.kind == blockThought && !s.hidesThoughts {
+	if s.isOpen(blockThought) && !s.hidesThoughts {
 		s.open.raw = p
 		s.close()
 		return
@@ -238,16 +251,16 @@ func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 
 // writeForeign writes the state of a model of another dialect.
 func (s *sequence) writeForeign(p middleware.RawPart) {
-	if p.Model == "" || p.Text != "" || isHostedTool(&p) {
+	if !isState(&p) {
 		return
 	}
 	text := s.held.String()
-	if s.open != nil && s.open.kind == blockThought {
+	if s.isOpen(blockThought) {
 		text = s.open.text.String()
 	}
 	if raw := s.carry(p, text); raw != nil {
 		own := middleware.RawPart{Dialect: s.dialect, Raw: raw}
-		if s.hidesThoughts || s.endsWithText && s.open != nil && s.open.kind == blockText {
+		if s.hidesThoughts || s.endsWithText && s.isOpen(blockText) {
 			s.late = &own
 			return
 		}
@@ -255,11 +268,14 @@ func (s *sequence) writeForeign(p middleware.RawPart) {
 	}
 }
 
-// call writes a piece of a tool call. Pieces of a call that comes while another is open wait for
-// its end.
+// call writes a piece of a tool call; nil is none. Pieces of a call that comes while another is
+// open wait for its end.
 func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
+	if t == nil {
+		return
+	}
 	s.wrote[blockTool] = true
-	if s.open != nil && s.open.kind == blockTool && s.open.tool.Index == t.Index {
+	if s.isOpen(blockTool) && s.open.tool.Index == t.Index {
 		s.add(s.open, t, d)
 		return
 	}
@@ -271,7 +287,7 @@ func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
 	}
 	b := &block{kind: blockTool, tool: *t}
 	b.tool.ID = callID(t.ID)
-	if s.open != nil && s.open.kind == blockTool {
+	if s.isOpen(blockTool) {
 		b.text.WriteString(t.Arguments)
 		s.pending = append(s.pending, b)
 		return
@@ -292,26 +308,18 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 // finishChoice writes what of a choice was not streamed, and stops the last block.
 func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.writeWaiting()
-	x := middleware.ExtraOf(choice)
-	if x != nil && len(x.Parts) > 0 && !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
+	x := extraOf(choice)
+	if !slices.Contains(s.wrote[:], true) && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
-			raw, ok := p.(middleware.RawPart)
-			return ok && raw.Dialect == s.dialect
+			raw, _ := p.(middleware.RawPart)
+			return raw.Dialect == s.dialect
 		})
-		if choice.ReasoningContent != "" && !ours {
-			s.write(blockThought, choice.ReasoningContent, nil)
+		if !ours {
+			s.writeSome(blockThought, choice.ReasoningContent, nil)
 		}
 		s.parts(x.Parts, x.Refusal)
 	}
-	if !s.wrote[blockThought] && !s.wrote[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
-		s.write(blockThought, choice.ReasoningContent, nil)
-	}
-	if s.writeHeld(); !s.wrote[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
-		s.write(blockText, choice.Content, nil)
-	}
-	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" && !s.explainsRefusal(x) {
-		s.write(blockRefusal, x.Refusal, nil)
-	}
+	s.writeTexts(choice, x)
 	if !s.wrote[blockTool] {
 		for i := range choice.ToolCalls {
 			s.wholeCall(i, &choice.ToolCalls[i])
@@ -324,11 +332,33 @@ func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.writePending()
 }
 
-func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
-	if call.FunctionCall != nil {
-		s.close()
-		s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
+// writeTexts writes the reasoning, the text and the refusal of a choice, each if nothing of it was
+// written before.
+func (s *sequence) writeTexts(choice *llms.ContentChoice, x *middleware.Extra) {
+	if !s.wrote[blockThought] && !s.wrote[blockRaw] && s.held.Len() == 0 {
+		s.writeSome(blockThought, choice.ReasoningContent, nil)
 	}
+	if s.writeHeld(); !s.wrote[blockText] && x.Refusal != choice.Content {
+		s.writeSome(blockText, choice.Content, nil)
+	}
+	if !s.wrote[blockRefusal] && !s.explainsRefusal(x) {
+		s.writeSome(blockRefusal, x.Refusal, nil)
+	}
+}
+
+func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
+	if whole := wholeCall(i, call); whole != nil {
+		s.close()
+		s.call(whole, nil)
+	}
+}
+
+// wholeCall returns a call as one piece, nil for one without its function.
+func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
+	if call.FunctionCall == nil {
+		return nil
+	}
+	return &middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}
 }
 
 // explainsRefusal reports whether the answer explains its refusal in stop_details, so that the
@@ -363,9 +393,7 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 			case p.Dialect == s.dialect:
 				s.writeOwnBlock(p)
 			case p.Text != "":
-				if text := strings.TrimSuffix(p.Text, refusal); text != "" {
-					s.write(blockText, text, nil)
-				}
+				s.writeSome(blockText, strings.TrimSuffix(p.Text, refusal), nil)
 			default:
 				s.writeForeign(p)
 			}
@@ -392,6 +420,14 @@ const (
 	stopFilter
 	stopSequence
 )
+
+// extraOf is [middleware.ExtraOf] that returns an empty one for none.
+func extraOf(choice *llms.ContentChoice) *middleware.Extra {
+	if x := middleware.ExtraOf(choice); x != nil {
+		return x
+	}
+	return &middleware.Extra{}
+}
 
 func stopKindOf(choice *llms.ContentChoice) stopKind {
 	if strings.HasPrefix(choice.StopReason, middleware.StopError) {

@@ -16,40 +16,43 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 	if isPaired(messages, isUnique) {
 		return messages
 	}
-	rest := make([]llms.MessageContent, len(messages)) // what has not been moved
-	for i, m := range messages {
-		rest[i] = m
-		rest[i].Parts = slices.Clone(m.Parts)
+	rest := slices.Clone(messages) // what has not been moved
+	for i := range rest {
+		rest[i].Parts = slices.Clone(rest[i].Parts)
 	}
 	var own []llms.MessageContent
 	used := map[string]int{}
-	for i := range rest {
-		m := rest[i]
-		if len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
+	for i, m := range rest {
+		if m = rest[i]; len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
 			continue // all of it has been moved
 		}
 		own = append(own, m)
 		if !isRole(m, llms.ChatMessageTypeAI) {
 			continue
 		}
-		results := llms.MessageContent{Role: llms.ChatMessageTypeTool}
-		for j, p := range m.Parts {
-			call, ok := callOf(p)
-			if !ok {
-				continue
-			}
-			id := call.ID
-			if used[id]++; isUnique && used[id] > 1 {
-				call.ID += "_" + strconv.Itoa(used[id])
-				m.Parts[j], _ = rewritePart(p, func(llms.ContentPart) (llms.ContentPart, bool) { return call, true })
-			}
-			results.Parts = append(results.Parts, takeResult(rest[i+1:], id, call.ID)...)
-		}
-		if len(results.Parts) > 0 {
-			own = append(own, results)
+		if results := takeResults(m.Parts, rest[i+1:], used, isUnique); len(results) > 0 {
+			own = append(own, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: results})
 		}
 	}
 	return own
+}
+
+// takeResults removes the results of a turn's calls from the messages after it, and returns them. used
+// counts the calls with an id: with isUnique, those after the first get another one.
+func takeResults(turn []llms.ContentPart, rest []llms.MessageContent, used map[string]int, isUnique bool) (results []llms.ContentPart) {
+	for j, p := range turn {
+		call, ok := callOf(p)
+		if !ok {
+			continue
+		}
+		id := call.ID
+		if used[id]++; isUnique && used[id] > 1 {
+			call.ID += "_" + strconv.Itoa(used[id])
+			turn[j], _ = rewritePart(p, func(llms.ContentPart) (llms.ContentPart, bool) { return call, true })
+		}
+		results = append(results, takeResult(rest, id, call.ID)...)
+	}
+	return results
 }
 
 func isPaired(messages []llms.MessageContent, isUnique bool) bool {
@@ -61,13 +64,13 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 					return false
 				}
 				calls[call.ID] = i
-			} else if id, ok := resultID(p); ok {
-				at, isCalled := calls[id]
+			} else if result, ok := resultOf(p); ok {
+				at, isCalled := calls[result.ToolCallID]
 				if isCalled && at < other {
 					return false
 				}
 				if isCalled && at < i {
-					calls[id] = len(messages) // others of its results stay where they are
+					calls[result.ToolCallID] = len(messages) // others of its results stay where they are
 				}
 			}
 		}
@@ -114,29 +117,25 @@ func callOf(p llms.ContentPart) (call llms.ToolCall, ok bool) {
 }
 
 func isResultOf(p llms.ContentPart, id string) bool {
-	of, ok := resultID(p)
-	return ok && of == id
+	of, ok := resultOf(p)
+	return ok && of.ToolCallID == id
 }
 
-func resultID(p llms.ContentPart) (id string, ok bool) {
+func resultOf(p llms.ContentPart) (result middleware.ResultPart, ok bool) {
 	p, _ = unwrap(p)
-	switch p := p.(type) {
-	case llms.ToolCallResponse:
-		return p.ToolCallID, true
-	case middleware.ResultPart:
-		return p.ToolCallID, true
+	if plain, isPlain := p.(llms.ToolCallResponse); isPlain {
+		return middleware.ResultPart{ToolCallResponse: plain}, true
 	}
-	return "", false
+	result, ok = p.(middleware.ResultPart)
+	return result, ok
 }
 
 func nameResult(p llms.ContentPart, id string) llms.ContentPart {
-	switch p := p.(type) {
-	case llms.ToolCallResponse:
-		p.ToolCallID = id
-		return p
-	case middleware.ResultPart:
-		p.ToolCallID = id
-		return p
+	if plain, ok := p.(llms.ToolCallResponse); ok {
+		plain.ToolCallID = id
+		return plain
 	}
-	return p
+	result, _ := resultOf(p)
+	result.ToolCallID = id
+	return result
 }

@@ -40,10 +40,10 @@ func (chat) Answer(a *Request, o *Answer) any {
 	buf = strconv.AppendInt(append(buf, `,"object":"chat.completion","created":`...), o.Created, 10)
 	buf = append(appendString(append(buf, `,"model":`...), o.Model), `,"choices":[`...)
 	for i, choice := range o.Choices {
-		state := chatStateOf(middleware.ExtraOf(choice))
+		state := chatStateOf(extraOf(choice))
 		buf = strconv.AppendInt(append(appendComma(buf), `{"index":`...), int64(i), 10)
 		buf = appendChatMessage(append(buf, `,"message":`...), choice, &state)
-		if x := middleware.ExtraOf(choice); x != nil && a.Params.LogProbs != nil && *a.Params.LogProbs {
+		if x := middleware.ExtraOf(choice); x != nil && deref(a.Params.LogProbs) {
 			buf = appendLogProbs(buf, x.LogProbs)
 		} else {
 			buf = append(buf, `,"logprobs":null`...)
@@ -51,7 +51,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 		buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, len(state.customs))...), `"}`...)
 	}
 	buf = append(append(buf, `],"usage":`...), chatUsage.write(o.Usage)...)
-	buf = append(buf, chatServer(middleware.ExtraOf(o.Choices[len(o.Choices)-1]))...)
+	buf = append(buf, chatServer(extraOf(o.Choices[len(o.Choices)-1]))...)
 	if o.Step != nil {
 		buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
 	}
@@ -59,27 +59,18 @@ func (chat) Answer(a *Request, o *Answer) any {
 }
 
 func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState) []byte {
-	x := middleware.ExtraOf(choice)
+	refusal := extraOf(choice).Refusal
 	calls := chatCallsOf(choice, state)
-	isRefused := x != nil && x.Refusal != ""
 	buf = append(buf, `{"role":"assistant","content":`...)
-	if choice.Content != "" && (!isRefused || choice.Content != x.Refusal) || len(calls) == 0 && !isRefused {
+	if choice.Content != "" && choice.Content != refusal || len(calls) == 0 && refusal == "" {
 		buf = appendString(buf, choice.Content)
 	} else {
 		buf = append(buf, "null"...)
 	}
-	buf = append(buf, `,"refusal":`...)
-	if isRefused {
-		buf = appendString(buf, x.Refusal)
-	} else {
-		buf = append(buf, "null"...)
-	}
+	buf = appendNullable(append(buf, `,"refusal":`...), refusal)
 	if choice.ReasoningContent != "" {
-		name := `,"reasoning_content":`
-		if state.isReasoning {
-			name = `,"reasoning":`
-		}
-		buf = appendString(append(buf, name...), choice.ReasoningContent)
+		buf = append(append(append(buf, `,"`...), state.thoughts...), `":`...)
+		buf = appendString(buf, choice.ReasoningContent)
 	}
 	if len(state.details) > 0 {
 		buf = append(append(buf, `,"reasoning_details":`...), rawJSON(state.details)...)
@@ -92,70 +83,86 @@ func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState)
 
 // chatState is what a message carries for the model that gave it.
 type chatState struct {
-	origin  string // tagged on the calls, since other texts of the message have no place for it
-	details []json.RawMessage
-	// isReasoning is set where the model's reasoning is the member of that name.
-	isReasoning bool
-	extras      map[string]json.RawMessage // by call
-	members     []byte                     // that are nobody's state
-	customs     []json.RawMessage          // calls of custom tools
+	origin   string // tagged on the calls, since other texts of the message have no place for it
+	details  []json.RawMessage
+	thoughts string                     // the member of the reasoning
+	extras   map[string]json.RawMessage // by call
+	members  []byte                     // that are nobody's state
+	customs  []json.RawMessage          // calls of custom tools
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
-	if x == nil {
-		return s
-	}
-	if len(x.Parts) > 0 {
-		s.extras = map[string]json.RawMessage{}
-	}
+	s.thoughts = thoughtMember(nil)
 	// Details stand before the text and the calls: the state of a model that thought between
 	// them would come back in another order, which it refuses.
 	begins := true
 	for i, p := range x.Parts {
-		own, ok := p.(middleware.RawPart)
-		isState := ok && own.Model != "" && own.Text == "" && !isHostedTool(&own)
-		if begins = begins && isState; isState && !begins && own.Dialect != middleware.DialectChat && own.Dialect != middleware.DialectGemini {
+		own, _ := p.(middleware.RawPart)
+		isState := isState(&own)
+		begins = begins && isState
+		switch {
+		case own.Dialect == middleware.DialectChat:
+			s.addOwn(&own, isState)
+		case !isState:
+		case own.Dialect == middleware.DialectGemini:
+			s.addSignature(own, x.Parts[i+1:])
+		case !begins:
 			s.details = nil
-			break
+			return s
+		default:
+			s.addDetail(own)
 		}
-		if !isState {
-			switch {
-			case isCustomCall(own):
-				s.customs = append(s.customs, own.Raw)
-			case own.Dialect == middleware.DialectChat:
-				s.members = membersIn(own, messageMembers)
-			}
-			continue
-		}
-		if own.Dialect == middleware.DialectChat {
-			s.origin, s.isReasoning = own.Model, isReasoning(&own)
-			for _, d := range gjson.GetBytes(own.Raw, "reasoning_details").Array() {
-				s.details = append(s.details, Seal(own.Model, json.RawMessage(d.Raw)))
-			}
-			for _, call := range gjson.GetBytes(own.Raw, "tool_calls").Array() {
-				extra := json.RawMessage(call.Get("extra_content").Raw)
-				if signature := call.Get(signaturePath).Str; signature != "" {
-					extra = json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, tag(own.Model, signature))) + `}}`)
-				}
-				s.extras[call.Get("id").Str] = extra
-			}
-			continue
-		}
-		s.origin = own.Model
-		if i+1 < len(x.Parts) && own.Dialect == middleware.DialectGemini {
-			if call, ok := x.Parts[i+1].(llms.ToolCall); ok {
-				s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + Wrap(own) + `"}}`)
-				continue
-			}
-		}
-		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
 	}
 	return s
 }
 
-// isReasoning reports whether a part is of a model whose reasoning is in the member reasoning.
-func isReasoning(p *middleware.RawPart) bool {
-	return p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists()
+// addOwn adds a part of the dialect: state, a call of a custom tool, or members.
+func (s *chatState) addOwn(p *middleware.RawPart, isState bool) {
+	if !isState && isCustomCall(*p) {
+		s.customs = append(s.customs, p.Raw)
+		return
+	}
+	if !isState {
+		s.members = membersIn(*p, messageMembers)
+		return
+	}
+	s.origin, s.thoughts = p.Model, thoughtMember(p)
+	for _, d := range gjson.GetBytes(p.Raw, "reasoning_details").Array() {
+		s.details = append(s.details, Seal(p.Model, json.RawMessage(d.Raw)))
+	}
+	for _, call := range gjson.GetBytes(p.Raw, "tool_calls").Array() {
+		extra := json.RawMessage(call.Get("extra_content").Raw)
+		if signature := call.Get(signaturePath).Str; signature != "" {
+			extra = json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, tag(p.Model, signature))) + `}}`)
+		}
+		setEntry(&s.extras, call.Get("id").Str, extra)
+	}
+}
+
+// addSignature adds the signature of a call that comes next, or of another part.
+func (s *chatState) addSignature(p middleware.RawPart, next []llms.ContentPart) {
+	if len(next) > 0 {
+		if call, ok := next[0].(llms.ToolCall); ok {
+			s.origin = p.Model
+			setEntry(&s.extras, call.ID, json.RawMessage(`{"google":{"thought_signature":"`+Wrap(p)+`"}}`))
+			return
+		}
+	}
+	s.addDetail(p)
+}
+
+// addDetail adds the state of a model of another dialect.
+func (s *chatState) addDetail(p middleware.RawPart) {
+	s.origin = p.Model
+	s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(p)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
+}
+
+// thoughtMember returns the member that has the reasoning of the model of a part.
+func thoughtMember(p *middleware.RawPart) string {
+	if p != nil && p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists() {
+		return "reasoning"
+	}
+	return "reasoning_content"
 }
 
 func chatCallsOf(choice *llms.ContentChoice, state *chatState) (out []any) {

@@ -39,14 +39,12 @@ func (chat) Write(c *Call) (Object, error) {
 	}
 	fields.write(b, p)
 	setValue(b, c.MaxTokensField, p.MaxTokens)
-	if p.LogProbs == nil || !*p.LogProbs { // "only allowed when 'logprobs' is enabled"
+	if !deref(p.LogProbs) { // "only allowed when 'logprobs' is enabled"
 		if delete(b, "top_logprobs"); p.TopLogProbs != nil {
 			c.NotSent = append(c.NotSent, "TopLogProbs")
 		}
 	}
-	if len(o.StopWords) > 0 {
-		b["stop"] = o.StopWords
-	}
+	setList(b, "stop", o.StopWords)
 	switch s := p.Schema; {
 	case s != nil:
 		b["response_format"] = Object{"type": "json_schema", "json_schema": schemaObject(s)}
@@ -61,13 +59,17 @@ func (chat) Write(c *Call) (Object, error) {
 		b["stream_options"] = Object{"include_usage": true}
 	}
 	b.addExtra(p, middleware.DialectChat)
-	delete(b, "stream")
-	if c.Stream {
-		b["stream"] = true
-	} else {
+	b.setStream(c)
+	c.NotSent = append(c.NotSent, fields.missing(p, middleware.DialectChat, "MaxTokens", "Schema")...)
+	c.fitMembers(b)
+	return b, nil
+}
+
+// fitMembers renames and removes the members that the vendor does not take.
+func (c *Call) fitMembers(b Object) {
+	if !c.Stream {
 		delete(b, "stream_options")
 	}
-	c.NotSent = append(c.NotSent, fields.missing(p, middleware.DialectChat, "MaxTokens", "Schema")...)
 	for name, other := range c.Limits.Renamed {
 		if value, ok := b[name]; ok {
 			b[other] = value
@@ -79,20 +81,13 @@ func (chat) Write(c *Call) (Object, error) {
 	if c.Limits.Refuses != nil {
 		c.NotSent = addNew(c.NotSent, removeAll(b, c.Limits.Refuses)...)
 	}
-	return b, nil
 }
 
 func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	var taken []string
 	for i, message := range list {
-		if c.Limits.ThoughtParts {
-			message.thinkInContent()
-		}
-		taken = append(taken, message.keepOnly(c.Limits.MessageMembers)...)
-		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["role"] == "assistant" && !thought {
-			message["reasoning_content"] = ""
-		}
+		taken = append(taken, c.fitMessage(message)...)
 		if c.Limits.AnswerAfterResults && message["role"] == "user" && i > 0 && list[i-1]["role"] == "tool" {
 			fitting = append(fitting, Object{"role": "assistant", "content": "OK."})
 		}
@@ -103,6 +98,18 @@ func (c *Call) fitChat(list []Object) []Object {
 	}
 	c.NotSent = distinct(append(c.NotSent, taken...))
 	return fitting
+}
+
+// fitMessage adapts a message, and names the members that it removes.
+func (c *Call) fitMessage(message Object) (taken []string) {
+	if c.Limits.ThoughtParts {
+		message.thinkInContent()
+	}
+	taken = message.keepOnly(c.Limits.MessageMembers)
+	if c.Limits.Thoughts && message["role"] == "assistant" && message["reasoning_content"] == nil {
+		message["reasoning_content"] = ""
+	}
+	return taken
 }
 
 // thinkInContent moves reasoning_content to the front of the content.
@@ -223,11 +230,8 @@ func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Objec
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(content) == 0:
-		return list, nil
+	if err != nil || len(content) == 0 {
+		return list, err
 	}
 	message["content"] = chatContent(content)
 	return append(list, unknown.addToMessage(message)), nil
@@ -242,70 +246,77 @@ func chatContent(parts []any) any {
 }
 
 func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) {
-	message, text, calls := Object{"role": "assistant"}, "", []any(nil)
-	var content []any // where its parts have members of their own
-	var extras []callExtra
-	var unknown memberWriter
-	err := eachPart(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
-		switch p := p.(type) {
-		case llms.TextContent:
-			if unknown.part.Exists() || content != nil {
-				content = append(content, unknown.addTo(Object{"type": "text", "text": p.Text}))
-				break
-			}
-			text += p.Text
-		case llms.ToolCall:
-			call := unknown.addTo(Object{"id": p.ID, "type": "function", "function": Object{
-				"name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))}})
-			for _, x := range extras {
-				if x.ID == p.ID {
-					call["extra_content"] = x.Extra
-				}
-			}
-			calls = append(calls, call)
-		case middleware.NamePart:
-			message["name"] = p.Name
-		case middleware.RawPart:
-			if unknown.take(p) {
-				break
-			}
-			if isCustomCall(p) {
-				calls = append(calls, p.Raw)
-				break
-			}
-			if gjson.GetBytes(p.Raw, "type").Str == "refusal" {
-				content = append(content, p.Raw)
-				break
-			}
-			text += p.Text
-			var members map[string]json.RawMessage
-			if json.Unmarshal(p.Raw, &members) == nil {
-				_ = json.Unmarshal(members["tool_calls"], &extras) // what are no calls say nothing of any
-				delete(members, "tool_calls")
-				for name, v := range members {
-					message[name] = v
-				}
-			}
-		default:
-			return refusePart(p)
-		}
-		return nil
-	})
-	if err != nil {
+	w := assistantWriter{message: Object{"role": "assistant"}}
+	if err := eachPart(parts, w.part); err != nil {
 		return nil, err
 	}
-	if calls != nil {
-		message["tool_calls"] = calls
+	setList(w.message, "tool_calls", w.calls)
+	switch message := w.message; {
+	case w.content != nil && w.text != "":
+		message["content"] = append([]any{newPart("text", "text", w.text)}, w.content...)
+	case w.content != nil:
+		message["content"] = w.content
+	case w.text != "" || len(message) == 1:
+		message["content"] = w.text
 	}
-	switch {
-	case content != nil && text != "":
-		message["content"] = append([]any{Object{"type": "text", "text": text}}, content...)
-	case content != nil:
-		message["content"] = content
-	case text != "" || len(message) == 1:
-		message["content"] = text
+	return append(list, w.unknown.addToMessage(w.message)), nil
+}
+
+// assistantWriter writes a message of the assistant.
+type assistantWriter struct {
+	message Object
+	text    string
+	content []any // where its parts have members of their own
+	calls   []any
+	extras  []callExtra
+	unknown memberWriter
+}
+
+func (w *assistantWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
+	switch p := p.(type) {
+	case llms.TextContent:
+		if w.unknown.part.Exists() || w.content != nil {
+			w.content = append(w.content, w.unknown.addTo(Object{"type": "text", "text": p.Text}))
+			break
+		}
+		w.text += p.Text
+	case llms.ToolCall:
+		call := w.unknown.addTo(Object{"id": p.ID, "type": "function", "function": Object{
+			"name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))}})
+		for _, x := range w.extras {
+			if x.ID == p.ID {
+				call["extra_content"] = x.Extra
+			}
+		}
+		w.calls = append(w.calls, call)
+	case middleware.NamePart:
+		w.message["name"] = p.Name
+	case middleware.RawPart:
+		w.raw(p)
+	default:
+		return refusePart(p)
 	}
-	return append(list, unknown.addToMessage(message)), nil
+	return nil
+}
+
+func (w *assistantWriter) raw(p middleware.RawPart) {
+	switch kind := gjson.GetBytes(p.Raw, "type").Str; {
+	case w.unknown.take(p):
+	case isCustomCall(p):
+		w.calls = append(w.calls, p.Raw)
+	case kind == "refusal":
+		w.content = append(w.content, p.Raw)
+	default:
+		w.text += p.Text
+		var members map[string]json.RawMessage
+		if json.Unmarshal(p.Raw, &members) == nil {
+			_ = json.Unmarshal(members["tool_calls"], &w.extras) // what are no calls say nothing of any
+			delete(members, "tool_calls")
+			for name, v := range members {
+				w.message[name] = v
+			}
+		}
+	}
 }
 
 // appendResults adds results of tools. They can hold text only: files follow in a message of the

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -126,65 +125,73 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 var errNotJSON = errors.New("not a JSON object")
 
 // Event takes in an answer or an event of its stream, which is a hot path.
-func (s *chatReader) Event(data []byte) (err error) {
+func (s *chatReader) Event(data []byte) error {
 	if d := s.last.match(data); d != nil {
 		s.add(d)
 		return nil
 	}
-	if !gjson.ValidBytes(data) {
-		return errNotJSON
-	}
-	text := string(data)
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\ufffd")
-	}
-	in := gjson.Parse(text)
-	if !in.IsObject() {
+	in, err := parseEvent(data)
+	if err != nil || !in.IsObject() {
 		return errNotJSON
 	}
 	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknownMembers(in))
-	h := &s.Extra
 	s.news, s.said = 0, middleware.Delta{}
+	err = cmp.Or(s.completion(in, data), s.mistyped)
+	if s.news == 1 && err == nil && s.Extra.Raw == nil {
+		s.last.keep(data, s.text, &s.said)
+	}
+	return err
+}
+
+// parseEvent parses JSON from a server, with U+FFFD in place of what is not UTF-8.
+func parseEvent(data []byte) (gjson.Result, error) {
+	text := string(data)
+	if !gjson.Valid(text) {
+		return gjson.Result{}, errNotJSON
+	}
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\ufffd")
+	}
+	return gjson.Parse(text), nil
+}
+
+// completion reads the members of an answer or an event.
+func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 	var usage gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "error":
-			if v.Type != gjson.Null {
-				err = ServerError(data)
-			}
-		case "object": // Mistral's
-			if v.Str == "error" {
-				err = ServerError(data)
-			}
-		case "id":
-			h.ID = cmp.Or(v.Str, h.ID)
-		case "model":
-			h.Served = cmp.Or(v.Str, h.Served)
-		case "system_fingerprint":
-			h.Fingerprint = cmp.Or(v.Str, h.Fingerprint)
-		case "service_tier":
-			h.ServiceTier = cmp.Or(v.Str, h.ServiceTier)
-		case "created":
-			h.Created = cmp.Or(int64(v.Float()), h.Created)
-		case "usage":
-			if v.IsObject() {
-				usage = v
-			}
-		case "choices":
+		switch {
+		case name.Str == "error" && v.Type != gjson.Null, name.Str == "object" && v.Str == "error": // the latter Mistral's
+			err = ServerError(data)
+		case name.Str == "usage" && v.IsObject():
+			usage = v
+		case name.Str == "choices":
 			s.choicesIn(v)
+		default:
+			s.describe(name.Str, v)
 		}
 		return err == nil
 	})
 	if usage.IsObject() { // also of the choices that stand beside it
 		s.setUsage(chatUsage.read(usage))
 	}
-	if err == nil {
-		err = s.mistyped
-	}
-	if s.news == 1 && err == nil && s.Extra.Raw == nil {
-		s.last.keep(data, s.text, &s.said)
-	}
 	return err
+}
+
+// describe reads a member that says which answer this is.
+func (s *chatReader) describe(name string, v gjson.Result) {
+	h := &s.Extra
+	switch name {
+	case "id":
+		h.ID = cmp.Or(v.Str, h.ID)
+	case "model":
+		h.Served = cmp.Or(v.Str, h.Served)
+	case "system_fingerprint":
+		h.Fingerprint = cmp.Or(v.Str, h.Fingerprint)
+	case "service_tier":
+		h.ServiceTier = cmp.Or(v.Str, h.ServiceTier)
+	case "created":
+		h.Created = cmp.Or(int64(v.Float()), h.Created)
+	}
 }
 
 // choicesIn reads a list of choices by their index members or, if two are the same, by their order.
@@ -196,7 +203,7 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 	isRepeated, choices := false, make([]gjson.Result, 0, 2)
 	s.wantObjects("choices", list, func(choice gjson.Result) {
 		choices = append(choices, choice)
-		if at := choice.Get("index").Int(); at >= 0 && at < maxChoices {
+		if at := uint64(choice.Get("index").Int()); at < maxChoices { // a negative one is large
 			isRepeated, isUsed[at] = isRepeated || isUsed[at], true
 		}
 	})
@@ -211,20 +218,6 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 }
 
 func (s *chatReader) choice(in gjson.Result, at int) {
-	var finish, logProbs, message, delta gjson.Result
-	in.ForEach(func(name, v gjson.Result) bool {
-		switch name.Str {
-		case "finish_reason":
-			finish = v
-		case "logprobs":
-			logProbs = v
-		case "message":
-			message = v
-		case "delta":
-			delta = v
-		}
-		return true
-	})
 	if s.Reply.choice(at) == nil {
 		s.noteType("index", fmt.Sprintf("a number from 0 to %d", maxChoices-1))
 		return
@@ -233,83 +226,79 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
 	c := s.choices[at]
-	s.endChoice(c.replyChoice, s.wantText("finish_reason", finish))
+	s.endChoice(c.replyChoice, s.wantText("finish_reason", in.Get("finish_reason")))
 	var probs []sdk.TokenLogProb
-	if logProbs.IsObject() {
+	if logProbs := in.Get("logprobs"); logProbs.IsObject() {
 		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
-	if s.want(message.IsObject(), "message", "an object", message) {
+	if message := in.Get("message"); s.want(message.IsObject(), "message", "an object", message) {
 		s.piece(c, message, probs)
 		probs = nil
 	}
-	if s.want(delta.IsObject(), "delta", "an object", delta) || probs != nil {
+	if delta := in.Get("delta"); s.want(delta.IsObject(), "delta", "an object", delta) || probs != nil {
 		s.piece(c, delta, probs)
 	}
 }
 
+// knownOfPiece are the members of messages and of pieces of them that are read here.
+var knownOfPiece = newKnown("role content refusal reasoning reasoning_content reasoning_details tool_calls function_call")
+
 func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) {
 	d := middleware.Delta{Choice: c.index, LogProbs: probs}
-	var calls gjson.Result
-	var unknown Object
 	s.news += len(probs)
-	think := func(name, thought string) {
-		if thought != "" {
-			d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name, true, true
-		}
-	}
 	in.ForEach(func(name, v gjson.Result) bool {
-		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
+		if isNews(name.Str, v) {
 			s.news, s.text = s.news+1, v.Raw
 		}
 		switch name.Str {
 		case "content":
 			var thought string
 			d.Text, thought = s.textIn(name.Str, v)
-			think("reasoning_content", thought)
+			c.think(&d, "reasoning_content", thought)
 		case "refusal":
 			d.Refusal = s.wantText(name.Str, v)
 		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
 			thought, _ := s.textIn(name.Str, v)
-			think(name.Str, thought)
+			c.think(&d, name.Str, thought)
 		case "reasoning_details": // OpenRouter
 			s.wantObjects(name.Str, v, func(one gjson.Result) { s.addDetail(c, one) })
-		case "tool_calls":
-			calls = v
-		case "role", "function_call":
-		default:
-			if v.Type != gjson.Null && v.Raw != "[]" {
-				if unknown == nil {
-					unknown = Object{}
-				}
-				unknown[name.Str] = json.RawMessage(v.Raw)
-			}
 		}
 		return true
 	})
 	if s.mistyped != nil {
 		return
 	}
-	if d.Text != "" || d.Reasoning != "" {
-		s.said = d
-	}
-	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 { // what it is called, before what it says
-		s.Emit(&middleware.Delta{Choice: c.index, Raw: &middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"reasoning":""}`)}})
-	}
+	s.said = d
 	s.addText(c, d)
-	if unknown != nil {
-		if c.unknown == nil {
-			c.unknown = Object{}
+	if unknown, _ := knownOfPiece.unknownMembers(in).(Object); unknown != nil {
+		for name, v := range unknown {
+			setEntry((*map[string]any)(&c.unknown), name, v)
 		}
-		maps.Copy(c.unknown, unknown)
 		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
 	}
 	c.lists++
-	s.wantObjects("tool_calls", calls, func(call gjson.Result) { s.call(c, call) })
+	s.wantObjects("tool_calls", in.Get("tool_calls"), func(call gjson.Result) { s.call(c, call) })
 }
 
-// addText adds a delta, and sends the state between the reasoning and the text.
+// isNews reports whether a member of a piece adds anything to the message.
+func isNews(name string, v gjson.Result) bool {
+	return v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name != "role"
+}
+
+// think notes reasoning, and the member that it came in.
+func (c *chatReply) think(d *middleware.Delta, name, thought string) {
+	if thought != "" {
+		d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name, true, true
+	}
+}
+
+// addText adds a delta, after what its reasoning is called, and sends the state between the reasoning
+// and the text.
 func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
+	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 {
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: &middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"reasoning":""}`)}})
+	}
 	if d.Text != "" && c.isStateNew && c.content.Len() == 0 {
 		s.add(&middleware.Delta{Choice: d.Choice, Reasoning: d.Reasoning})
 		s.sendState(c)
@@ -354,10 +343,8 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) {
 		call.FunctionCall.Name, piece.Name = name, name
 	}
 	c.places[at].arguments.WriteString(arguments)
-	if custom != "" {
+	if call.Type == "custom" || custom != "" {
 		call.Type = "custom"
-	}
-	if call.Type == "custom" {
 		return // it comes whole at its end
 	}
 	s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})

@@ -49,7 +49,7 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 		if at = len(c.calls); known >= 0 {
 			id = ""
 		}
-		c.calls = append(c.calls, llms.ToolCall{ID: callID(id), Type: "function", FunctionCall: &llms.FunctionCall{}})
+		c.calls = append(c.calls, newCall(callID(id), "", ""))
 		c.places = append(c.places, callPlace{index: -1, arguments: &strings.Builder{}})
 	}
 	if c.places[at].list = c.lists; index.Type == gjson.Number {
@@ -114,20 +114,14 @@ func (c *chatReply) state(origin string) *middleware.RawPart {
 	if !c.hasState {
 		return nil
 	}
-	members := map[string]any{}
-	if c.reasoning.Len() > 0 {
-		members[c.thoughts] = c.reasoning.String()
+	members := Object{}
+	members.text(c.thoughts, c.reasoning.String())
+	details := make([]json.RawMessage, len(c.details))
+	for i, entry := range c.details {
+		details[i] = entry.json()
 	}
-	if c.details != nil {
-		details := make([]json.RawMessage, len(c.details))
-		for i, entry := range c.details {
-			details[i] = entry.json()
-		}
-		members["reasoning_details"] = details
-	}
-	if c.extras != nil {
-		members["tool_calls"] = c.extras
-	}
+	setList(members, "reasoning_details", details)
+	setList(members, "tool_calls", c.extras)
 	if len(members) == 0 {
 		return nil
 	}

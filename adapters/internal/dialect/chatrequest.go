@@ -153,9 +153,7 @@ func (a *Request) chatMessage(f field) {
 	if name := f.get("name"); name.exists() && f.get("role").value.Str != "tool" {
 		m.Parts = append(m.Parts, middleware.NamePart{Name: name.text()})
 	}
-	if p, ok := f.unknown(middleware.DialectChat, messageMembers, knownOfChatMessage); ok {
-		m.Parts = append(m.Parts, p)
-	}
+	m.Parts = append(m.Parts, f.unknown(middleware.DialectChat, messageMembers, knownOfChatMessage)...)
 	content := f.get("content")
 	role := f.get("role").text()
 	m.Role, _ = roleOf(llms.ChatMessageType(role)) // others are refused below
@@ -163,28 +161,7 @@ func (a *Request) chatMessage(f field) {
 	case "system", "developer", "user":
 		m.Parts = append(m.Parts, chatParts.read(content)...)
 	case "assistant":
-		state, calls := f.chatState()
-		m.Parts = append(m.Parts, state...)
-		m.Parts = append(m.Parts, chatParts.read(content)...)
-		if r := f.get("refusal"); r.exists() {
-			m.Parts = append(m.Parts, middleware.RawPart{TextContent: llms.TextContent{Text: r.text()}, Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"refusal":` + r.value.Raw + `}`)})
-		}
-		if list := f.get("tool_calls"); list.exists() {
-			list.each(func(f field) {
-				if f.get("type").value.Str == "custom" {
-					m.Parts = append(m.Parts, f.chatCustomCall())
-					return
-				}
-				call := f.chatCall()
-				if p, ok := calls[call.ID]; ok {
-					m.Parts = append(m.Parts, p)
-				}
-				if p, ok := f.unknown(middleware.DialectChat, partMembers, knownOfChatCall); ok {
-					m.Parts = append(m.Parts, p)
-				}
-				m.Parts = append(m.Parts, call)
-			})
-		}
+		m.Parts = append(m.Parts, f.assistantParts(content)...)
 	case "tool":
 		id := f.get("tool_call_id").optional()
 		if id == "" {
@@ -196,6 +173,29 @@ func (a *Request) chatMessage(f field) {
 		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
 	}
 	a.Messages = append(a.Messages, m)
+}
+
+// assistantParts returns the parts of an assistant's message.
+func (f field) assistantParts(content field) []llms.ContentPart {
+	parts, states := f.chatState()
+	parts = append(parts, chatParts.read(content)...)
+	if r := f.get("refusal"); r.exists() {
+		parts = append(parts, middleware.RawPart{TextContent: llms.TextContent{Text: r.text()}, Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"refusal":` + r.value.Raw + `}`)})
+	}
+	if list := f.get("tool_calls"); list.exists() {
+		list.each(func(f field) {
+			if f.get("type").value.Str == "custom" {
+				parts = append(parts, f.chatCustomCall())
+				return
+			}
+			call := f.chatCall()
+			if p, ok := states[call.ID]; ok {
+				parts = append(parts, p)
+			}
+			parts = append(append(parts, f.unknown(middleware.DialectChat, partMembers, knownOfChatCall)...), call)
+		})
+	}
+	return parts
 }
 
 // signaturePath is where Google's chat completions have the signature of a call.
@@ -210,66 +210,74 @@ func (f field) getUnknown(name string) field {
 	return f.get("provider_specific_fields." + name)
 }
 
+// messageState is the state that an assistant's message carries for its model.
+type messageState struct {
+	origin  string
+	parts   []llms.ContentPart          // for the beginning of the message
+	calls   map[string]llms.ContentPart // to be put before calls
+	details []json.RawMessage
+	extras  []json.RawMessage // of calls
+}
+
 // chatState reads the state that an assistant's message carries for its model: parts for the
 // beginning of the message, and parts to be put before calls.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
-	origin, members := Unknown, map[string]any{}
+	s, members := messageState{origin: Unknown}, Object{}
 	for _, name := range []string{"reasoning", "reasoning_content"} { // clients may return both
-		if r := f.getUnknown(name); r.exists() && len(members) == 0 {
+		if r := f.getUnknown(name); r.exists() {
 			members[name] = r.raw()
+			break
 		}
 	}
-	var details, extras []json.RawMessage
 	if list := f.getUnknown("reasoning_details"); list.exists() {
-		list.each(func(f field) {
-			p, state := Open(middleware.DialectChat, f.raw())
-			switch {
-			case p.Dialect != middleware.DialectChat:
-				parts = append(parts, p)
-				return
-			case state && p.Model != Unknown:
-				origin = p.Model
-			}
-			details = append(details, p.Raw)
-		})
+		list.each(s.addDetail)
 	}
-	f.get("tool_calls").value.ForEach(func(_, call gjson.Result) bool {
-		of, id, _ := Untag(call.Get("id").Str)
-		if of != Unknown {
-			origin = of
-		}
-		extra := call.Get("extra_content")
-		if !extra.IsObject() {
-			return true
-		}
-		of, signature, wrapped := Untag(call.Get(signaturePath).Str)
-		if wrapped != nil {
-			if calls == nil {
-				calls = map[string]llms.ContentPart{}
-			}
-			calls[id] = *wrapped
-			return true
-		}
-		raw := extra.Raw
-		if of != Unknown {
-			origin, raw = of, `{"google":{"thought_signature":`+string(appendString(nil, signature))+`}}`
-		}
-		extras = append(extras, json.RawMessage(`{"id":`+string(appendString(nil, id))+`,"extra_content":`+raw+`}`))
-		return true
-	})
-	if len(parts)+len(calls) > 0 { // a model of another API, whose own form has it
+	f.get("tool_calls").value.ForEach(s.addCall)
+	if len(s.parts)+len(s.calls) > 0 { // a model of another API, whose own form has it
 		clear(members)
 	}
-	if details != nil {
-		members["reasoning_details"] = details
-	}
-	if extras != nil {
-		members["tool_calls"] = extras
-	}
+	setList(members, "reasoning_details", s.details)
+	setList(members, "tool_calls", s.extras)
 	if len(members) > 0 {
-		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: rawJSON(members)})
+		s.parts = append(s.parts, middleware.RawPart{Dialect: middleware.DialectChat, Model: s.origin, Raw: rawJSON(members)})
 	}
-	return parts, calls
+	return s.parts, s.calls
+}
+
+// addDetail reads an entry of reasoning_details.
+func (s *messageState) addDetail(f field) {
+	p, state := Open(middleware.DialectChat, f.raw())
+	switch {
+	case p.Dialect != middleware.DialectChat:
+		s.parts = append(s.parts, p)
+		return
+	case state && p.Model != Unknown:
+		s.origin = p.Model
+	}
+	s.details = append(s.details, p.Raw)
+}
+
+// addCall reads the origin in the id of a call, and its signature.
+func (s *messageState) addCall(_, call gjson.Result) (goOn bool) {
+	of, id, _ := Untag(call.Get("id").Str)
+	if of != Unknown {
+		s.origin = of
+	}
+	extra := call.Get("extra_content")
+	if !extra.IsObject() {
+		return true
+	}
+	of, signature, wrapped := Untag(call.Get(signaturePath).Str)
+	if wrapped != nil {
+		setEntry(&s.calls, id, llms.ContentPart(*wrapped))
+		return true
+	}
+	raw := extra.Raw
+	if of != Unknown {
+		s.origin, raw = of, `{"google":{"thought_signature":`+string(appendString(nil, signature))+`}}`
+	}
+	s.extras = append(s.extras, json.RawMessage(`{"id":`+string(appendString(nil, id))+`,"extra_content":`+raw+`}`))
+	return true
 }
 
 func (f field) chatCall() llms.ToolCall {
@@ -278,9 +286,7 @@ func (f field) chatCall() llms.ToolCall {
 	}
 	fn := f.get("function")
 	_, id, _ := Untag(f.get("id").optional())
-	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{
-		Name: fn.get("name").text(), Arguments: fn.get("arguments").optional(),
-	}}
+	return newCall(id, fn.get("name").text(), fn.get("arguments").optional())
 }
 
 // chatCustomCall reads a call of a custom tool, with a function call for models of other APIs.
@@ -292,7 +298,7 @@ func (f field) chatCustomCall() llms.ContentPart {
 
 // customCall returns a call of a custom tool as a function call.
 func customCall(id, name, input string) llms.ToolCall {
-	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: string(append(appendString([]byte(`{"input":`), input), '}'))}}
+	return newCall(id, name, string(append(appendString([]byte(`{"input":`), input), '}')))
 }
 
 func isCustomCall(p middleware.RawPart) bool {

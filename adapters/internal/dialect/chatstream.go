@@ -21,7 +21,7 @@ type chatStream struct {
 
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
-	isReasoning                           bool   // the model's reasoning is the member reasoning
+	thoughts                              string // the member of the reasoning
 	origin                                string // whose state came before the calls
 	calls                                 []int  // by index: the number of the call in the stream, from 1 on; 0 has not begun
 	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
@@ -49,7 +49,7 @@ func (s *chatStream) begin() {
 
 func (s *chatStream) progressOf(i int) *choiceProgress {
 	for len(s.progress) <= i {
-		s.progress = append(s.progress, choiceProgress{})
+		s.progress = append(s.progress, choiceProgress{thoughts: thoughtMember(nil)})
 	}
 	return &s.progress[i]
 }
@@ -96,53 +96,60 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		s.server = chatServer(d.Extra)
 	}
 	progress := s.progressOf(d.Choice)
-	if d.Raw != nil && isReasoning(d.Raw) {
-		progress.isReasoning = true
+	if name := thoughtMember(d.Raw); name == "reasoning" {
+		progress.thoughts = name
 	}
 	if d.Reasoning != "" {
 		progress.thought = true
-		name := "reasoning_content"
-		if progress.isReasoning {
-			name = "reasoning"
-		}
-		s.member(d.Choice, name, d.Reasoning, nil)
+		s.member(d.Choice, progress.thoughts, d.Reasoning, nil)
 	}
-	if d.Text != "" || len(d.LogProbs) > 0 {
-		progress.text = progress.text || d.Text != ""
-		var rest func([]byte) []byte
-		if len(d.LogProbs) > 0 {
-			rest = func(buf []byte) []byte { return append(appendLogProbs(buf, d.LogProbs), `,"finish_reason":null}]`...) }
-		}
-		s.member(d.Choice, "content", d.Text, rest)
-	}
+	s.content(progress, d)
 	if d.Refusal != "" {
 		progress.refusal = true
 		s.member(d.Choice, "refusal", d.Refusal, nil)
 	}
-	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
+	if d.Raw != nil {
 		s.raw(progress, d.Choice, d.Raw)
-	} else if d.Raw != nil && d.Raw.Model != "" && d.Raw.Text == "" && !isHostedTool(d.Raw) {
-		progress.origin = d.Raw.Model
 	}
-	if d.Tool != nil {
-		s.call(d.Choice, d.Tool)
-	}
+	s.call(d.Choice, d.Tool)
 }
 
-// raw streams a part of this dialect: unknown members or a custom call, or notes the origin of
-// state that follows.
+// content streams a piece of the text with its log-probabilities.
+func (s *chatStream) content(progress *choiceProgress, d *middleware.Delta) {
+	if d.Text == "" && len(d.LogProbs) == 0 {
+		return
+	}
+	progress.text = progress.text || d.Text != ""
+	var rest func([]byte) []byte
+	if len(d.LogProbs) > 0 {
+		rest = func(buf []byte) []byte { return append(appendLogProbs(buf, d.LogProbs), `,"finish_reason":null}]`...) }
+	}
+	s.member(d.Choice, "content", d.Text, rest)
+}
+
+// raw streams a part of this dialect: unknown members or a custom call. Of state that precedes calls
+// it notes the origin.
 func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
-	if members := membersIn(*p, messageMembers); members != nil {
+	switch members := membersIn(*p, messageMembers); {
+	case p.Dialect != middleware.DialectChat:
+		if isState(p) {
+			progress.origin = p.Model
+		}
+	case members != nil:
 		progress.members = true
 		s.chunk(choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
-	} else if isCustomCall(*p) {
+	case isCustomCall(*p):
 		s.customCall(choice, p.Raw)
-	} else {
+	default:
 		progress.origin = cmp.Or(p.Model, progress.origin)
 	}
 }
 
+// call streams a piece of a call; nil is none.
 func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
+	if t == nil {
+		return
+	}
 	progress := s.progressOf(choice)
 	for len(progress.calls) <= t.Index {
 		progress.calls = append(progress.calls, 0)
@@ -178,7 +185,7 @@ func (s *chatStream) customCall(choice int, call json.RawMessage) {
 }
 
 func (s *chatStream) Finish(o *Answer) {
-	s.server = chatServer(middleware.ExtraOf(o.Choices[0]))
+	s.server = chatServer(extraOf(o.Choices[0]))
 	customs := make([]int, len(o.Choices))
 	for i, choice := range o.Choices {
 		customs[i] = s.finishChoice(i, choice)
@@ -205,28 +212,31 @@ func (s *chatStream) Finish(o *Answer) {
 	})
 }
 
+// missing returns the texts of a choice that were not streamed.
+func (p *choiceProgress) missing(i int, choice *llms.ContentChoice, x *middleware.Extra) *middleware.Delta {
+	d := &middleware.Delta{Choice: i}
+	if !p.thought {
+		d.Reasoning = choice.ReasoningContent
+	}
+	if !p.text && x.Refusal != choice.Content {
+		d.Text = choice.Content
+	}
+	if !p.refusal {
+		d.Refusal = x.Refusal
+	}
+	return d
+}
+
 // finishChoice writes what of a choice was not streamed, and counts its calls of custom tools.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
-	x := middleware.ExtraOf(choice)
+	x := extraOf(choice)
 	state := chatStateOf(x)
-	s.progressOf(i).isReasoning = state.isReasoning
+	s.progressOf(i).thoughts = state.thoughts
 	progress := *s.progressOf(i)
-	whole := &middleware.Delta{Choice: i}
-	if !progress.thought {
-		whole.Reasoning = choice.ReasoningContent
-	}
-	if !progress.text && (x == nil || x.Refusal != choice.Content) {
-		whole.Text = choice.Content
-	}
-	if x != nil && !progress.refusal {
-		whole.Refusal = x.Refusal
-	}
-	s.Delta(whole)
+	s.Delta(progress.missing(i, choice, x))
 	if len(progress.calls) == 0 {
-		for k, call := range choice.ToolCalls {
-			if call.FunctionCall != nil {
-				s.call(i, &middleware.ToolDelta{Index: k, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments})
-			}
+		for k := range choice.ToolCalls {
+			s.call(i, wholeCall(k, &choice.ToolCalls[k]))
 		}
 	}
 	for _, call := range state.customs[min(progress.customs, len(state.customs)):] {
@@ -240,9 +250,6 @@ func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs in
 }
 
 func chatServer(x *middleware.Extra) (buf []byte) {
-	if x == nil {
-		return nil
-	}
 	if tier := openAITier(x.ServiceTier); tier != "" {
 		buf = appendString(append(buf, `,"service_tier":`...), tier)
 	}
@@ -255,8 +262,8 @@ func chatServer(x *middleware.Extra) (buf []byte) {
 // unknownUsage writes the unknown members of the model's answer in one event, and returns those of its
 // usage.
 func (s *chatStream) unknownUsage(o *Answer) (usage any) {
-	x := middleware.ExtraOf(o.Choices[0])
-	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
+	x := extraOf(o.Choices[0])
+	if x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
 		return nil
 	}
 	rest, isObject := decode(x.Unknown.Raw).(*orderedObject)
@@ -304,18 +311,14 @@ func (s *chatStream) indexCalls(i int, choice any) {
 // state writes the state that the client sends back to the model, after the rest of the choice.
 func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 	members := Object{}
-	if len(state.details) > 0 {
-		members["reasoning_details"] = state.details
-	}
+	setList(members, "reasoning_details", state.details)
 	var calls []json.RawMessage // openai-python wants a function in each piece of a call
 	for k, call := range choice.ToolCalls {
 		if extra := state.extras[call.ID]; extra != nil {
 			calls = append(calls, json.RawMessage(`{"index":`+strconv.Itoa(k)+`,"function":{"arguments":""},"extra_content":`+string(extra)+`}`))
 		}
 	}
-	if calls != nil {
-		members["tool_calls"] = calls
-	}
+	setList(members, "tool_calls", calls)
 	if len(members) > 0 {
 		s.chunk(i, func(buf []byte) []byte { return append(buf, members.inner()...) }, nil)
 	}

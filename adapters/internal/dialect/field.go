@@ -185,6 +185,14 @@ func (f field) decodeData(fallback string) (mime string, data []byte) {
 
 func appendString(buf []byte, s string) []byte { return gjson.AppendJSONString(buf, s) }
 
+// appendNullable appends a text, null for an empty one.
+func appendNullable(buf []byte, s string) []byte {
+	if s == "" {
+		return append(buf, "null"...)
+	}
+	return appendString(buf, s)
+}
+
 // content reads a message's content: a string, which it appends to parts, or a list, for each
 // element of which it calls part.
 func (f field) content(parts *[]llms.ContentPart, part func(f field)) {

@@ -33,17 +33,14 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if text := l.systemText(messages, o, p); text != "" {
 		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, text))
 	}
-	if p.Schema != nil && !l.fitSchema(p) {
+	if isAsStrict := l.fitSchema(p); !isAsStrict {
 		notSent = addNew(notSent, "strict")
 	}
 	if l.NoFailures && hasFailure(messages) {
 		notSent = append(notSent, "is_error")
 	}
-	messages, isDemoted := l.fitMessages(messages)
-	if isDemoted {
-		notSent = append(notSent, "system role within the conversation")
-	}
-	return messages, notSent
+	messages, demoted := l.fitMessages(messages)
+	return messages, append(notSent, demoted...)
 }
 
 // systemText returns text for the system message in place of parameters that the vendor lacks, on
@@ -63,11 +60,14 @@ func (l *Limits) systemText(messages []llms.MessageContent, o *llms.CallOptions,
 // fitSchema adapts the schema of the answer to the vendor, and reports whether it is as strict as
 // before.
 func (l *Limits) fitSchema(p *middleware.Params) (isAsStrict bool) {
+	if p.Schema == nil {
+		return true
+	}
 	own := *p.Schema
 	if l.ClosedSchema {
 		own.Schema = closedSchema(own.Schema)
 	}
-	isAsStrict = !l.StrictRequired || own.Strict == nil || !*own.Strict || requiresAll(own.Schema)
+	isAsStrict = !l.StrictRequired || !deref(own.Strict) || requiresAll(own.Schema)
 	if !isAsStrict {
 		own.Strict = new(false)
 	}
@@ -85,32 +85,39 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		}
 	}
 	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
-		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && contactPattern.MatchString(*id) {
-			sum := sha256.Sum256([]byte(*id))
-			*id = hex.EncodeToString(sum[:])
-		}
+		*id = l.endUser(*id)
 	}
-	if l.StoredMetadata && p.Metadata != nil && (p.Store == nil || !*p.Store) {
+	if l.StoredMetadata && p.Metadata != nil && !deref(p.Store) {
 		p.Metadata = nil
 		notSent = append(notSent, "Metadata")
 	}
 	notSent = append(notSent, mapWord(&p.ReasoningEffort, l.Effort, "ReasoningEffort")...)
 	notSent = append(notSent, mapWord(&p.ServiceTier, l.Tier, "ServiceTier")...)
-	if l.ToolEffort != "" && len(o.Tools) > 0 && p.ReasoningEffort != l.ToolEffort {
-		if p.ReasoningEffort != "" {
-			notSent = append(notSent, "ReasoningEffort")
-		}
-		p.ReasoningEffort = l.ToolEffort
+	if l.ToolEffort == "" || len(o.Tools) == 0 {
+		return notSent
 	}
+	if effort := cmp.Or(p.ReasoningEffort, l.ToolEffort); effort != l.ToolEffort {
+		notSent = append(notSent, "ReasoningEffort")
+	}
+	p.ReasoningEffort = l.ToolEffort
 	return notSent
 }
 
+// endUser returns the id of an end user, hashed where the vendor does not take it.
+func (l *Limits) endUser(id string) string {
+	if l.UserID > 0 && len(id) > l.UserID || l.NoContacts && contactPattern.MatchString(id) {
+		sum := sha256.Sum256([]byte(id))
+		return hex.EncodeToString(sum[:])
+	}
+	return id
+}
+
 func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
-	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
+	if t := deref(p.Temperature); t > cmp.Or(l.Temperature, 2) && t <= 2 {
 		p.Temperature = &l.Temperature
 		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
 	}
-	if l.Seeds != nil && p.Seed != nil && (*p.Seed < l.Seeds[0] || *p.Seed > l.Seeds[1]) {
+	if l.Seeds != nil && p.Seed != nil && *p.Seed != min(max(*p.Seed, l.Seeds[0]), l.Seeds[1]) {
 		p.Seed = nil
 		notSent = append(notSent, "Seed")
 	}
@@ -168,9 +175,31 @@ func (l *Limits) stopWords(words []string) []string {
 // fitTools adapts the schemas of tools and, where the choice among some tools has the form of
 // another API, offers only those.
 func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
+	names := l.allowTools(o, p)
+	tools := make([]llms.Tool, 0, len(o.Tools))
+	for _, tool := range o.Tools {
+		f := tool.Function
+		if f == nil || names != nil && !slices.Contains(names, f.Name) {
+			continue
+		}
+		if l.ToolProperties {
+			tool.Function = l.fitFunction(*f)
+			if tool.Function.Strict != f.Strict {
+				notSent = addNew(notSent, "strict")
+			}
+		}
+		tools = append(tools, tool)
+	}
+	o.Tools = tools
+	return notSent
+}
+
+// allowTools returns the names of the tools that a choice in the form of another API allows, nil for
+// all, and makes its mode the choice.
+func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string {
 	mode, names := allowedTools(p)
 	if p.Dialect != "" && p.Dialect == l.AllowedTools {
-		mode, names = "", nil
+		return nil
 	}
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
@@ -179,41 +208,28 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 		p.Extra = maps.Clone(p.Extra)
 		delete(p.Extra, "tool_choice")
 	}
-	tools := make([]llms.Tool, 0, len(o.Tools))
-	for _, tool := range o.Tools {
-		if tool.Function == nil || names != nil && !slices.Contains(names, tool.Function.Name) {
-			continue
-		}
-		raw, ok := tool.Function.Parameters.(json.RawMessage)
-		if tool.Function.Parameters == nil {
-			raw, ok = json.RawMessage("{}"), true
-		}
-		if ok && l.ToolProperties {
-			own := l.fitFunction(*tool.Function, raw)
-			if own.Strict != tool.Function.Strict {
-				notSent = addNew(notSent, "strict")
-			}
-			tool.Function = &own
-		}
-		tools = append(tools, tool)
-	}
-	if len(o.Tools) > 0 {
-		o.Tools = tools
-	}
-	return notSent
+	return names
 }
 
-// fitFunction adapts the schema of a function's arguments to the vendor, and unsets strict where
-// the schema does not allow it.
-func (l *Limits) fitFunction(f llms.FunctionDefinition, schema json.RawMessage) llms.FunctionDefinition {
+// fitFunction returns a function with the schema of its arguments adapted to the vendor, and not
+// strict where the schema does not allow it.
+func (l *Limits) fitFunction(f llms.FunctionDefinition) *llms.FunctionDefinition {
+	if f.Parameters == nil {
+		f.Parameters = json.RawMessage("{}")
+	}
+	schema, ok := f.Parameters.(json.RawMessage)
+	if !ok {
+		return &f
+	}
 	if l.Draft2020 {
 		schema = draft2020(schema)
 	}
 	schema = objectSchema(schema)
 	switch {
-	case f.Strict && l.ClosedSchema:
+	case !f.Strict:
+	case l.ClosedSchema:
 		schema = closedSchema(schema)
-	case f.Strict && l.StrictRequired && !requiresAll(schema):
+	case l.StrictRequired && !requiresAll(schema):
 		f.Strict = false
 	}
 	if l.ArrayItems {
@@ -223,7 +239,7 @@ func (l *Limits) fitFunction(f llms.FunctionDefinition, schema json.RawMessage) 
 		schema = withoutBooleans(schema)
 	}
 	f.Parameters = schema
-	return f
+	return &f
 }
 
 // cutDescriptions shortens the descriptions of tools that are too long, and returns the full ones.
@@ -267,18 +283,15 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 }
 
 // fitMessages maps ids, media types and roles, and adds a message of the user where one is needed.
-// isDemoted says that a system message within the conversation became the user's.
-func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
+// notSent names the role of a system message within the conversation that became the user's.
+func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, notSent []string) {
 	if l.NoBlank {
-		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool {
-			text, isPlain := textOf(m.Parts, "")
-			return isPlain && strings.TrimSpace(text) == ""
-		})
+		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool { return isBlank(m.Parts) })
 	}
 	if l.ResultsFollow {
 		messages = pairCalls(messages, l.UniqueCalls)
 	}
-	messages, isDemoted = l.fitRoles(rewrite(messages, l.fitPart))
+	messages, notSent = l.fitRoles(rewrite(messages, l.fitPart))
 	switch first := leadingSystem(messages); {
 	case len(messages) == 0:
 	case first == len(messages):
@@ -289,44 +302,57 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.Mes
 	case l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
 		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, emptyQuestion))
 	}
-	return messages, isDemoted
+	return messages, notSent
+}
+
+// isBlank reports whether parts are texts of nothing but white space.
+func isBlank(parts []llms.ContentPart) bool {
+	text, isPlain := textOf(parts, "")
+	return isPlain && strings.TrimSpace(text) == ""
 }
 
 // fitRoles joins the leading system messages, makes later ones the user's, and joins consecutive
 // texts of a role, as the limits say.
-func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent, isDemoted bool) {
-	if !l.SystemFirst && !l.OneSystem {
-		return messages, false
-	}
+func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent, notSent []string) {
 	first := leadingSystem(messages)
-	runEnd, isAfterUser := 0, false   // of the system messages at hand
-	var together [][]llms.ContentPart // the parts of the messages that become the last one
-	isPlain := false                  // what the first of them is
-	join := func() {
-		if len(together) > 1 {
-			fitting[len(fitting)-1].Parts = joinTexts(together, fitting[len(fitting)-1].Role)
-		}
+	if l.SystemFirst {
+		messages, notSent = l.demoteSystem(messages, first)
 	}
-	for i, m := range messages {
-		isSystem := isRole(m, llms.ChatMessageTypeSystem)
-		if isSystem && i > first && l.SystemFirst {
-			if i >= runEnd {
-				runEnd, isAfterUser = systemRun(messages, i)
-			}
+	if l.OneSystem {
+		messages = joinMessages(messages, first)
+	}
+	return messages, notSent
+}
+
+// demoteSystem makes the system messages after the first message of another role the user's.
+func (l *Limits) demoteSystem(messages []llms.MessageContent, first int) (fitting []llms.MessageContent, notSent []string) {
+	fitting = slices.Clone(messages)
+	for i := first + 1; i < len(messages); i++ {
+		end, isAfterUser := systemRun(messages, i)
+		for ; i < end; i++ {
 			if !l.SystemAfterUser || !isAfterUser {
-				m.Role, isDemoted = llms.ChatMessageTypeHuman, true
+				fitting[i].Role, notSent = llms.ChatMessageTypeHuman, []string{"system role within the conversation"}
 			}
 		}
-		last := len(fitting) - 1
-		if l.OneSystem && last >= 0 && (isSystem && i < first || isPlain && fitting[last].Role == m.Role && isText(m.Parts)) {
-			together = append(together, m.Parts)
-			continue
-		}
-		join()
-		fitting, together, isPlain = append(fitting, m), append(together[:0], m.Parts), isText(m.Parts)
 	}
-	join()
-	return fitting, isDemoted
+	return fitting, notSent
+}
+
+// joinMessages joins the messages before first, and consecutive texts of a role.
+func joinMessages(messages []llms.MessageContent, first int) (fitting []llms.MessageContent) {
+	var together [][]llms.ContentPart
+	for i, end := 0, 0; i < len(messages); i = end {
+		m, isPlain := messages[i], isText(messages[i].Parts)
+		together = append(together[:0], m.Parts)
+		for end = i + 1; end < len(messages) && (end < first || isPlain && messages[end].Role == m.Role && isText(messages[end].Parts)); end++ {
+			together = append(together, messages[end].Parts)
+		}
+		if len(together) > 1 {
+			m.Parts = joinTexts(together, m.Role)
+		}
+		fitting = append(fitting, m)
+	}
+	return fitting
 }
 
 // systemRun returns the end of the system messages that begin at i, and whether they follow no
@@ -364,50 +390,56 @@ const emptyQuestion = "."
 func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
 	switch p := p.(type) {
 	case llms.ToolCall:
-		p.ID, isChanged = l.callID(p.ID)
-		if f := p.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
-			own := *f
-			own.Name, isChanged = l.toolName(f.Name), true
-			p.FunctionCall = &own
-		}
-		return p, isChanged
+		return l.fitCall(p)
 	case llms.ToolCallResponse, middleware.ResultPart:
-		id, _ := resultID(p)
-		id, isChanged = l.callID(id)
+		result, _ := resultOf(p)
+		id, isChanged := l.callID(result.ToolCallID)
 		return nameResult(p, id), isChanged
-	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere, and a custom tool a function
-		switch {
-		case l.NoCustomTools && isCustomCall(p):
-			fitting, _ = l.fitPart(p.Instead)
-			return fitting, true
-		case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
-			return p.TextContent, true
-		}
+	case middleware.RawPart:
+		return l.fitRaw(p)
 	case llms.BinaryContent:
 		was := p.MIMEType
 		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
-		if p.Data != nil && l.lacksTexts(p.MIMEType) {
+		if l.lacksTexts(p) {
 			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
 		}
 		was := p.MIMEType
 		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case llms.ImageURLContent:
-		kind, rest, isData := cutDataURL(p.URL)
-		if !isData || kind == fileType(p) {
-			return p, false
+		if kind, rest, _ := cutDataURL(p.URL); kind != fileType(p) {
+			p.URL, isChanged = "data:"+fileType(p)+";"+rest, true
 		}
-		p.URL = "data:" + fileType(p) + ";" + rest
-		return p, true
+		return p, isChanged
 	}
 	return p, false
 }
 
-// lacksTexts reports whether text files of this type are not taken, not even as plain text.
-func (l *Limits) lacksTexts(kind string) bool {
-	return l.Files != nil && strings.HasPrefix(kind, "text/") && !slices.Contains(l.Files, kind) && !slices.Contains(l.Files, "text/plain")
+func (l *Limits) fitCall(call llms.ToolCall) (fitting llms.ToolCall, isChanged bool) {
+	call.ID, isChanged = l.callID(call.ID)
+	if f := call.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
+		call.FunctionCall, isChanged = &llms.FunctionCall{Name: l.toolName(f.Name), Arguments: f.Arguments}, true
+	}
+	return call, isChanged
+}
+
+// fitRaw replaces what OpenAI alone has: a refusal is a text elsewhere, and a custom tool a function.
+func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChanged bool) {
+	switch {
+	case l.NoCustomTools && isCustomCall(p):
+		fitting, _ = l.fitPart(p.Instead)
+		return fitting, true
+	case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
+		return p.TextContent, true
+	}
+	return p, false
+}
+
+// lacksTexts reports whether a file is a text of a type that is not taken, not even as plain text.
+func (l *Limits) lacksTexts(p middleware.FilePart) bool {
+	return p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain")
 }
 
 // toolName maps the name of a tool that another model called to one that the vendor takes.

@@ -27,22 +27,20 @@ func (gemini) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{}
 	geminiFields.write(b, p)
-	if top := p.TopLogProbs; p.LogProbs == nil || !*p.LogProbs {
+	if top := p.TopLogProbs; !deref(p.LogProbs) {
 		b.Remove("generationConfig.responseLogprobs")
 		b.Remove("generationConfig.logprobs")
 	} else if top != nil {
 		b.setPath("generationConfig.logprobs", min(*top, 20))
 	}
-	if len(o.StopWords) > 0 {
-		b.setPath("generationConfig.stopSequences", o.StopWords)
+	setList(b, "generationConfig.stopSequences", o.StopWords)
+	b.text("generationConfig.responseMimeType", o.ResponseMIMEType)
+	if isJSON(o) {
+		b.setPath("generationConfig.responseMimeType", "application/json")
 	}
 	if p.Schema != nil {
 		b.setPath("generationConfig.responseJsonSchema", p.Schema.Schema)
-	}
-	if p.Schema != nil || isJSON(o) {
 		b.setPath("generationConfig.responseMimeType", "application/json")
-	} else if o.ResponseMIMEType != "" {
-		b.setPath("generationConfig.responseMimeType", o.ResponseMIMEType)
 	}
 	if thinking := c.geminiThinking(); thinking != nil {
 		b.setPath("generationConfig.thinkingConfig", thinking)
@@ -58,7 +56,7 @@ func (gemini) Write(c *Call) (Object, error) {
 
 func (c *Call) geminiThinking() Object {
 	model, p := c.Model, c.Params
-	if p.ReasoningEffort == "" && p.ReasoningTokens == nil && p.ReasoningSummary == "" {
+	if p.ReasoningEffort+p.ReasoningSummary == "" && p.ReasoningTokens == nil {
 		return nil
 	}
 	thinking := Object{}
@@ -69,22 +67,30 @@ func (c *Call) geminiThinking() Object {
 	if strings.Contains(model, "pro") {
 		least, most = leastProBudget, proBudget
 	}
-	switch tokens, known := thinkingBudget[effort]; {
-	case p.ReasoningTokens != nil:
-		thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
-		if *p.ReasoningTokens > most {
-			c.NotSent = append(c.NotSent, budgetAbove(most))
-		}
-	case least > 0 && !strings.Contains(model, "gemini-2") && (effort == "none" || effort == "minimal"):
-		thinking["thinkingLevel"] = "LOW"
-	case effort == "none" || strings.Contains(model, "gemini-2"):
-		if known {
-			thinking["thinkingBudget"] = max(tokens, least)
-		}
-	default:
-		thinking.text("thinkingLevel", strings.ToUpper(effort))
+	if p.ReasoningTokens == nil {
+		thinking.geminiEffort(model, effort, least)
+		return thinking
+	}
+	thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
+	if *p.ReasoningTokens > most {
+		c.NotSent = append(c.NotSent, budgetAbove(most))
 	}
 	return thinking
+}
+
+// geminiEffort sets the level of an effort, or its budget for a model that knows no levels.
+func (o Object) geminiEffort(model, effort string, least int) {
+	isOld := strings.Contains(model, "gemini-2")
+	switch tokens, known := thinkingBudget[effort]; {
+	case least > 0 && !isOld && (effort == "none" || effort == "minimal"):
+		o["thinkingLevel"] = "LOW"
+	case effort == "none" || isOld:
+		if known {
+			o["thinkingBudget"] = max(tokens, least)
+		}
+	default:
+		o.text("thinkingLevel", strings.ToUpper(effort))
+	}
 }
 
 func (o Object) geminiTools(c *Call) {
@@ -127,9 +133,7 @@ func (o Object) geminiContents(c *Call) error {
 		}
 		return parts, err
 	})
-	if system != nil {
-		o["systemInstruction"] = Object{"parts": system}
-	}
+	setList(o, "systemInstruction.parts", system)
 	o["contents"] = list
 	return err
 }
@@ -153,7 +157,7 @@ func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]s
 		next.signText(parts)
 	}
 	parts = append(parts, next.addTo(one))
-	if result, _ := one["functionResponse"].(Object); c.Limits.TextResults && result["parts"] != nil {
+	if result, _ := one["functionResponse"].(Object); c.Limits.TextResults {
 		files, _ := result["parts"].([]Object)
 		for _, file := range files {
 			parts = append(parts, file)
@@ -183,15 +187,13 @@ func (w *memberWriter) signText(parts []any) {
 // mark the API would refuse the turn.
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 func signCalls(parts []any) {
-	i := slices.IndexFunc(parts, func(p any) bool {
-		o, ok := p.(Object)
-		return ok && o["functionCall"] != nil
-	})
-	if i < 0 {
-		return
-	}
-	if o, ok := parts[i].(Object); ok && o["thoughtSignature"] == nil {
-		o["thoughtSignature"] = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
+	for _, p := range parts {
+		if o, _ := p.(Object); o["functionCall"] != nil {
+			if o["thoughtSignature"] == nil {
+				o["thoughtSignature"] = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
+			}
+			return
+		}
 	}
 }
 
@@ -210,9 +212,7 @@ func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	case llms.ToolCall:
 		names[p.ID] = p.FunctionCall.Name
 		call := Object{"name": p.FunctionCall.Name, "args": argumentsObject(p.FunctionCall.Arguments)}
-		if !strings.HasPrefix(p.ID, inventedID) {
-			call.text("id", p.ID)
-		}
+		call.geminiID(p.ID)
 		return Object{"functionCall": call}, nil
 	case middleware.ResultPart:
 		return geminiResult(p, names)
@@ -220,6 +220,13 @@ func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 		return nil, nil
 	}
 	return nil, refusePart(p)
+}
+
+// geminiID sets the id of a call that the API gave.
+func (o Object) geminiID(id string) {
+	if !strings.HasPrefix(id, inventedID) {
+		o.text("id", id)
+	}
 }
 
 func geminiFile(p middleware.FilePart) Object {
@@ -235,9 +242,7 @@ func geminiFile(p middleware.FilePart) Object {
 
 func geminiResult(p middleware.ResultPart, names map[string]string) (Object, error) {
 	result := Object{"name": cmp.Or(p.Name, names[p.ToolCallID])}
-	if !strings.HasPrefix(p.ToolCallID, inventedID) {
-		result.text("id", p.ToolCallID)
-	}
+	result.geminiID(p.ToolCallID)
 	key := "output"
 	if p.Failed {
 		key = "error"
@@ -257,13 +262,11 @@ func geminiResult(p middleware.ResultPart, names map[string]string) (Object, err
 	})
 	content := cmp.Or(p.Content, text.String())
 	// A result that is an object is one; anything else is its output.
-	if !p.Failed && gjson.Valid(content) && gjson.Parse(content).IsObject() {
+	if !p.Failed && isObject(content) {
 		result["response"] = json.RawMessage(content)
 	} else {
 		result["response"] = Object{key: content}
 	}
-	if files != nil {
-		result["parts"] = files
-	}
+	setList(result, "parts", files)
 	return Object{"functionResponse": result}, err
 }

@@ -82,12 +82,7 @@ func (s *geminiReader) Event(data []byte) error {
 	if !in.CreateTime.IsZero() {
 		x.Created = in.CreateTime.Unix()
 	}
-	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
-	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
-		x.Usage.HostedCalls = n
-	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
-		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
-	}
+	s.countSearches(data)
 	if f := in.PromptFeedback; f.BlockReason != "" {
 		s.isBlocked = true
 		x.Blocked = strings.TrimSpace(f.BlockReason + " " + f.BlockReasonMessage)
@@ -101,6 +96,16 @@ func (s *geminiReader) Event(data []byte) error {
 		s.setUsage(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
 	}
 	return s.mistyped
+}
+
+// countSearches counts the searches that an answer is grounded in.
+func (s *geminiReader) countSearches(data []byte) {
+	grounding, u := gjson.GetBytes(data, "candidates.#.groundingMetadata"), &s.Extra.Usage
+	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
+		u.HostedCalls = n
+	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
+		u.HostedCalls = max(u.HostedCalls, 1)
+	}
 }
 
 func (s *geminiReader) candidate(in *geminiCandidate) error {
@@ -155,7 +160,11 @@ func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
+// sign adds a signature; nil is none.
 func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) {
+	if signature == nil {
+		return
+	}
 	c.addPart(*signature)
 	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
 }
@@ -196,9 +205,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 	}
 	switch f := p.FunctionCall; {
 	case f != nil:
-		if signature != nil {
-			s.sign(c, signature, d.Choice)
-		}
+		s.sign(c, signature, d.Choice)
 		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
 		s.addCall(d.Choice, id, f.Name, s.wantArguments(f.Args))
 		return nil, nil
@@ -214,7 +221,10 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 
 func (s *geminiReader) End(bool) error {
 	s.dropOldUsage()
-	if s.isBlocked && len(s.choices) == 0 {
+	if len(s.choices) == 0 {
+		if !s.isBlocked {
+			return middleware.ErrEmptyResponse
+		}
 		s.choice(0).stop = "SAFETY"
 	}
 	for i, c := range s.choices {
@@ -226,9 +236,6 @@ func (s *geminiReader) End(bool) error {
 		if len(c.calls) > 0 && c.word == "stop" {
 			c.word = "tool_calls"
 		}
-	}
-	if len(s.choices) == 0 {
-		return middleware.ErrEmptyResponse
 	}
 	return nil
 }

@@ -55,18 +55,23 @@ func appendJSON(buf []byte, v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func (o Object) appendJSON(buf []byte) (_ []byte, err error) {
+func (o Object) appendJSON(buf []byte) ([]byte, error) {
 	if o == nil {
 		return append(buf, "null"...), nil
 	}
-	buf = append(buf, '{')
 	names := make([]string, 0, 16) // which most objects do with, on the stack
 	for name := range o {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	return appendMembers(buf, names, o)
+}
+
+// appendMembers appends an object with its members in the order of names.
+func appendMembers(buf []byte, names []string, values map[string]any) (_ []byte, err error) {
+	buf = append(buf, '{')
 	for _, name := range names {
-		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o[name]); err != nil {
+		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), values[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -126,18 +131,21 @@ func (h *Halves) Join(event []byte) []byte {
 		from, to := at[2], at[3]
 		switch {
 		case from < 0: // a pair
-		case event[from+3] >= 'c', event[from+3] >= 'C' && event[from+3] <= 'F': // a second half
+		case strings.IndexByte("cdefCDEF", event[from+3]) >= 0: // a second half
 			if h.first != nil && event[from-1] == '"' {
 				joined = append(append(joined, event[done:from]...), h.first...)
 				done, h.first = from, nil
 			}
-		case to < len(event) && event[to] == '"':
+		case bytes.HasPrefix(event[to:], []byte(`"`)):
 			joined = append(joined, event[done:from]...)
 			done, h.first = to, bytes.Clone(event[from:to])
 		}
 	}
 	return append(joined, event[done:]...)
 }
+
+// isObject reports whether a text is a JSON object.
+func isObject(text string) bool { return gjson.Valid(text) && gjson.Parse(text).IsObject() }
 
 // rawJSON encodes a value that cannot fail: made of texts, numbers and JSON.
 func rawJSON(v any) json.RawMessage {

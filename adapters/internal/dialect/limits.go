@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -153,77 +154,91 @@ type Limits struct {
 
 // Exclude returns why a request cannot be honoured, or "".
 func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
-	if l.Choices > 0 && p.N != nil && *p.N > l.Choices {
+	if l.Choices > 0 && deref(p.N) > l.Choices {
 		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
-	if l.ClosedSchema && p.Schema != nil && isOpen(p.Schema.Schema) {
+	return cmp.Or(l.excludeSchema(p.Schema), l.excludeTools(o, p), l.excludeChoice(o, p),
+		l.excludeEnd(messages, l.EndsWithUser || l.ClosedSchema && p.Schema != nil), l.excludeParts(messages))
+}
+
+func (l *Limits) excludeSchema(s *middleware.Schema) string {
+	switch {
+	case !l.ClosedSchema || s == nil:
+	case isOpen(s.Schema):
 		return "takes no schema of an answer whose objects may have further properties"
-	}
-	if l.ClosedSchema && p.Schema != nil && isRecursive(p.Schema.Schema) {
+	case isRecursive(s.Schema):
 		return "takes no schema of an answer that refers to itself, or through too many others"
 	}
-	if why := l.excludeTools(o, p); why != "" {
-		return why
-	}
+	return ""
+}
+
+func (l *Limits) excludeChoice(o *llms.CallOptions, p *middleware.Params) string {
 	mode, function, _ := toolChoice(o)
 	allowedMode, _ := allowedTools(p)
 	if l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != "") {
 		return "cannot be made to call a tool"
 	}
-	return l.excludeMessages(messages, l.EndsWithUser || l.ClosedSchema && p.Schema != nil)
+	return ""
 }
 
-func (l *Limits) excludeMessages(messages []llms.MessageContent, endsWithUser bool) string {
-	if n := len(messages); n > 0 {
-		text, isPlain := textOf(messages[n-1].Parts, "")
-		switch role := messages[n-1].Role; {
-		case endsWithUser && role == llms.ChatMessageTypeAI && pausedCall(messages) == nil:
-			return "takes no conversation that ends with an answer"
-		case l.NoBlank && role == llms.ChatMessageTypeHuman && isPlain && strings.TrimSpace(text) == "":
-			return "takes no empty message"
-		}
+func (l *Limits) excludeEnd(messages []llms.MessageContent, endsWithUser bool) string {
+	if len(messages) == 0 {
+		return ""
 	}
-	for _, m := range messages {
-		why := ""
-		walk(m.Parts, func(part llms.ContentPart) {
-			if w := l.excludePart(part); w != "" {
-				why = w
-			}
-		})
-		if why != "" {
-			return why
-		}
+	switch last := messages[len(messages)-1]; {
+	case endsWithUser && last.Role == llms.ChatMessageTypeAI && pausedCall(messages) == nil:
+		return "takes no conversation that ends with an answer"
+	case l.NoBlank && last.Role == llms.ChatMessageTypeHuman && isBlank(last.Parts):
+		return "takes no empty message"
 	}
 	return ""
 }
 
+func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
+	for _, m := range messages {
+		walk(m.Parts, func(part llms.ContentPart) { why = cmp.Or(l.excludePart(part), why) })
+		if why != "" {
+			break
+		}
+	}
+	return why
+}
+
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
-	n := len(o.Tools) + len(p.RawTools)
-	switch {
-	case l.Tools > 0 && n > l.Tools:
+	switch n := len(o.Tools) + len(p.RawTools); {
+	case n > cmp.Or(l.Tools, n):
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
 	case l.NoToolsWithSchema && n > 0 && (p.Schema != nil || o.JSONMode):
 		return "takes no tools together with a form of the answer"
 	case l.NoCustomTools && slices.ContainsFunc(p.RawTools, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }):
 		return "takes no custom tools"
 	}
+	return l.excludeFunctions(o.Tools)
+}
+
+func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 	names := map[string]bool{}
-	for i := range o.Tools {
-		f := o.Tools[i].Function
+	for i := range tools {
+		f := tools[i].Function
 		switch {
 		case f == nil:
 			continue
 		case l.UniqueTools && names[f.Name]:
 			return fmt.Sprintf("takes no two tools by the name %.80q", f.Name)
-		case l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")):
-			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
 		}
 		names[f.Name] = true
-		if why := l.excludeProperties(f); why != "" {
+		if why := l.excludeFunction(f); why != "" {
 			return why
 		}
 	}
 	return ""
+}
+
+func (l *Limits) excludeFunction(f *llms.FunctionDefinition) string {
+	if l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")) {
+		return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
+	}
+	return l.excludeProperties(f)
 }
 
 func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
@@ -241,35 +256,37 @@ func (l *Limits) excludeProperties(f *llms.FunctionDefinition) (why string) {
 }
 
 func (l *Limits) excludePart(p llms.ContentPart) string {
+	why := ""
 	switch p := p.(type) {
 	case middleware.RawPart:
-		if p.Instead != nil {
-			return l.excludePart(p.Instead)
-		}
+		return l.excludePart(p.Instead)
 	case middleware.FilePart:
-		if why := l.excludeReference(&p); why != "" {
-			return why
-		}
+		why = l.excludeReference(&p)
 	case llms.ImageURLContent:
-		if why := l.excludeImageURL(p.URL); why != "" {
-			return why
-		}
+		why = l.excludeImageURL(p.URL)
 	}
 	kind := fileType(p)
 	switch {
+	case why != "":
 	case !l.takes(kind):
-		return "takes no " + kind
-	case l.ImageBytes > 0 && strings.HasPrefix(kind, "image/") && base64Len(p) > l.ImageBytes:
-		return fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
+		why = "takes no " + kind
+	case strings.HasPrefix(kind, "image/") && base64Len(p) > cmp.Or(l.ImageBytes, math.MaxInt):
+		why = fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
 	}
-	return ""
+	return why
 }
 
 func (l *Limits) excludeReference(p *middleware.FilePart) string {
-	switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
-	case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
-		return fmt.Sprintf("does not have the file %.80q", p.ID)
-	case p.Data == nil && p.ID == "" && (isImage && l.NoImageURL || !isImage && l.NoFileURL):
+	noURL := l.NoFileURL
+	if strings.HasPrefix(p.MIMEType, "image/") {
+		noURL = l.NoImageURL
+	}
+	switch {
+	case p.ID != "":
+		if !strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0 {
+			return fmt.Sprintf("does not have the file %.80q", p.ID)
+		}
+	case p.Data == nil && noURL:
 		return "takes no file by its address"
 	}
 	return ""
@@ -298,8 +315,9 @@ func (l *Limits) takes(kind string) bool {
 // isWord reports whether a text has 1 to most characters, all of them ASCII letters, digits or
 // signs.
 func isWord(s string, most int, signs string) bool {
+	const own = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return s != "" && len(s) <= most && strings.IndexFunc(s, func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(signs, c)
+		return !strings.ContainsRune(own, c) && !strings.ContainsRune(signs, c)
 	}) < 0
 }
 

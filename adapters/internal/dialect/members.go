@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -38,26 +39,7 @@ func (k memberSet) unknownMembers(v gjson.Result) any {
 
 func (k memberSet) findUnknown(v gjson.Result) any {
 	if v.IsArray() {
-		var list []any
-		i := 0
-		v.ForEach(func(_, element gjson.Result) bool {
-			at := i
-			i++
-			if rest := k.findUnknown(element); rest != nil {
-				if index := element.Get("index"); index.Type == gjson.Number && index.Num >= 0 && index.Num < maxChoices {
-					at = int(index.Num)
-				}
-				for len(list) <= at {
-					list = append(list, nil)
-				}
-				list[at] = rest
-			}
-			return true
-		})
-		if list == nil {
-			return nil
-		}
-		return list
+		return k.findUnknownIn(v)
 	}
 	object := Object{}
 	v.ForEach(func(name, v gjson.Result) bool {
@@ -78,6 +60,28 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 		return nil
 	}
 	return object
+}
+
+// findUnknownIn returns the unknown members of the elements of a list, or nil.
+func (k memberSet) findUnknownIn(v gjson.Result) any {
+	var list []any
+	for i, element := range v.Array() {
+		rest := k.findUnknown(element)
+		if rest == nil {
+			continue
+		}
+		if index := element.Get("index"); index.Type == gjson.Number && index.Num >= 0 && index.Num < maxChoices {
+			i = int(index.Num)
+		}
+		for len(list) <= i {
+			list = append(list, nil)
+		}
+		list[i] = rest
+	}
+	if list == nil {
+		return nil
+	}
+	return list
 }
 
 // knowsAll reports whether the valid JSON value at i has no unknown members, and where it ends. It
@@ -195,8 +199,8 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 }
 
 // unknown returns a part with the unknown members of an object, without copies of a model's state,
-// which have a tag. ok is false where there are none.
-func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middleware.RawPart, ok bool) {
+// which have a tag, or none.
+func (f field) unknown(d middleware.Dialect, kind string, k memberSet) []llms.ContentPart {
 	rest, _ := k.unknownMembers(f.value).(Object)
 	for name, v := range rest {
 		if name != "caller" && bytes.Contains(rawJSON(v), []byte(tagMark)) {
@@ -204,10 +208,10 @@ func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middle
 		}
 	}
 	if len(rest) == 0 {
-		return p, false
+		return nil
 	}
-	p, _ = Open(d, newMembers(d, kind, rest.inner()).Raw)
-	return p, true
+	p, _ := Open(d, newMembers(d, kind, rest.inner()).Raw)
+	return []llms.ContentPart{p}
 }
 
 // keepUnknown keeps the unknown members of a parameter for models of the same API, and its type,

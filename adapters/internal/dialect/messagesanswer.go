@@ -68,32 +68,22 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 	}}
 }
 
+var messagesStops = map[stopKind]string{stopLength: "max_tokens", stopFilter: "refusal", stopSequence: "stop_sequence", stopEnd: "end_turn"}
+
 func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
-	x := middleware.ExtraOf(choice)
-	word := "end_turn"
-	switch stopKindOf(choice) {
-	case stopLength:
-		word = "max_tokens"
-	case stopFilter:
-		word = "refusal"
-	case stopSequence:
-		word = "stop_sequence"
-	case stopEnd:
-		if len(choice.ToolCalls) > 0 {
-			word = "tool_use"
-		}
+	x, word := extraOf(choice), messagesStops[stopKindOf(choice)]
+	if word == "end_turn" && len(choice.ToolCalls) > 0 {
+		word = "tool_use"
 	}
-	if x != nil {
-		if x.Refusal != "" && word == "end_turn" {
-			word = "refusal"
-		}
-		switch x.StopReason {
-		case "pause_turn", "compaction", "model_context_window_exceeded", "stop_sequence":
-			word = x.StopReason
-		}
-		if x.StopSequence != "" {
-			sequence = &x.StopSequence
-		}
+	if word == "end_turn" && x.Refusal != "" {
+		word = "refusal"
+	}
+	switch x.StopReason {
+	case "pause_turn", "compaction", "model_context_window_exceeded", "stop_sequence":
+		word = x.StopReason
+	}
+	if x.StopSequence != "" {
+		sequence = &x.StopSequence
 	}
 	return &word, sequence
 }
@@ -103,7 +93,7 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	text := ""
 	if whole {
-		text = b.text.String()
+		text = b.content()
 	}
 	var v any
 	switch b.kind {
@@ -113,13 +103,7 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 		}
 		v = Object{"type": "thinking", "thinking": text, "signature": ""}
 	case blockTool:
-		input := json.RawMessage("{}")
-		if whole {
-			if input = argumentsObject(text); b.isCut && !json.Valid([]byte(text)) {
-				input = json.RawMessage("{}")
-			}
-		}
-		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": input}
+		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": argumentsObject(text)}
 	case blockRaw:
 		return b.raw.Raw
 	default:

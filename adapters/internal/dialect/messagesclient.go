@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -24,9 +25,7 @@ func (messages) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{"model": c.Model, "max_tokens": c.MaxTokens}
 	messagesFields.write(b, p)
-	if len(o.StopWords) > 0 {
-		b["stop_sequences"] = o.StopWords
-	}
+	setList(b, "stop_sequences", o.StopWords)
 	if p.ReasoningTokens != nil {
 		b.setPath("thinking.type", "enabled")
 	}
@@ -40,26 +39,7 @@ func (messages) Write(c *Call) (Object, error) {
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
 		return functionObject(f, "input_schema", Object{"type": "object"})
 	})
-	choice := Object{}
-	switch mode, function, other := toolChoice(o); {
-	case function != "":
-		choice = Object{"type": "tool", "name": function}
-	case other != nil:
-		b["tool_choice"] = other
-	case mode == "required":
-		choice["type"] = "any"
-	default:
-		choice.text("type", mode)
-	}
-	if p.ParallelToolCalls != nil && b["tools"] != nil && choice["type"] != "none" {
-		if len(choice) == 0 {
-			choice["type"] = "auto"
-		}
-		choice["disable_parallel_tool_use"] = !*p.ParallelToolCalls
-	}
-	if len(choice) > 0 {
-		b["tool_choice"] = choice
-	}
+	b.messagesToolChoice(o, p)
 	if err := writeTurns(b, c.Messages); err != nil {
 		return nil, err
 	}
@@ -70,11 +50,30 @@ func (messages) Write(c *Call) (Object, error) {
 	b.addExtra(p, middleware.DialectAnthropic)
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
-	delete(b, "stream")
-	if c.Stream {
-		b["stream"] = true
-	}
+	b.setStream(c)
 	return b, nil
+}
+
+// messagesToolChoice sets the tool_choice, with whether it allows several calls.
+func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Params) {
+	choice := Object{}
+	switch mode, function, other := toolChoice(options); {
+	case function != "":
+		choice = Object{"type": "tool", "name": function}
+	case other != nil:
+		o["tool_choice"] = other
+	case mode == "required":
+		choice["type"] = "any"
+	default:
+		choice.text("type", mode)
+	}
+	if p.ParallelToolCalls != nil && o["tools"] != nil && choice["type"] != "none" {
+		choice["type"] = cmp.Or(choice["type"], any("auto"))
+		choice["disable_parallel_tool_use"] = !*p.ParallelToolCalls
+	}
+	if len(choice) > 0 {
+		o["tool_choice"] = choice
+	}
 }
 
 // takeBetas returns the betas that langchaingo's options ask for, and those of the field
@@ -99,40 +98,9 @@ func removeConflicts(b Object, c *Call) (notSent []string) {
 		delete(b, "top_p")
 		notSent = append(notSent, "TopP")
 	}
-	raw := rawJSON(b["thinking"])
-	kind, budget, room := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), leastBudget
-	if mapped, ok := c.Limits.Thinking[kind]; ok && mapped != kind {
-		switch kind = mapped; kind {
-		case "":
-			delete(b, "thinking")
-			return append(notSent, "Thinking")
-		case "enabled":
-			room = budgetOf(c.Effort, answerTokens(b))
-			b["thinking"] = Object{"type": kind, "budget_tokens": room}
-		default:
-			thinking := Object{"type": kind}
-			thinking.text("display", gjson.GetBytes(raw, "display").Str)
-			b["thinking"] = thinking
-			if budget.Exists() {
-				notSent = append(notSent, "ReasoningTokens")
-			}
-		}
-	}
-	if most := answerTokens(b) - 1; kind == "enabled" && budget.Num > float64(most) {
-		room = most // the API wants it below the longest answer
-		b["thinking"] = Object{"type": kind, "budget_tokens": room}
-		if room >= leastBudget {
-			notSent = append(notSent, budgetAbove(room))
-		}
-	}
-	if kind != "enabled" && kind != "adaptive" {
+	isThinking, lost := fitThinking(b, c)
+	if notSent = append(notSent, lost...); !isThinking {
 		return notSent
-	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) || room < leastBudget {
-		b["thinking"] = Object{"type": "disabled"}
-		if edits, ok := b["context_management"].(json.RawMessage); ok && bytes.Contains(edits, []byte("clear_thinking")) {
-			delete(b, "context_management") // it is refused without thinking
-		}
-		return append(notSent, "Thinking")
 	}
 	// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#feature-compatibility
 	for _, f := range [...]struct{ field, name string }{{"temperature", "Temperature"}, {"top_k", "TopK"}} {
@@ -142,6 +110,58 @@ func removeConflicts(b Object, c *Call) (notSent []string) {
 		}
 	}
 	return notSent
+}
+
+// fitThinking adapts the thinking to the model and the rest of the request, and reports whether there
+// is any.
+func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
+	kind, room, notSent := mapThinking(b, c)
+	if kind != "enabled" && kind != "adaptive" {
+		return false, notSent
+	}
+	if !isForced(b["tool_choice"]) && (kind != "enabled" || mayThink(b)) && room >= leastBudget {
+		return true, notSent
+	}
+	b["thinking"] = Object{"type": "disabled"}
+	if edits, _ := b["context_management"].(json.RawMessage); bytes.Contains(edits, []byte("clear_thinking")) {
+		delete(b, "context_management") // it is refused without thinking
+	}
+	return false, append(notSent, "Thinking")
+}
+
+// mapThinking maps the type of thinking to one that the model knows, and bounds its budget. room is
+// the budget that it set.
+func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
+	raw := rawJSON(b["thinking"])
+	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), answerTokens(b)-1
+	kind, room = was, leastBudget
+	if mapped, ok := c.Limits.Thinking[was]; ok {
+		kind = mapped
+	}
+	switch kind {
+	case was:
+	case "":
+		delete(b, "thinking")
+		return "", room, []string{"Thinking"}
+	case "enabled":
+		room = budgetOf(c.Effort, most+1)
+		b["thinking"] = Object{"type": kind, "budget_tokens": room}
+	default:
+		thinking := Object{"type": kind}
+		thinking.text("display", gjson.GetBytes(raw, "display").Str)
+		b["thinking"] = thinking
+		if budget.Exists() {
+			notSent = append(notSent, "ReasoningTokens")
+		}
+	}
+	if kind == "enabled" && budget.Num > float64(most) {
+		room = most // the API wants it below the longest answer
+		b["thinking"] = Object{"type": kind, "budget_tokens": room}
+		if room >= leastBudget {
+			notSent = append(notSent, budgetAbove(room))
+		}
+	}
+	return kind, room, notSent
 }
 
 func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d", most) }
@@ -224,9 +244,7 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 			last["text"] = strings.TrimRightFunc(text, unicode.IsSpace)
 		}
 	}
-	if system != nil {
-		b["system"] = system
-	}
+	setList(b, "system", system)
 	b["messages"] = list
 	return nil
 }
@@ -290,16 +308,17 @@ func resultBlock(p middleware.ResultPart) (Object, error) {
 		if err != nil {
 			return nil, err
 		}
-		if blocks != nil { // there may be nothing but empty texts
-			o["content"] = blocks
-		}
+		setList(o, "content", blocks) // there may be nothing but empty texts
 	}
 	return o, nil
 }
 
 func fileBlock(p middleware.FilePart) (Object, error) {
 	kind := "document"
-	if strings.HasPrefix(p.MIMEType, "image/") {
+	switch family, _, _ := strings.Cut(p.MIMEType, "/"); family {
+	case "audio", "video":
+		return nil, refuseCall("the API takes no %s", p.MIMEType)
+	case "image":
 		kind = "image"
 	}
 	var source Object
@@ -312,9 +331,6 @@ func fileBlock(p middleware.FilePart) (Object, error) {
 		source = Object{"type": "base64", "media_type": p.MIMEType, "data": base64.StdEncoding.EncodeToString(p.Data)}
 	default:
 		source = Object{"type": "url", "url": p.URL}
-	}
-	if strings.HasPrefix(p.MIMEType, "audio/") || strings.HasPrefix(p.MIMEType, "video/") {
-		return nil, refuseCall("the API takes no %s", p.MIMEType)
 	}
 	o := Object{"type": kind, "source": source}
 	if kind == "document" {

@@ -46,14 +46,11 @@ type blockReply struct {
 }
 
 func (b *blockReply) write(name, text string) {
-	switch {
-	case text == "":
+	if text == "" {
 		return
-	case b.texts == nil:
-		b.texts = map[string]*strings.Builder{}
 	}
 	if b.texts[name] == nil {
-		b.texts[name] = &strings.Builder{}
+		setEntry(&b.texts, name, &strings.Builder{})
 	}
 	b.texts[name].WriteString(text)
 }
@@ -185,10 +182,10 @@ func (s *messagesReader) Event(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
-	if !gjson.ValidBytes(data) {
-		return errNotJSON
+	e, err := parseEvent(data)
+	if err != nil {
+		return err
 	}
-	e := gjson.ParseBytes(bytes.ToValidUTF8(data, []byte("\ufffd")))
 	kind := s.wantText("type", e.Get("type"))
 	switch kind {
 	case "error":
@@ -240,15 +237,23 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 		s.finish(s.blocks[index])
 		return nil
 	}
-	piece := e.Get("delta")
-	d := s.addPiece(s.blocks[index], piece)
+	return s.pieceEvent(index, e.Get("delta"), data, hasUnknown)
+}
+
+// pieceEvent adds a piece to a block.
+func (s *messagesReader) pieceEvent(index int, piece gjson.Result, data []byte, hasUnknown bool) error {
+	b := s.blocks[index]
+	d := s.addPiece(b, piece)
 	if s.mistyped != nil {
 		return s.mistyped
+	}
+	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" {
+		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
 	}
 	if text := piece.Get("text").Raw + piece.Get("thinking").Raw; text != "" && !hasUnknown && index == len(s.blocks)-1 {
 		s.last.keep(data, text, &d)
 	}
-	s.addText(s.blocks[index], &d)
+	s.addText(b, &d)
 	return nil
 }
 
@@ -267,9 +272,6 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return err
 	}
-	if members == nil {
-		return errNoBlock
-	}
 	b := &blockReply{members: members}
 	b.kind = s.textOf(b, "type")
 	first := middleware.Delta{Text: s.textOf(b, "text"), Reasoning: s.textOf(b, "thinking")}
@@ -287,13 +289,18 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	case "tool_use":
 		s.beginCall(b)
 	case "text", "thinking":
-		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // no members, too, begin a block
-			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
-			s.Emit(&middleware.Delta{Raw: &p})
-		}
+		s.beginText(b)
 		s.addText(b, &first)
 	}
 	return s.mistyped
+}
+
+// beginText emits the unknown members of a text, or none between two texts, which begins a block too.
+func (s *messagesReader) beginText(b *blockReply) {
+	if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" {
+		p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
+		s.Emit(&middleware.Delta{Raw: &p})
+	}
 }
 
 func (s *messagesReader) textOf(b *blockReply, name string) string {
@@ -323,13 +330,10 @@ func (s *messagesReader) addPiece(b *blockReply, piece gjson.Result) (d middlewa
 		s.noteType("delta", "an object")
 		return d
 	}
+	d.Text, d.Reasoning = s.wantText("text", piece.Get("text")), s.wantText("thinking", piece.Get("thinking"))
 	piece.ForEach(func(name, v gjson.Result) bool {
 		switch {
-		case name.Str == "type":
-		case name.Str == "text":
-			d.Text = s.wantText(name.Str, v)
-		case name.Str == "thinking":
-			d.Reasoning = s.wantText(name.Str, v)
+		case slices.Contains([]string{"type", "text", "thinking"}, name.Str):
 		case name.Str == "signature", name.Str == "partial_json":
 			b.write(name.Str, s.wantText(name.Str, v))
 		case name.Str == "citation":
@@ -341,9 +345,6 @@ func (s *messagesReader) addPiece(b *blockReply, piece gjson.Result) (d middlewa
 		}
 		return true
 	})
-	if part := piece.Get("partial_json"); part.Exists() && b.kind == "tool_use" && s.mistyped == nil {
-		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: part.Str}})
-	}
 	return d
 }
 
@@ -362,29 +363,32 @@ func (s *messagesReader) finish(b *blockReply) {
 	} else if inputs != "" {
 		b.members["input"] = json.RawMessage("{}") // a cut at the limit left half of the arguments
 	}
-	if b.kind == "tool_use" {
-		call := llms.ToolCall{ID: s.textOf(b, "id"), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: s.textOf(b, "name"), Arguments: s.wantArguments(b.members["input"])}}
-		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
-		if inputs == "" { // a call without arguments has no piece, or an empty one
-			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
-		}
-		return
-	}
-	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}}
 	delete(b.texts, "partial_json")
 	if b.citations != nil {
 		b.members["citations"] = rawJSON(b.citations)
 	}
-	if cited := b.members["citations"]; b.kind == "text" && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
+	switch cited := string(b.members["citations"]); {
+	case b.kind == "tool_use":
+		call := newCall(s.textOf(b, "id"), s.textOf(b, "name"), s.wantArguments(b.members["input"]))
+		c.addCall(call)
+		if inputs == "" { // a call without arguments has no piece, or an empty one
+			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
+		}
+	case b.kind == "text" && slices.Contains([]string{"", "[]", "null"}, cited):
 		if b.unknown != nil {
 			c.parts, c.isSpecial = append(c.parts, newMembers(middleware.DialectAnthropic, partMembers, b.unknown)), true
 		}
 		c.coverText()
-		return
+	default:
+		s.finishPart(c, b)
 	}
-	p.Raw = b.json()
-	if sealedPaths(p.Raw) != nil && (b.kind != "compaction" || b.members["encrypted_content"] != nil || b.members["signature"] != nil) { // a summary alone is a text
+}
+
+// finishPart makes a block a part in its own form.
+func (s *messagesReader) finishPart(c *replyChoice, b *blockReply) {
+	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}, Raw: b.json()}
+	isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // a summary alone
+	if sealedPaths(p.Raw) != nil && !isText {
 		p.Model = s.Origin
 	}
 	c.addPart(p)

@@ -139,10 +139,7 @@ func (a *Request) messagesChoice(f field) {
 // message reads a message. Results of tools become separate messages.
 func (a *Request) message(f field) {
 	content := f.get("content")
-	var first []llms.ContentPart
-	if p, ok := f.unknown(middleware.DialectAnthropic, messageMembers, knownOfTurn); ok {
-		first = append(first, p)
-	}
+	first := f.unknown(middleware.DialectAnthropic, messageMembers, knownOfTurn)
 	switch role := f.get("role").text(); role {
 	case "assistant", "system": // the API takes the latter in the middle of a conversation, too
 		own, _ := roleOf(llms.ChatMessageType(role))
@@ -187,14 +184,12 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		if p == nil {
 			return
 		}
-		if c := f.get("cache_control"); c.exists() {
-			if _, raw := p.(middleware.RawPart); !raw {
+		if _, isRaw := p.(middleware.RawPart); !isRaw {
+			if c := f.get("cache_control"); c.exists() {
 				ttl, _ := time.ParseDuration(c.get("ttl").optional()) // 0 for what is none
 				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.of("type").optional(), Duration: ttl}}
 			}
-		}
-		if _, raw := p.(middleware.RawPart); !raw {
-			if members, ok := f.unknown(middleware.DialectAnthropic, partMembers, knownOfBlocks); ok {
+			for _, members := range f.unknown(middleware.DialectAnthropic, partMembers, knownOfBlocks) {
 				take(members, result)
 			}
 		}
@@ -224,7 +219,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		if !input.value.IsObject() {
 			input.refusef("want an object")
 		}
-		return llms.ToolCall{ID: f.get("id").text(), Type: "function", FunctionCall: &llms.FunctionCall{Name: f.get("name").text(), Arguments: input.value.Raw}}, false
+		return newCall(f.get("id").text(), f.get("name").text(), input.value.Raw), false
 	case "tool_result":
 		return f.toolResult(), true
 	case "thinking", "redacted_thinking":

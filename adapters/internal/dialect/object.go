@@ -17,15 +17,39 @@ import (
 // Object is a JSON object that is being written.
 type Object map[string]any
 
+// deref returns what p points to, the zero value for nil.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// setEntry sets an entry of a map, which may be nil.
+func setEntry[K comparable, V any](m *map[K]V, key K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
+}
+
+// setList sets the member at a dotted path to a list that is not empty.
+func setList[T any](o Object, path string, list []T) {
+	if len(list) > 0 {
+		o.setPath(path, list)
+	}
+}
+
 func setValue[T any](o Object, name string, v *T) {
 	if v != nil {
 		o[name] = *v
 	}
 }
 
-func (o Object) text(name, text string) {
+// text sets the member at a dotted path to a text that is not empty.
+func (o Object) text(path, text string) {
 	if text != "" {
-		o[name] = text
+		o.setPath(path, text)
 	}
 }
 
@@ -122,6 +146,14 @@ func (o Object) addExtra(p *middleware.Params, d middleware.Dialect) {
 	}
 }
 
+// setStream sets the member that the caller's own fields have no say in.
+func (o Object) setStream(c *Call) {
+	delete(o, "stream")
+	if c.Stream {
+		o["stream"] = true
+	}
+}
+
 func refuseCall(format string, args ...any) error {
 	return &middleware.ProviderError{Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
@@ -177,9 +209,7 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 			list = append(list, raw)
 		}
 	}
-	if len(list) > 0 {
-		o["tools"] = list
-	}
+	setList(o, "tools", list)
 }
 
 // toolChoice returns the caller's choice of tools: the mode "auto", "none" or "required", the name
@@ -187,9 +217,7 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
 	switch c := o.ToolChoice.(type) {
 	case nil:
-		if o.FunctionCallBehavior != "" {
-			return string(o.FunctionCallBehavior), "", nil
-		}
+		return string(o.FunctionCallBehavior), "", nil
 	case string:
 		if c == "any" {
 			c = "required"
@@ -224,6 +252,11 @@ func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Ob
 	default:
 		o.text("tool_choice", mode)
 	}
+}
+
+// newCall returns a call of a function.
+func newCall(id, name, arguments string) llms.ToolCall {
+	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
 }
 
 func isJSON(o *llms.CallOptions) bool { return o.JSONMode || o.ResponseMIMEType == "application/json" }

@@ -26,9 +26,7 @@ func (ollama) Write(c *Call) (Object, error) {
 	o, p := c.Options, c.Params
 	b := Object{"model": c.Model, "truncate": false}
 	ollamaFields.write(b, p)
-	if len(o.StopWords) > 0 {
-		b.setPath("options.stop", o.StopWords)
-	}
+	setList(b, "options.stop", o.StopWords)
 	if c.ContextTokens > 0 {
 		b.setPath("options.num_ctx", c.ContextTokens)
 	}
@@ -38,12 +36,8 @@ func (ollama) Write(c *Call) (Object, error) {
 	case isJSON(o):
 		b["format"] = "json"
 	}
-	switch p.ReasoningEffort {
-	case "":
-	case "none":
+	if b.text("think", p.ReasoningEffort); p.ReasoningEffort == "none" {
 		b["think"] = false
-	default:
-		b["think"] = p.ReasoningEffort
 	}
 	b.tools(c, middleware.DialectOllama, func(f *llms.FunctionDefinition) Object {
 		function := functionObject(f, "parameters", Object{"type": "object", "properties": Object{}})
@@ -51,11 +45,9 @@ func (ollama) Write(c *Call) (Object, error) {
 		return Object{"type": "function", "function": function}
 	})
 	c.NotSent = append(c.NotSent, ollamaFields.missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
-	mode, function, other := toolChoice(o)
-	if mode == "none" {
+	if mode, function, other := toolChoice(o); mode == "none" {
 		delete(b, "tools")
-	}
-	if mode == "required" || function != "" || other != nil {
+	} else if mode == "required" || function != "" || other != nil {
 		c.NotSent = append(c.NotSent, "ToolChoice")
 	}
 	t := ollamaWriter{names: map[string]string{}}
@@ -105,12 +97,8 @@ func (t *ollamaWriter) add(m *llms.MessageContent) error {
 		return nil
 	}
 	t.message["content"] = t.text
-	if t.images != nil {
-		t.message["images"] = t.images
-	}
-	if t.calls != nil {
-		t.message["tool_calls"] = t.calls
-	}
+	setList(t.message, "images", t.images)
+	setList(t.message, "tool_calls", t.calls)
 	t.list = append(t.list, t.message)
 	return nil
 }

@@ -73,14 +73,8 @@ func (o *orderedObject) addMissing(from *orderedObject) {
 // MarshalJSON implements [json.Marshaler].
 func (o *orderedObject) MarshalJSON() ([]byte, error) { return o.appendJSON(nil) }
 
-func (o *orderedObject) appendJSON(buf []byte) (_ []byte, err error) {
-	buf = append(buf, '{')
-	for _, name := range o.names {
-		if buf, err = appendJSON(append(appendString(appendComma(buf), name), ':'), o.values[name]); err != nil {
-			return nil, err
-		}
-	}
-	return append(buf, '}'), nil
+func (o *orderedObject) appendJSON(buf []byte) ([]byte, error) {
+	return appendMembers(buf, o.names, o.values)
 }
 
 // decode returns a value as decoded from its JSON: objects are *orderedObject, numbers json.Number.

@@ -42,8 +42,8 @@ var (
 func (form *partForm) read(f field) (parts []llms.ContentPart) {
 	f.content(&parts, func(f field) {
 		kind := f.get("type").text()
-		if p, ok := f.unknown(form.dialect, partMembers, form.known); ok && kind != "refusal" {
-			parts = append(parts, p)
+		if kind != "refusal" {
+			parts = append(parts, f.unknown(form.dialect, partMembers, form.known)...)
 		}
 		switch {
 		case slices.Contains(form.texts, kind):
@@ -85,36 +85,52 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 	case llms.ImageURLContent:
 		return newPart(form.image, form.url, p.URL, form.detail, p.Detail), nil
 	case middleware.FilePart:
-		url, isImage := p.URL, strings.HasPrefix(p.MIMEType, "image/")
 		if p.Data != nil {
-			url = dataURL(p.MIMEType, p.Data)
+			return form.writeData(p), nil
 		}
-		sound, isAudio := strings.CutPrefix(p.MIMEType, "audio/")
-		switch {
-		case isImage && url != "":
-			return newPart(form.image, form.url, url), nil
-		case isImage && form.imageID != "":
-			return newPart(form.image, form.imageID, p.ID), nil
-		case isAudio && form.audio != "" && p.Data != nil:
-			if sound = strings.TrimPrefix(sound, "x-"); sound == "mpeg" {
-				sound = "mp3"
-			}
-			return newPart(form.audio, form.sound, base64.StdEncoding.EncodeToString(p.Data), form.soundForm, sound), nil
-		case p.ID != "":
-			return newPart(form.file, form.id, p.ID), nil
-		case p.Data != nil: // a name goes with nothing else, and this with no other
-			name := cmp.Or(p.Name, "file")
-			if path.Ext(name) == "" && (p.MIMEType == "application/pdf" || p.Name == "") {
-				name += ".pdf"
-			}
-			return newPart(form.file, form.name, name, form.data, url), nil
-		case form.address != "":
-			return newPart(form.file, form.address, url), nil
-		}
-		return nil, refuseCall("the API takes no file by its address: %s", p.URL)
+		return form.writeReference(p)
 	}
 	return nil, refusePart(p)
 }
+
+// writeReference writes a file by its address or id.
+func (form *partForm) writeReference(p middleware.FilePart) (Object, error) {
+	isImage := strings.HasPrefix(p.MIMEType, "image/")
+	switch {
+	case isImage && p.URL != "":
+		return newPart(form.image, form.url, p.URL), nil
+	case isImage && form.imageID != "":
+		return newPart(form.image, form.imageID, p.ID), nil
+	case p.ID != "":
+		return newPart(form.file, form.id, p.ID), nil
+	case form.address != "":
+		return newPart(form.file, form.address, p.URL), nil
+	}
+	return nil, refuseCall("the API takes no file by its address: %s", p.URL)
+}
+
+// writeData writes a file with its content.
+func (form *partForm) writeData(p middleware.FilePart) Object {
+	url := dataURL(p.MIMEType, p.Data)
+	kind, sound, _ := strings.Cut(p.MIMEType, "/")
+	switch {
+	case kind == "image":
+		return newPart(form.image, form.url, url)
+	case kind == "audio" && form.audio != "":
+		sound = strings.TrimPrefix(sound, "x-")
+		return newPart(form.audio, form.sound, base64.StdEncoding.EncodeToString(p.Data), form.soundForm, cmp.Or(soundForms[sound], sound))
+	case p.ID != "":
+		return newPart(form.file, form.id, p.ID)
+	}
+	name := cmp.Or(p.Name, "file") // a name goes with nothing else, and this with no other
+	if path.Ext(name) == "" && (p.MIMEType == "application/pdf" || p.Name == "") {
+		name += ".pdf"
+	}
+	return newPart(form.file, form.name, name, form.data, url)
+}
+
+// soundForms are the types of sound that OpenAI's API has another name for.
+var soundForms = map[string]string{"mpeg": "mp3"}
 
 // newPart returns a part of a type, with members from pairs of a path and a text that is not empty.
 func newPart(kind string, pairs ...string) Object {

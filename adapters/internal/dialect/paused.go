@@ -51,7 +51,7 @@ func dropUnansweredCalls(messages []llms.MessageContent) []llms.MessageContent {
 		return messages
 	}
 	return rewrite(messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
-		if raw, ok := p.(middleware.RawPart); ok && isWorkCall(&raw) && isOpen[gjson.GetBytes(raw.Raw, "id").Str] {
+		if raw, _ := p.(middleware.RawPart); isWorkCall(&raw) && isOpen[gjson.GetBytes(raw.Raw, "id").Str] {
 			return nil, true
 		}
 		return p, false

@@ -238,10 +238,13 @@ func (c *replyChoice) coverText() {
 func (r *Reply) addCall(i int, id, name, arguments string) {
 	c := r.choice(i)
 	r.isUsageOld = true
-	call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
 	c.coverText()
-	c.calls, c.parts = append(c.calls, call), append(c.parts, call)
+	c.addCall(newCall(id, name, arguments))
 	r.Emit(&middleware.Delta{Choice: i, Tool: &middleware.ToolDelta{Index: len(c.calls) - 1, ID: id, Name: name, Arguments: arguments}})
+}
+
+func (c *replyChoice) addCall(call llms.ToolCall) {
+	c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 }
 
 // addPart adds a part in the API's own form. If it has a text, that is the content since the last
@@ -258,8 +261,8 @@ var callStops = []string{"tool_calls", "function_call", "tool_use"}
 // hasCall reports whether a choice calls a tool, custom ones included.
 func (c *replyChoice) hasCall() bool {
 	return len(c.calls) > 0 || slices.ContainsFunc(c.parts, func(p llms.ContentPart) bool {
-		raw, ok := p.(middleware.RawPart)
-		return ok && isCustomCall(raw)
+		raw, _ := p.(middleware.RawPart)
+		return isCustomCall(raw)
 	})
 }
 
@@ -273,26 +276,30 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 		if slices.ContainsFunc(c.calls, func(call llms.ToolCall) bool { return call.FunctionCall.Name == "" }) {
 			return nil, errNoName
 		}
-		if slices.Contains(callStops, c.stop) && !c.hasCall() {
-			c.word = stopError(c.stop + " without a call")
-		}
-		x := r.Extra
-		x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
-		if c.isSpecial {
-			c.coverText()
-			x.Parts = c.parts
-		}
-		own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: cmp.Or(c.word, c.stop), ToolCalls: c.calls}
-		if own.StopReason == "content_filter" {
-			x.Blocked = cmp.Or(x.Blocked, x.StopReason)
-		}
-		if len(c.calls) > 0 {
-			own.FuncCall = c.calls[0].FunctionCall
-		}
-		own.GenerationInfo = generationInfo(&x, own.ReasoningContent)
-		out.Choices = append(out.Choices, own)
+		out.Choices = append(out.Choices, c.result(r.Extra))
 	}
 	return out, nil
+}
+
+// result returns the choice of an answer for which x holds.
+func (c *replyChoice) result(x middleware.Extra) *llms.ContentChoice {
+	if slices.Contains(callStops, c.stop) && !c.hasCall() {
+		c.word = stopError(c.stop + " without a call")
+	}
+	x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
+	if c.isSpecial {
+		c.coverText()
+		x.Parts = c.parts
+	}
+	own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: cmp.Or(c.word, c.stop), ToolCalls: c.calls}
+	if own.StopReason == "content_filter" {
+		x.Blocked = cmp.Or(x.Blocked, x.StopReason)
+	}
+	if len(c.calls) > 0 {
+		own.FuncCall = c.calls[0].FunctionCall
+	}
+	own.GenerationInfo = generationInfo(&x, own.ReasoningContent)
+	return own
 }
 
 // generationInfo returns the keys that langchaingo's clients set, and the Extra.

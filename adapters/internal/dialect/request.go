@@ -175,10 +175,10 @@ func depth(text []byte) int {
 		case c == '"':
 			quoted = !quoted
 		case quoted:
-		case c == '{' || c == '[':
+		case c == '{', c == '[':
 			deep++
 			most = max(most, deep)
-		case c == '}' || c == ']':
+		case c == '}', c == ']':
 			deep--
 		}
 	}

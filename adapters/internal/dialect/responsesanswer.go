@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -53,16 +54,14 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 		r["stepfall"] = o.Step
 	}
 	choice := o.Choices[0]
-	x := middleware.ExtraOf(choice)
+	x := extraOf(choice)
 	if reason := cutReason(choice); reason != "" {
 		r["status"], r["incomplete_details"] = "incomplete", incompleteDetails{reason}
 	}
-	if x != nil {
-		r.text("service_tier", openAITier(x.ServiceTier))
-	}
+	r.text("service_tier", openAITier(x.ServiceTier))
 	output := []json.RawMessage{}
 	for _, b := range s.blocks {
-		if b.kind == blockText && len(b.logprobs) == 0 && x != nil && a.Params.LogProbs != nil {
+		if b.kind == blockText && len(b.logprobs) == 0 && a.Params.LogProbs != nil {
 			b.logprobs = chatLogProbList(x.LogProbs)
 		}
 		item := responsesItem(o.ID, b, true)
@@ -75,11 +74,11 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 }
 
 func cutReason(choice *llms.ContentChoice) string {
-	x := middleware.ExtraOf(choice)
+	refusal := extraOf(choice).Refusal
 	switch kind := stopKindOf(choice); {
 	case kind == stopLength:
 		return "max_output_tokens"
-	case kind == stopFilter && (x == nil || x.Refusal == "" || choice.Content != "" && choice.Content != x.Refusal):
+	case kind == stopFilter && (refusal == "" || choice.Content != "" && choice.Content != refusal):
 		return "content_filter"
 	}
 	return ""
@@ -260,7 +259,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
-	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
+	if b.raw.Raw != nil && slices.Contains([]blockKind{blockText, blockRefusal}, b.kind) { // it goes on under the id that it began with
 		b.raw.Raw = withText(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
 	}
 	switch b.kind {

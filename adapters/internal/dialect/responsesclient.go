@@ -27,34 +27,13 @@ func (responses) Write(c *Call) (Object, error) {
 	}
 	b["input"] = input
 	responsesFields.write(b, p)
-	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
+	if p.Store == nil && !slices.Contains([]middleware.Dialect{"", middleware.DialectResponses}, p.Dialect) {
 		b["store"] = false // unlike this API, the client's keeps no answers that it is not told to keep
 	}
-	var include []string
-	if p.Dialect == middleware.DialectResponses {
-		_ = json.Unmarshal(p.Extra["include"], &include) // what is no list is the server's to refuse
+	if !deref(p.LogProbs) && p.Dialect != middleware.DialectResponses { // whose own it is
+		delete(b, "top_logprobs")
 	}
-	if c.Limits.Unsealed {
-		include = slices.DeleteFunc(include, func(word string) bool { return word == includeSealed })
-	} else if (c.Limits.Sealed || p.Store != nil && !*p.Store) && !slices.Contains(include, includeSealed) {
-		// What a server need not have stored is sent back whole by a later turn.
-		include = append(include, includeSealed)
-	}
-	if p.LogProbs == nil || !*p.LogProbs {
-		if p.Dialect != middleware.DialectResponses { // whose own it is
-			delete(b, "top_logprobs")
-		}
-	} else if !slices.Contains(include, includeLogProbs) {
-		include = append(include, includeLogProbs)
-	}
-	switch s := p.Schema; {
-	case s != nil:
-		format := schemaObject(s)
-		format["type"] = "json_schema"
-		b.setPath("text.format", format)
-	case isJSON(o):
-		b.setPath("text.format.type", "json_object")
-	}
+	b.textFormat(o, p.Schema)
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
 		// Without strict the API takes it for true, and changes the schema.
 		tool := functionObject(f, "parameters", json.RawMessage("null"))
@@ -63,13 +42,9 @@ func (responses) Write(c *Call) (Object, error) {
 	})
 	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
 	b.addExtra(p, middleware.DialectResponses)
-	delete(b, "stream")
-	if delete(b, "include"); len(include) > 0 {
-		b["include"] = include
-	}
-	if c.Stream {
-		b["stream"] = true
-	}
+	delete(b, "include")
+	setList(b, "include", c.includes())
+	b.setStream(c)
 	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "LogProbs", "Schema")...)
 	if len(o.StopWords) > 0 {
 		c.NotSent = append(c.NotSent, "StopWords")
@@ -77,72 +52,117 @@ func (responses) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-func inputItems(messages []llms.MessageContent) (list []any, err error) {
+// includes names what the answer is to have beside its texts.
+func (c *Call) includes() (list []string) {
+	p := c.Params
+	if p.Dialect == middleware.DialectResponses {
+		_ = json.Unmarshal(p.Extra["include"], &list) // what is no list is the server's to refuse
+	}
+	switch {
+	case c.Limits.Unsealed:
+		list = slices.DeleteFunc(list, func(word string) bool { return word == includeSealed })
+	case c.Limits.Sealed || p.Store != nil && !*p.Store:
+		// What a server need not have stored is sent back whole by a later turn.
+		list = addNew(list, includeSealed)
+	}
+	if deref(p.LogProbs) {
+		list = addNew(list, includeLogProbs)
+	}
+	return list
+}
+
+// textFormat sets the form of the answer.
+func (o Object) textFormat(options *llms.CallOptions, s *middleware.Schema) {
+	switch {
+	case s != nil:
+		format := schemaObject(s)
+		format["type"] = "json_schema"
+		o.setPath("text.format", format)
+	case isJSON(options):
+		o.setPath("text.format.type", "json_object")
+	}
+}
+
+func inputItems(messages []llms.MessageContent) ([]any, error) {
+	w := &itemWriter{}
 	for i := range messages {
 		role, err := roleOf(messages[i].Role)
 		if err != nil {
 			return nil, err
 		}
-		kind := "input_text"
-		if role == llms.ChatMessageTypeAI {
-			kind = "output_text"
-		}
-		var content []any
-		var unknown memberWriter
-		flush := func() {
-			if content != nil {
-				list = append(list, unknown.addToMessage(Object{"type": "message", "role": roleName(role), "content": content}))
-				content = nil
-			}
-		}
-		add := func(item Object) {
-			flush()
-			list = append(list, unknown.addTo(item))
-		}
-		err = eachPart(messages[i].Parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
-			switch p := p.(type) {
-			case middleware.NamePart: // the API has no names
-			case llms.TextContent:
-				content = append(content, unknown.addTo(Object{"type": kind, "text": p.Text}))
-			case middleware.RawPart:
-				if gjson.GetBytes(p.Raw, messageMembers).Exists() {
-					flush() // they begin an item
-				}
-				switch kind := gjson.GetBytes(p.Raw, "type").Str; {
-				case unknown.take(p):
-				case strings.HasPrefix(kind, "input_"), kind == "refusal":
-					content = append(content, p.Raw)
-				default:
-					flush()
-					list = append(list, p.Raw)
-				}
-			case llms.ToolCall:
-				add(Object{"type": "function_call", "call_id": p.ID, "name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))})
-			case middleware.ResultPart:
-				output := Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content}
-				if len(p.Parts) > 0 {
-					parts, err := inputParts(p.Parts)
-					if err != nil {
-						return err
-					}
-					output["output"] = parts
-				}
-				add(output)
-			default:
-				one, err := responsesParts.write(p)
-				if err != nil {
-					return err
-				}
-				content = append(content, unknown.addTo(one))
-			}
-			return nil
-		})
-		if err != nil {
+		w.role, w.unknown = role, memberWriter{}
+		if err := eachPart(messages[i].Parts, w.part); err != nil {
 			return nil, err
 		}
-		flush()
+		w.flush()
 	}
-	return list, nil
+	return w.list, nil
+}
+
+// itemWriter writes messages as items.
+type itemWriter struct {
+	list []any
+
+	// Of the message that is being written.
+	role    llms.ChatMessageType
+	content []any // that is not in list yet
+	unknown memberWriter
+}
+
+// flush ends the item of the content.
+func (w *itemWriter) flush() {
+	if w.content != nil {
+		w.list = append(w.list, w.unknown.addToMessage(Object{"type": "message", "role": roleName(w.role), "content": w.content}))
+		w.content = nil
+	}
+}
+
+func (w *itemWriter) add(item Object) {
+	w.flush()
+	w.list = append(w.list, w.unknown.addTo(item))
+}
+
+func (w *itemWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
+	switch p := p.(type) {
+	case middleware.NamePart: // the API has no names
+	case llms.TextContent:
+		kind := "input_text"
+		if w.role == llms.ChatMessageTypeAI {
+			kind = "output_text"
+		}
+		w.content = append(w.content, w.unknown.addTo(Object{"type": kind, "text": p.Text}))
+	case middleware.RawPart:
+		w.raw(p)
+	case llms.ToolCall:
+		w.add(Object{"type": "function_call", "call_id": p.ID, "name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))})
+	case middleware.ResultPart:
+		output := Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content}
+		parts, err := inputParts(p.Parts)
+		setList(output, "output", parts)
+		w.add(output)
+		return err
+	default:
+		one, err := responsesParts.write(p)
+		if err != nil {
+			return err
+		}
+		w.content = append(w.content, w.unknown.addTo(one))
+	}
+	return nil
+}
+
+func (w *itemWriter) raw(p middleware.RawPart) {
+	if gjson.GetBytes(p.Raw, messageMembers).Exists() {
+		w.flush() // they begin an item
+	}
+	switch kind := gjson.GetBytes(p.Raw, "type").Str; {
+	case w.unknown.take(p):
+	case strings.HasPrefix(kind, "input_"), kind == "refusal":
+		w.content = append(w.content, p.Raw)
+	default:
+		w.flush()
+		w.list = append(w.list, p.Raw)
+	}
 }
 
 func inputParts(parts []llms.ContentPart) (list []any, err error) {
@@ -211,34 +231,33 @@ func (s *responsesReader) Event(data []byte) error {
 		return errNotJSON
 	}
 	e := gjson.ParseBytes(data)
-	index, piece := int(e.Get("output_index").Int()), e.Get("delta")
-	d := middleware.Delta{}
-	switch s.wantText("type", e.Get("type")) {
+	index := int(e.Get("output_index").Int())
+	switch kind := s.wantText("type", e.Get("type")); kind {
+	case "response.output_item.added":
+		return s.begin(index, rawOf(e.Get("item")), data)
+	case "response.output_item.done":
+		return s.endItem(index, e.Get("item"))
+	case "response.completed", "response.incomplete", "response.failed":
+		return s.Whole(rawOf(e.Get("response")))
+	case "error":
+		return ServerError(data)
+	default:
+		return s.piece(kind, index, e, data)
+	}
+}
+
+// piece emits a piece of an item, or passes on an event that only this API has.
+func (s *responsesReader) piece(kind string, index int, e gjson.Result, data []byte) error {
+	d, piece := middleware.Delta{}, e.Get("delta")
+	switch kind {
 	case "response.output_text.delta":
 		d.Text, d.LogProbs = s.wantText("delta", piece), chatTokens(e.Get("logprobs"))
 	case "response.refusal.delta":
 		d.Refusal = s.wantText("delta", piece)
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 		d.Reasoning = s.wantText("delta", piece)
-	case "response.output_item.added":
-		return s.begin(index, rawOf(e.Get("item")), data)
-	case "response.output_item.done":
-		item := rawOf(e.Get("item"))
-		it, err := readItem(item)
-		s.items = append(s.items, item)
-		if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
-			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
-		}
-		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknownMembers(e.Get("item")) == nil {
-			return err // text and calls have been given as they came
-		}
-		d.Raw = new(s.part(&it, item))
 	case "response.function_call_arguments.delta":
 		d.Tool = &middleware.ToolDelta{Index: s.calls[index], Arguments: s.wantText("delta", piece)}
-	case "response.completed", "response.incomplete", "response.failed":
-		return s.Whole(rawOf(e.Get("response")))
-	case "error":
-		return ServerError(data)
 	default:
 		if s.special[index] && e.Get("output_index").Exists() {
 			s.pass(data)
@@ -249,6 +268,22 @@ func (s *responsesReader) Event(data []byte) error {
 		s.Emit(&d)
 	}
 	return s.mistyped
+}
+
+// endItem keeps an item that has ended, and emits it unless its text and calls have been given as
+// they came.
+func (s *responsesReader) endItem(index int, v gjson.Result) error {
+	item := rawOf(v)
+	it, err := readItem(item)
+	s.items = append(s.items, item)
+	if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
+		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
+	}
+	isKnown := slices.Contains([]string{"", "function_call"}, it.Type) || it.Type == "message" && knownOfMessageItem.unknownMembers(v) == nil
+	if err == nil && !isKnown {
+		s.Emit(&middleware.Delta{Raw: new(s.part(&it, item))})
+	}
+	return err
 }
 
 // begin reads the beginning of an item, and passes on the event of one that only this API has.
@@ -341,11 +376,49 @@ var knownOfResponse = newKnown("id object created_at status background error inc
 var responsesCuts = map[string]string{"max_output_tokens": "length", "content_filter": "content_filter"}
 
 func (s *responsesReader) Whole(data []byte) error {
-	var in responsesReply
-	if err := json.Unmarshal(data, &in); err != nil {
+	in, err := s.readHead(data)
+	if err != nil {
 		return err
 	}
 	s.hasEnded = true
+	items, err := s.readItems(in.Output)
+	if err != nil {
+		return err
+	}
+	if in.Error != nil {
+		return ServerError(data)
+	}
+	if len(in.Output) == 0 && in.Incomplete == nil && in.Status != "completed" {
+		return middleware.ErrEmptyResponse
+	}
+	c := s.choice(0)
+	for i, raw := range in.Output {
+		s.addItem(c, &items[i], raw)
+	}
+	c.isSpecial, c.word = true, s.stop(in, len(c.calls) > 0)
+	return nil
+}
+
+// stop returns langchaingo's word for the end of an answer.
+func (s *responsesReader) stop(in *responsesReply, hasCalls bool) string {
+	switch {
+	case in.Incomplete != nil:
+		s.Extra.StopReason = in.Incomplete.Reason
+		return cmp.Or(responsesCuts[in.Incomplete.Reason], stopError("incomplete "+in.Incomplete.Reason))
+	case in.Status != "" && in.Status != "completed":
+		return stopError(in.Status)
+	case hasCalls:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// readHead reads an answer but for its items.
+func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) {
+	in = &responsesReply{}
+	if err := json.Unmarshal(data, in); err != nil { // null is an empty one
+		return nil, err
+	}
 	s.addUnknown(middleware.DialectResponses, knownOfResponse.unknownMembers(gjson.ParseBytes(data)))
 	x := &s.Extra
 	x.ID, x.Served, x.ServiceTier, x.StopReason, x.Raw = in.ID, in.Model, in.ServiceTier, in.Status, data
@@ -356,56 +429,44 @@ func (s *responsesReader) Whole(data []byte) error {
 	if len(in.Output) == 0 { // as some servers end a stream
 		in.Output = s.items
 	}
-	items := make([]outputItem, len(in.Output))
-	for i, raw := range in.Output {
+	return in, nil
+}
+
+// readItems reads items, and counts those that are billed, also where the answer failed after them.
+func (s *responsesReader) readItems(output []json.RawMessage) ([]outputItem, error) {
+	items := make([]outputItem, len(output))
+	for i, raw := range output {
 		var err error
 		if items[i], err = readItem(raw); err != nil {
-			return err
+			return nil, err
 		}
-		if items[i].isBilled(raw) { // also where the answer failed after it
-			x.Usage.HostedCalls++
+		if items[i].isBilled(raw) {
+			s.Extra.Usage.HostedCalls++
 		}
 	}
-	if in.Error != nil {
-		return ServerError(data)
+	return items, nil
+}
+
+// addItem adds an item to the answer.
+func (s *responsesReader) addItem(c *replyChoice, it *outputItem, raw json.RawMessage) {
+	if it.Type == "function_call" {
+		if p := it.members(raw); p != nil {
+			c.parts = append(c.parts, *p)
+		}
+		c.addCall(newCall(it.CallID, it.Name, cmp.Or(it.Arguments, "{}")))
+		return
 	}
-	if len(in.Output) == 0 && in.Incomplete == nil && in.Status != "completed" {
-		return middleware.ErrEmptyResponse
+	for _, one := range it.Summary {
+		c.reasoning.WriteString(one.Text)
 	}
-	c := s.choice(0)
-	for i, raw := range in.Output {
-		it := &items[i]
-		if it.Type == "function_call" {
-			if p := it.members(raw); p != nil {
-				c.parts = append(c.parts, *p)
-			}
-			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: cmp.Or(it.Arguments, "{}")}}
-			c.calls, c.parts = append(c.calls, call), append(c.parts, call)
+	for _, one := range it.Content {
+		if it.Type == "reasoning" {
+			c.reasoning.WriteString(one.Text)
 			continue
 		}
-		for _, one := range it.Summary {
-			c.reasoning.WriteString(one.Text)
-		}
-		for _, one := range it.Content {
-			if it.Type == "reasoning" {
-				c.reasoning.WriteString(one.Text)
-				continue
-			}
-			c.content.WriteString(one.Text)
-			c.refusal.WriteString(one.Refusal)
-			c.logProbs = append(c.logProbs, logProbsOf(one.LogProbs)...)
-		}
-		c.addPart(s.part(it, raw))
+		c.content.WriteString(one.Text)
+		c.refusal.WriteString(one.Refusal)
+		c.logProbs = append(c.logProbs, logProbsOf(one.LogProbs)...)
 	}
-	c.isSpecial, c.word = true, "stop"
-	switch {
-	case in.Incomplete != nil:
-		x.StopReason = in.Incomplete.Reason
-		c.word = cmp.Or(responsesCuts[x.StopReason], stopError("incomplete "+x.StopReason))
-	case in.Status != "" && in.Status != "completed":
-		c.word = stopError(in.Status)
-	case len(c.calls) > 0:
-		c.word = "tool_calls"
-	}
-	return nil
+	c.addPart(s.part(it, raw))
 }

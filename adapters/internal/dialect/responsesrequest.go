@@ -131,17 +131,10 @@ func (a *Request) item(f field) {
 	case "message":
 		a.itemMessage(f)
 	case "function_call":
-		if p, ok := f.unknown(middleware.DialectResponses, partMembers, knownOfItem); ok {
-			a.extend(llms.ChatMessageTypeAI, p)
-		}
-		a.extend(llms.ChatMessageTypeAI, llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: f.get("name").text(), Arguments: f.get("arguments").optional(),
-		}})
+		a.extend(llms.ChatMessageTypeAI, append(f.unknown(middleware.DialectResponses, partMembers, knownOfItem),
+			newCall(f.get("call_id").text(), f.get("name").text(), f.get("arguments").optional()))...)
 	case "function_call_output":
-		if p, ok := f.unknown(middleware.DialectResponses, partMembers, knownOfItem); ok {
-			a.extend(llms.ChatMessageTypeTool, p)
-		}
-		a.extend(llms.ChatMessageTypeTool, newResult(llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}, responsesParts.read(f.get("output")), false))
+		a.extend(llms.ChatMessageTypeTool, append(f.unknown(middleware.DialectResponses, partMembers, knownOfItem), newResult(llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}, responsesParts.read(f.get("output")), false))...)
 	case "item_reference":
 		f.refusef("this gateway keeps no state: send the item itself")
 	case "":
@@ -175,9 +168,8 @@ var knownOfCall = newKnown("type id status call_id name")
 
 // itemCall returns an item as a function call, with its other members as arguments.
 func itemCall(item gjson.Result) llms.ToolCall {
-	return llms.ToolCall{ID: item.Get("call_id").Str, Type: "function", FunctionCall: &llms.FunctionCall{
-		Name: cmp.Or(item.Get("name").Str, strings.TrimSuffix(item.Get("type").Str, "_call")), Arguments: "{" + string(knownOfCall.members(item)) + "}",
-	}}
+	name := cmp.Or(item.Get("name").Str, strings.TrimSuffix(item.Get("type").Str, "_call"))
+	return newCall(item.Get("call_id").Str, name, "{"+string(knownOfCall.members(item))+"}")
 }
 
 // ownOutput returns the output of a call as the result of a function: an image, text or parts of a
@@ -205,9 +197,7 @@ func (f field) ownOutput() llms.ContentPart {
 
 func (a *Request) itemMessage(f field) {
 	parts := responsesParts.read(f.get("content"))
-	if p, ok := f.unknown(middleware.DialectResponses, messageMembers, knownOfItem); ok {
-		parts = append([]llms.ContentPart{p}, parts...)
-	}
+	parts = append(f.unknown(middleware.DialectResponses, messageMembers, knownOfItem), parts...)
 	switch role := f.get("role").text(); role {
 	case "assistant":
 		a.extend(llms.ChatMessageTypeAI, parts...)

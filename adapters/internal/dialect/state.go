@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/base64"
@@ -47,33 +48,43 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 	var translate func(p llms.ContentPart) (llms.ContentPart, bool)
 	translate = func(p llms.ContentPart) (llms.ContentPart, bool) {
 		raw, ok := p.(middleware.RawPart)
-		lost := notSentContent
 		switch {
-		case !ok || raw.Dialect == d && (raw.Model == "" || slices.Contains(names, raw.Model)):
+		case !ok || raw.Dialect == d && isOf(&raw, names):
 			return p, false
 		case raw.Instead != nil:
 			notSent = append(notSent, lostByReplacement(&raw)...)
 			instead, _ := rewritePart(raw.Instead, translate)
 			return instead, true
-		case raw.Text != "":
-			if p, lost = raw.TextContent, notSentCitations; !gjson.GetBytes(raw.Raw, "citations").Exists() {
-				return p, true
-			}
-		case raw.Model != "":
-			if p, lost = nil, NotSentState; isHostedTool(&raw) {
-				lost = notSentWork
-			}
-		default:
-			if members := memberNames(raw); members != nil {
-				notSent = append(notSent, members...)
-				return nil, true
-			}
-			p = nil
 		}
-		notSent = append(notSent, lost)
+		p, lost := withoutForm(&raw)
+		notSent = append(notSent, lost...)
 		return p, true
 	}
 	return dropUnansweredCalls(rewrite(messages, translate)), distinct(notSent)
+}
+
+// isOf reports whether a part is a model's of one of these names, or no model's.
+func isOf(p *middleware.RawPart, names []string) bool {
+	return p.Model == "" || slices.Contains(names, p.Model)
+}
+
+// withoutForm returns what is left of a part of another API or model, nil for nothing, and names what
+// is lost.
+func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
+	switch members := memberNames(*p); {
+	case p.Text != "":
+		if gjson.GetBytes(p.Raw, "citations").Exists() {
+			lost = []string{notSentCitations}
+		}
+		return p.TextContent, lost
+	case isHostedTool(p):
+		return nil, []string{notSentWork}
+	case p.Model != "":
+		return nil, []string{NotSentState}
+	case members != nil:
+		return nil, members
+	}
+	return nil, []string{notSentContent}
 }
 
 // addInexpressible adds the names of what an API cannot express in parts: cache controls, names of speakers
@@ -85,32 +96,50 @@ func addInexpressible(names []string, parts []llms.ContentPart, d middleware.Dia
 			names = addNew(names, "cache_control")
 		}
 		switch p := p.(type) {
-		case middleware.NamePart:
-			if d != middleware.DialectChat {
-				names = addNew(names, "name")
-			}
-		case llms.ImageURLContent:
-			if p.Detail != "" && p.Detail != "auto" && d != middleware.DialectChat && d != middleware.DialectResponses {
-				names = addNew(names, "detail")
-			}
-		case middleware.FilePart:
-			if p.Name != "" && d != middleware.DialectAnthropic && (d == middleware.DialectGemini || p.Data == nil) {
-				names = addNew(names, "filename")
-			}
 		case middleware.RawPart:
-			if p.Dialect != d && p.Instead != nil {
+			if p.Dialect != d {
 				names = addInexpressible(names, []llms.ContentPart{p.Instead}, d)
 			}
 		case middleware.ResultPart:
 			names = addInexpressible(names, p.Parts, d)
+		default:
+			if name, by := needOf(p); name != "" && !slices.Contains(by, d) {
+				names = addNew(names, name)
+			}
 		}
 	}
 	return names
 }
 
+// needOf names what a part has that not every API can express, and the APIs that can.
+func needOf(p llms.ContentPart) (name string, by []middleware.Dialect) {
+	switch p := p.(type) {
+	case middleware.NamePart:
+		return "name", []middleware.Dialect{middleware.DialectChat}
+	case llms.ImageURLContent:
+		if cmp.Or(p.Detail, "auto") != "auto" {
+			return "detail", []middleware.Dialect{middleware.DialectChat, middleware.DialectResponses}
+		}
+	case middleware.FilePart:
+		by = []middleware.Dialect{middleware.DialectAnthropic}
+		if p.Data != nil {
+			by = append(by, middleware.DialectChat, middleware.DialectResponses, middleware.DialectOllama)
+		}
+		if p.Name != "" {
+			return "filename", by
+		}
+	}
+	return "", nil
+}
+
 // isHostedTool reports whether a part is a call or a result of a hosted tool of its model's vendor.
 func isHostedTool(p *middleware.RawPart) bool {
 	return p.Model != "" && (strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool") || gjson.GetBytes(p.Raw, callerPath).Exists())
+}
+
+// isState reports whether a part is state of a model, and neither a text nor a hosted tool's.
+func isState(p *middleware.RawPart) bool {
+	return p.Model != "" && p.Text == "" && !isHostedTool(p)
 }
 
 // addNew adds words that a list has not yet. One of the two is short: otherwise see distinct.
@@ -158,24 +187,26 @@ func lostByReplacement(raw *middleware.RawPart) (words []string) {
 // and of these names cannot be sent, or "": a user's or tool's part in the form of another API,
 // another model's compaction, or a turn that another model paused.
 func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...string) (kind string) {
-	if open := pausedCall(messages); open != nil && !slices.Contains(names, open.Model) && open.Model != "" {
+	if open := pausedCall(messages); open != nil && !isOf(open, names) {
 		return "paused turn"
 	}
 	for _, m := range messages {
 		walk(m.Parts, func(p llms.ContentPart) {
-			raw, ok := p.(middleware.RawPart)
-			if !ok || raw.Text != "" || raw.Instead != nil {
-				return
-			}
-			name := gjson.GetBytes(raw.Raw, "type").Str
-			isOthers := raw.Dialect != d || raw.Model != "" && !slices.Contains(names, raw.Model)
-			isSaid := m.Role != llms.ChatMessageTypeAI && raw.Model == "" // and no work of a vendor's own tools
-			if isOthers && (isSaid || name == "compaction") && name != "" {
-				kind = name
+			raw, _ := p.(middleware.RawPart)
+			if (raw.Dialect != d || !isOf(&raw, names)) && isEssential(&raw, m.Role) {
+				kind = gjson.GetBytes(raw.Raw, "type").Str
 			}
 		})
 	}
 	return kind
+}
+
+// isEssential reports whether nothing can stand for a part: one that is said by a user or a tool, and
+// is no work of a vendor's own tools, or a compaction.
+func isEssential(p *middleware.RawPart, role llms.ChatMessageType) bool {
+	name := gjson.GetBytes(p.Raw, "type").Str
+	isSaid := role != llms.ChatMessageTypeAI && p.Model == ""
+	return p.Text == "" && p.Instead == nil && name != "" && (isSaid || name == "compaction")
 }
 
 // rewrite returns messages with each part replaced by do, nil removing it, and those within results
@@ -268,7 +299,7 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	case tagWrapped:
 		dot := strings.LastIndexByte(rest, '.') // the dialect's name has some
 		raw, err := base64.RawURLEncoding.DecodeString(rest[dot+1:])
-		if dot > 0 && err == nil && gjson.ValidBytes(raw) && gjson.ParseBytes(raw).IsObject() {
+		if dot > 0 && err == nil && isObject(string(raw)) {
 			return origin, "", &middleware.RawPart{Dialect: middleware.Dialect(rest[:dot]), Model: origin, Raw: raw}
 		}
 	}
@@ -352,10 +383,7 @@ func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawP
 
 // withText returns an object with a member set to a text, or to null if that is empty.
 func withText(object json.RawMessage, name, text string) json.RawMessage {
-	if text == "" {
-		return withMember(object, name, "null")
-	}
-	return withMember(object, name, string(appendString(nil, text)))
+	return withMember(object, name, string(appendNullable(nil, text)))
 }
 
 // withMember returns an object with a member set to a JSON value.

@@ -111,7 +111,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	in, more, cached, written := n[countInput], n[countMore], n[countCached], n[countWritten]
 	out, reasoning, total, hosted := n[countOutput], n[countReasoning], n[countTotal], n[countHosted]
 	// xAI counts reasoning beside the output; what is more than the output is no part of it.
-	isBeside := reasoning > 0 && total == in+out+reasoning || reasoning > out
+	isBeside := total == in+out+reasoning || reasoning > out
 	beyond := max(0, total-in-more-out) // Google's OpenAI-compatible API counts reasoning in the total alone
 	if f.inputAll {
 		in = max(0, in+more-cached-written)
@@ -124,14 +124,12 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	}
 	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
 	// What Anthropic took to compact a context is not in its other numbers.
-	for _, one := range v.Get("iterations").Array() {
-		if one.Get("type").Str == "compaction" {
-			more := f.read(one)
-			if more.InputTokens < 0 {
-				return more
-			}
-			u = u.Add(more)
+	for _, one := range v.Get(`iterations.#(type=="compaction")#`).Array() {
+		more := f.read(one)
+		if more.InputTokens < 0 {
+			return more
 		}
+		u = u.Add(more)
 	}
 	return u
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -192,11 +193,5 @@ func errorType(text string) attribute.KeyValue {
 }
 
 func knownAttributes(attributes ...attribute.KeyValue) []attribute.KeyValue {
-	kept := attributes[:0]
-	for _, a := range attributes {
-		if a.Value.AsString() != "" {
-			kept = append(kept, a)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(attributes, func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })
 }

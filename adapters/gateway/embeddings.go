@@ -33,9 +33,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	}); refused != nil {
 		return refused
 	}
-	if a.Model != "" { // the policy's choice is none here
-		x.Model = a.Model
-	}
+	x.Model = a.Model // the policy's choice is none here
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}

@@ -100,32 +100,31 @@ func (x *exchange) log() {
 	if !log.IsDebug() && (!failed || !log.IsWarn()) {
 		return
 	}
+	var why Refusal
+	if failed {
+		why = *x.Refused
+	}
 	var omitted int
-	if failed && x.Refused.Reason != "" {
+	if why.Reason != "" {
 		var ok bool
 		if omitted, ok = x.g.refusals.admit(x.caller()); !ok {
 			return
 		}
 	}
 	args := []any{"request", x.ID, "path", x.Path, "status", x.Status, "took", x.Duration}
-	if x.Model != "" {
-		args = append(args, "model", x.Model, "stream", x.Stream)
+	add := func(is bool, more ...any) {
+		if is {
+			args = append(args, more...)
+		}
 	}
-	if x.Client.Tenant != "" {
-		args = append(args, "tenant", x.Client.Tenant)
-	}
+	add(x.Model != "", "model", x.Model, "stream", x.Stream)
+	add(x.Client.Tenant != "", "tenant", x.Client.Tenant)
 	for _, t := range x.Steps {
 		args = append(args, "trace", t.ID, "cost_usd", t.CostUSD)
 	}
-	if failed && x.Refused.Reason != "" {
-		args = append(args, "reason", x.Refused.Reason, "key", x.Client.Key, "from", withoutPort(x.r.RemoteAddr))
-	}
-	if omitted > 0 {
-		args = append(args, "left_out", omitted)
-	}
-	if failed {
-		args = append(args, "code", x.Refused.Code, "error", x.Refused.Message)
-	}
+	add(why.Reason != "", "reason", why.Reason, "key", x.Client.Key, "from", withoutPort(x.r.RemoteAddr))
+	add(omitted > 0, "left_out", omitted)
+	add(failed, "code", why.Code, "error", why.Message)
 	for i, arg := range args { // paths, ids and names of models are the client's
 		if text, ok := arg.(string); ok {
 			args[i] = x.g.clean(text)

@@ -49,16 +49,17 @@ type Options struct {
 }
 
 type vendor struct {
-	name, url, keyHeader, path string
-	embeddings                 string // the path of embeddings; "" makes none
+	name, url            string
+	keyHeader, keyPrefix string
+	path, embeddings     string // "" makes no embeddings
 }
 
 var vendors = map[middleware.Dialect]vendor{
-	middleware.DialectChat:      {"openai", "https://api.openai.com/v1", "Authorization", "chat/completions", "embeddings"},
-	middleware.DialectResponses: {"openai", "https://api.openai.com/v1", "Authorization", "responses", "embeddings"},
-	middleware.DialectAnthropic: {"anthropic", "https://api.anthropic.com", "X-Api-Key", "v1/messages", ""},
-	middleware.DialectGemini:    {"gemini", "https://generativelanguage.googleapis.com/", "X-Goog-Api-Key", "v1beta", ""},
-	middleware.DialectOllama:    {"ollama", "http://127.0.0.1:11434", "Authorization", "api/chat", "api/embed"},
+	middleware.DialectChat:      {"openai", "https://api.openai.com/v1", "Authorization", "Bearer ", "chat/completions", "embeddings"},
+	middleware.DialectResponses: {"openai", "https://api.openai.com/v1", "Authorization", "Bearer ", "responses", "embeddings"},
+	middleware.DialectAnthropic: {"anthropic", "https://api.anthropic.com", "X-Api-Key", "", "v1/messages", ""},
+	middleware.DialectGemini:    {"gemini", "https://generativelanguage.googleapis.com/", "X-Goog-Api-Key", "", "v1beta", ""},
+	middleware.DialectOllama:    {"ollama", "http://127.0.0.1:11434", "Authorization", "Bearer ", "api/chat", "api/embed"},
 }
 
 // New returns a model. It sends nothing. The model is safe for concurrent use, and a
@@ -89,17 +90,15 @@ func New(o Options) (llms.Model, error) {
 		url:    address.JoinPath(v.path).String(), hasLines: o.API == middleware.DialectOllama, maxAnswer: cmp.Or(max(o.MaxAnswer, 0), maxAnswer),
 	}
 	if o.APIKey != "" {
-		key := o.APIKey
-		if v.keyHeader == "Authorization" {
-			key = "Bearer " + key
-		}
-		m.header.Set(v.keyHeader, key)
+		m.header.Set(v.keyHeader, v.keyPrefix+o.APIKey)
 	}
 	switch o.API {
 	case middleware.DialectChat:
-		if m.call.MaxTokensField = cmp.Or(o.MaxTokensField, "max_tokens"); o.MaxTokensField == "" && dialect.IsOpenAI(host) {
-			m.call.MaxTokensField = "max_completion_tokens"
+		own := "max_tokens"
+		if dialect.IsOpenAI(host) {
+			own = "max_completion_tokens"
 		}
+		m.call.MaxTokensField = cmp.Or(o.MaxTokensField, own)
 	case middleware.DialectAnthropic:
 		m.header.Set("Anthropic-Version", "2023-06-01")
 	case middleware.DialectGemini:
@@ -151,8 +150,8 @@ func Clients() map[string]middleware.OpenClient {
 	for name, p := range openers {
 		list[name] = func(c middleware.ClientConfig) (llms.Model, error) {
 			address := os.Getenv(p.variable)
-			if address == "" && p.host != "" {
-				address = "https://" + p.host + "/v1"
+			if p.host != "" {
+				address = cmp.Or(address, "https://"+p.host+"/v1")
 			}
 			if name == "ollama" && address != "" && !strings.Contains(address, "://") {
 				address = "http://" + address // Ollama's own programs take a host

@@ -88,12 +88,11 @@ func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
 func scanLines() bufio.SplitFunc {
 	hasCR := false // at the end of the last line
 	return func(data []byte, isEnd bool) (n int, line []byte, err error) {
+		line = data
 		if hasCR && len(data) > 0 {
-			if hasCR = false; data[0] == '\n' {
-				n = 1
-			}
+			hasCR, line = false, bytes.TrimPrefix(data, []byte("\n"))
+			n = len(data) - len(line)
 		}
-		line = data[n:]
 		end := bytes.IndexByte(line, '\n')
 		if end >= 0 {
 			line = line[:end]

@@ -135,9 +135,7 @@ func (x *exchange) stream(req *Request, reply *Reply) {
 		list = list[:len(list)/2]
 	}
 	for n := range req.N {
-		if reply.Reasoning != "" {
-			to.Delta(&middleware.Delta{Choice: n, Reasoning: reply.Reasoning})
-		}
+		to.Delta(&middleware.Delta{Choice: n, Reasoning: reply.Reasoning})
 		for i := range list {
 			d := &middleware.Delta{Choice: n, Text: list[i]}
 			if req.LogProbs {

@@ -34,15 +34,6 @@ type block struct {
 	isCut    bool
 }
 
-// content returns the text, or the arguments of a call unless they were cut in two.
-func (b *block) content() string {
-	text := b.text.String()
-	if b.kind == blockTool && b.isCut && !gjson.Valid(text) {
-		return ""
-	}
-	return text
-}
-
 // blockWriter writes blocks: one at a time, from its start to its stop.
 type blockWriter interface {
 	start(b *block)
@@ -211,7 +202,6 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 	s.to.piece(s.open, text, d)
 }
 
-// writeSome writes a text unless it is empty.
 func (s *sequence) writeSome(k blockKind, text string, d *middleware.Delta) {
 	if text != "" {
 		s.write(k, text, d)
@@ -353,7 +343,6 @@ func (s *sequence) wholeCall(i int, call *llms.ToolCall) {
 	}
 }
 
-// wholeCall returns a call as one piece, nil for one without its function.
 func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
 	if call.FunctionCall == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -22,8 +23,9 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 	}
 	var own []llms.MessageContent
 	used := map[string]int{}
-	for i, m := range rest {
-		if m = rest[i]; len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
+	for i := range rest {
+		m := rest[i]
+		if len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
 			continue // all of it has been moved
 		}
 		own = append(own, m)
@@ -65,11 +67,10 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 				}
 				calls[call.ID] = i
 			} else if result, ok := resultOf(p); ok {
-				at, isCalled := calls[result.ToolCallID]
-				if isCalled && at < other {
-					return false
-				}
-				if isCalled && at < i {
+				if at, isCalled := calls[result.ToolCallID]; isCalled && at < i {
+					if at < other {
+						return false
+					}
 					calls[result.ToolCallID] = len(messages) // others of its results stay where they are
 				}
 			}
@@ -91,10 +92,8 @@ func takeResult(messages []llms.MessageContent, id, name string) (parts []llms.C
 			continue
 		}
 		from := at
-		if from > 0 {
-			if raw, ok := m.Parts[from-1].(middleware.RawPart); ok && membersIn(raw, partMembers) != nil {
-				from--
-			}
+		if raw, _ := m.Parts[max(at-1, 0)].(middleware.RawPart); membersIn(raw, partMembers) != nil {
+			from--
 		}
 		parts = slices.Clone(m.Parts[from : at+1])
 		last := len(parts) - 1
@@ -138,4 +137,55 @@ func nameResult(p llms.ContentPart, id string) llms.ContentPart {
 	result, _ := resultOf(p)
 	result.ToolCallID = id
 	return result
+}
+
+// pausedCall returns the call of a vendor's own tool at the end of a conversation, where its model
+// paused, or nil.
+// https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
+func pausedCall(messages []llms.MessageContent) *middleware.RawPart {
+	n := len(messages) - 1
+	if n < 0 || !isRole(messages[n], llms.ChatMessageTypeAI) || len(messages[n].Parts) == 0 {
+		return nil
+	}
+	last, ok := messages[n].Parts[len(messages[n].Parts)-1].(middleware.RawPart)
+	if !ok || !isWorkCall(&last) {
+		return nil
+	}
+	return &last
+}
+
+func isWorkCall(p *middleware.RawPart) bool {
+	return p.Dialect == middleware.DialectAnthropic && gjson.GetBytes(p.Raw, "type").Str == "server_tool_use"
+}
+
+// dropUnansweredCalls returns the messages without calls of a vendor's own tools that lack a result ("tool
+// use was found without a corresponding block"), except one at the end, and code that waits for a
+// call it made.
+func dropUnansweredCalls(messages []llms.MessageContent) []llms.MessageContent {
+	isOpen := map[string]bool{}
+	for _, m := range messages {
+		walk(m.Parts, func(p llms.ContentPart) {
+			raw, ok := p.(middleware.RawPart)
+			switch {
+			case !ok:
+			case isWorkCall(&raw):
+				isOpen[gjson.GetBytes(raw.Raw, "id").Str] = true
+			default:
+				delete(isOpen, gjson.GetBytes(raw.Raw, "tool_use_id").Str)
+				delete(isOpen, gjson.GetBytes(raw.Raw, callerPath).Str)
+			}
+		})
+	}
+	if last := pausedCall(messages); last != nil {
+		delete(isOpen, gjson.GetBytes(last.Raw, "id").Str)
+	}
+	if len(isOpen) == 0 {
+		return messages
+	}
+	return rewrite(messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
+		if raw, _ := p.(middleware.RawPart); isWorkCall(&raw) && isOpen[gjson.GetBytes(raw.Raw, "id").Str] {
+			return nil, true
+		}
+		return p, false
+	})
 }

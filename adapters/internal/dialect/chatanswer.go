@@ -116,7 +116,6 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	return s
 }
 
-// addOwn adds a part of the dialect: state, a call of a custom tool, or members.
 func (s *chatState) addOwn(p *middleware.RawPart, isState bool) {
 	if !isState && isCustomCall(*p) {
 		s.customs = append(s.customs, p.Raw)
@@ -151,7 +150,6 @@ func (s *chatState) addSignature(p middleware.RawPart, next []llms.ContentPart) 
 	s.addDetail(p)
 }
 
-// addDetail adds the state of a model of another dialect.
 func (s *chatState) addDetail(p middleware.RawPart) {
 	s.origin = p.Model
 	s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(p)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))

@@ -40,9 +40,8 @@ func (chat) Write(c *Call) (Object, error) {
 	fields.write(b, p)
 	setValue(b, c.MaxTokensField, p.MaxTokens)
 	if !deref(p.LogProbs) { // "only allowed when 'logprobs' is enabled"
-		if delete(b, "top_logprobs"); p.TopLogProbs != nil {
-			c.NotSent = append(c.NotSent, "TopLogProbs")
-		}
+		delete(b, "top_logprobs")
+		c.omit(p.TopLogProbs != nil, "TopLogProbs")
 	}
 	setList(b, "stop", o.StopWords)
 	switch s := p.Schema; {
@@ -65,7 +64,6 @@ func (chat) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// fitMembers renames and removes the members that the vendor does not take.
 func (c *Call) fitMembers(b Object) {
 	if !c.Stream {
 		delete(b, "stream_options")
@@ -87,7 +85,13 @@ func (c *Call) fitChat(list []Object) []Object {
 	var fitting []Object
 	var taken []string
 	for i, message := range list {
-		taken = append(taken, c.fitMessage(message)...)
+		if c.Limits.ThoughtParts {
+			message.thinkInContent()
+		}
+		taken = append(taken, message.keepOnly(c.Limits.MessageMembers)...)
+		if c.Limits.Thoughts && message["role"] == "assistant" && message["reasoning_content"] == nil {
+			message["reasoning_content"] = ""
+		}
 		if c.Limits.AnswerAfterResults && message["role"] == "user" && i > 0 && list[i-1]["role"] == "tool" {
 			fitting = append(fitting, Object{"role": "assistant", "content": "OK."})
 		}
@@ -98,18 +102,6 @@ func (c *Call) fitChat(list []Object) []Object {
 	}
 	c.NotSent = distinct(append(c.NotSent, taken...))
 	return fitting
-}
-
-// fitMessage adapts a message, and names the members that it removes.
-func (c *Call) fitMessage(message Object) (taken []string) {
-	if c.Limits.ThoughtParts {
-		message.thinkInContent()
-	}
-	taken = message.keepOnly(c.Limits.MessageMembers)
-	if c.Limits.Thoughts && message["role"] == "assistant" && message["reasoning_content"] == nil {
-		message["reasoning_content"] = ""
-	}
-	return taken
 }
 
 // thinkInContent moves reasoning_content to the front of the content.
@@ -178,12 +170,8 @@ func schemaObject(s *middleware.Schema) Object {
 }
 
 func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
-	for i := range messages {
-		role, err := roleOf(messages[i].Role)
-		if err != nil {
-			return nil, err
-		}
-		switch parts := messages[i].Parts; role {
+	err = eachMessage(messages, func(role llms.ChatMessageType, parts []llms.ContentPart) (err error) {
+		switch role {
 		case llms.ChatMessageTypeSystem:
 			list, err = appendSpeech(list, "system", parts)
 		case llms.ChatMessageTypeHuman:
@@ -193,11 +181,9 @@ func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
 		default:
 			list, err = appendResults(list, parts)
 		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+		return err
+	})
+	return list, err
 }
 
 func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Object, error) {
@@ -262,7 +248,6 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 	return append(list, w.unknown.addToMessage(w.message)), nil
 }
 
-// assistantWriter writes a message of the assistant.
 type assistantWriter struct {
 	message Object
 	text    string

@@ -155,7 +155,6 @@ func parseEvent(data []byte) (gjson.Result, error) {
 	return gjson.Parse(text), nil
 }
 
-// completion reads the members of an answer or an event.
 func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 	var usage gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
@@ -177,7 +176,6 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 	return err
 }
 
-// describe reads a member that says which answer this is.
 func (s *chatReader) describe(name string, v gjson.Result) {
 	h := &s.Extra
 	switch name {
@@ -247,7 +245,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	d := middleware.Delta{Choice: c.index, LogProbs: probs}
 	s.news += len(probs)
 	in.ForEach(func(name, v gjson.Result) bool {
-		if isNews(name.Str, v) {
+		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
 			s.news, s.text = s.news+1, v.Raw
 		}
 		switch name.Str {
@@ -281,12 +279,6 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	s.wantObjects("tool_calls", in.Get("tool_calls"), func(call gjson.Result) { s.call(c, call) })
 }
 
-// isNews reports whether a member of a piece adds anything to the message.
-func isNews(name string, v gjson.Result) bool {
-	return v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name != "role"
-}
-
-// think notes reasoning, and the member that it came in.
 func (c *chatReply) think(d *middleware.Delta, name, thought string) {
 	if thought != "" {
 		d.Reasoning, c.thoughts, c.hasState, c.isStateNew = thought, name, true, true
@@ -321,7 +313,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	s.want(own.IsObject(), "custom", "an object", own)
 	id, custom, given := in.Get("id").Str, s.wantText("custom.name", own.Get("name")), f.Get("arguments")
 	name, arguments := cmp.Or(s.wantText("function.name", f.Get("name")), custom), given.String()+s.wantText("custom.input", own.Get("input"))
-	if s.want(given.Type == gjson.String || given.Type == gjson.JSON, "function.arguments", "a string", given); s.mistyped != nil {
+	if s.want(slices.Contains([]gjson.Type{gjson.String, gjson.JSON}, given.Type), "function.arguments", "a string", given); s.mistyped != nil {
 		return
 	}
 	n := len(c.calls)

@@ -175,7 +175,6 @@ func (a *Request) chatMessage(f field) {
 	a.Messages = append(a.Messages, m)
 }
 
-// assistantParts returns the parts of an assistant's message.
 func (f field) assistantParts(content field) []llms.ContentPart {
 	parts, states := f.chatState()
 	parts = append(parts, chatParts.read(content)...)
@@ -244,7 +243,6 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 	return s.parts, s.calls
 }
 
-// addDetail reads an entry of reasoning_details.
 func (s *messageState) addDetail(f field) {
 	p, state := Open(middleware.DialectChat, f.raw())
 	switch {
@@ -257,7 +255,6 @@ func (s *messageState) addDetail(f field) {
 	s.details = append(s.details, p.Raw)
 }
 
-// addCall reads the origin in the id of a call, and its signature.
 func (s *messageState) addCall(_, call gjson.Result) (goOn bool) {
 	of, id, _ := Untag(call.Get("id").Str)
 	if of != Unknown {

@@ -103,7 +103,14 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		progress.thought = true
 		s.member(d.Choice, progress.thoughts, d.Reasoning, nil)
 	}
-	s.content(progress, d)
+	if d.Text != "" || len(d.LogProbs) > 0 {
+		progress.text = progress.text || d.Text != ""
+		var rest func([]byte) []byte
+		if len(d.LogProbs) > 0 {
+			rest = func(buf []byte) []byte { return append(appendLogProbs(buf, d.LogProbs), `,"finish_reason":null}]`...) }
+		}
+		s.member(d.Choice, "content", d.Text, rest)
+	}
 	if d.Refusal != "" {
 		progress.refusal = true
 		s.member(d.Choice, "refusal", d.Refusal, nil)
@@ -112,19 +119,6 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		s.raw(progress, d.Choice, d.Raw)
 	}
 	s.call(d.Choice, d.Tool)
-}
-
-// content streams a piece of the text with its log-probabilities.
-func (s *chatStream) content(progress *choiceProgress, d *middleware.Delta) {
-	if d.Text == "" && len(d.LogProbs) == 0 {
-		return
-	}
-	progress.text = progress.text || d.Text != ""
-	var rest func([]byte) []byte
-	if len(d.LogProbs) > 0 {
-		rest = func(buf []byte) []byte { return append(appendLogProbs(buf, d.LogProbs), `,"finish_reason":null}]`...) }
-	}
-	s.member(d.Choice, "content", d.Text, rest)
 }
 
 // raw streams a part of this dialect: unknown members or a custom call. Of state that precedes calls
@@ -212,28 +206,23 @@ func (s *chatStream) Finish(o *Answer) {
 	})
 }
 
-// missing returns the texts of a choice that were not streamed.
-func (p *choiceProgress) missing(i int, choice *llms.ContentChoice, x *middleware.Extra) *middleware.Delta {
-	d := &middleware.Delta{Choice: i}
-	if !p.thought {
-		d.Reasoning = choice.ReasoningContent
-	}
-	if !p.text && x.Refusal != choice.Content {
-		d.Text = choice.Content
-	}
-	if !p.refusal {
-		d.Refusal = x.Refusal
-	}
-	return d
-}
-
 // finishChoice writes what of a choice was not streamed, and counts its calls of custom tools.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
 	x := extraOf(choice)
 	state := chatStateOf(x)
 	s.progressOf(i).thoughts = state.thoughts
 	progress := *s.progressOf(i)
-	s.Delta(progress.missing(i, choice, x))
+	whole := &middleware.Delta{Choice: i}
+	if !progress.thought {
+		whole.Reasoning = choice.ReasoningContent
+	}
+	if !progress.text && x.Refusal != choice.Content {
+		whole.Text = choice.Content
+	}
+	if !progress.refusal {
+		whole.Refusal = x.Refusal
+	}
+	s.Delta(whole)
 	if len(progress.calls) == 0 {
 		for k := range choice.ToolCalls {
 			s.call(i, wholeCall(k, &choice.ToolCalls[k]))

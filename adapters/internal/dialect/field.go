@@ -185,7 +185,6 @@ func (f field) decodeData(fallback string) (mime string, data []byte) {
 
 func appendString(buf []byte, s string) []byte { return gjson.AppendJSONString(buf, s) }
 
-// appendNullable appends a text, null for an empty one.
 func appendNullable(buf []byte, s string) []byte {
 	if s == "" {
 		return append(buf, "null"...)
@@ -236,9 +235,7 @@ func textOf(parts []llms.ContentPart, between string) (text string, only bool) {
 	for _, p := range parts {
 		_, plain := p.(llms.TextContent)
 		only = only && plain
-		if cached, ok := p.(llms.CachedContent); ok {
-			p = cached.ContentPart
-		}
+		p, _ = unwrap(p)
 		if raw, ok := p.(middleware.RawPart); ok {
 			p = raw.Instead
 		}

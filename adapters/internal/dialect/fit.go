@@ -85,7 +85,10 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 		}
 	}
 	for _, id := range []*string{&p.User, &p.SafetyIdentifier, &p.PromptCacheKey} {
-		*id = l.endUser(*id)
+		if l.UserID > 0 && len(*id) > l.UserID || l.NoContacts && contactPattern.MatchString(*id) {
+			sum := sha256.Sum256([]byte(*id))
+			*id = hex.EncodeToString(sum[:])
+		}
 	}
 	if l.StoredMetadata && p.Metadata != nil && !deref(p.Store) {
 		p.Metadata = nil
@@ -101,15 +104,6 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	}
 	p.ReasoningEffort = l.ToolEffort
 	return notSent
-}
-
-// endUser returns the id of an end user, hashed where the vendor does not take it.
-func (l *Limits) endUser(id string) string {
-	if l.UserID > 0 && len(id) > l.UserID || l.NoContacts && contactPattern.MatchString(id) {
-		sum := sha256.Sum256([]byte(id))
-		return hex.EncodeToString(sum[:])
-	}
-	return id
 }
 
 func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
@@ -214,10 +208,7 @@ func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string 
 // fitFunction returns a function with the schema of its arguments adapted to the vendor, and not
 // strict where the schema does not allow it.
 func (l *Limits) fitFunction(f llms.FunctionDefinition) *llms.FunctionDefinition {
-	if f.Parameters == nil {
-		f.Parameters = json.RawMessage("{}")
-	}
-	schema, ok := f.Parameters.(json.RawMessage)
+	schema, ok := cmp.Or(f.Parameters, any(json.RawMessage("{}"))).(json.RawMessage)
 	if !ok {
 		return &f
 	}
@@ -305,7 +296,6 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.Mes
 	return messages, notSent
 }
 
-// isBlank reports whether parts are texts of nothing but white space.
 func isBlank(parts []llms.ContentPart) bool {
 	text, isPlain := textOf(parts, "")
 	return isPlain && strings.TrimSpace(text) == ""
@@ -338,7 +328,6 @@ func (l *Limits) demoteSystem(messages []llms.MessageContent, first int) (fittin
 	return fitting, notSent
 }
 
-// joinMessages joins the messages before first, and consecutive texts of a role.
 func joinMessages(messages []llms.MessageContent, first int) (fitting []llms.MessageContent) {
 	var together [][]llms.ContentPart
 	for i, end := 0, 0; i < len(messages); i = end {

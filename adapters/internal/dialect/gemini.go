@@ -72,9 +72,7 @@ func (c *Call) geminiThinking() Object {
 		return thinking
 	}
 	thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
-	if *p.ReasoningTokens > most {
-		c.NotSent = append(c.NotSent, budgetAbove(most))
-	}
+	c.omit(*p.ReasoningTokens > most, budgetAbove(most))
 	return thinking
 }
 
@@ -222,7 +220,6 @@ func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	return nil, refusePart(p)
 }
 
-// geminiID sets the id of a call that the API gave.
 func (o Object) geminiID(id string) {
 	if !strings.HasPrefix(id, inventedID) {
 		o.text("id", id)

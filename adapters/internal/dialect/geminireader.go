@@ -82,7 +82,12 @@ func (s *geminiReader) Event(data []byte) error {
 	if !in.CreateTime.IsZero() {
 		x.Created = in.CreateTime.Unix()
 	}
-	s.countSearches(data)
+	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
+	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
+		x.Usage.HostedCalls = n
+	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
+		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
+	}
 	if f := in.PromptFeedback; f.BlockReason != "" {
 		s.isBlocked = true
 		x.Blocked = strings.TrimSpace(f.BlockReason + " " + f.BlockReasonMessage)
@@ -96,16 +101,6 @@ func (s *geminiReader) Event(data []byte) error {
 		s.setUsage(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
 	}
 	return s.mistyped
-}
-
-// countSearches counts the searches that an answer is grounded in.
-func (s *geminiReader) countSearches(data []byte) {
-	grounding, u := gjson.GetBytes(data, "candidates.#.groundingMetadata"), &s.Extra.Usage
-	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
-		u.HostedCalls = n
-	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
-		u.HostedCalls = max(u.HostedCalls, 1)
-	}
 }
 
 func (s *geminiReader) candidate(in *geminiCandidate) error {

@@ -106,13 +106,7 @@ func hasHalfPair(raw []byte) bool {
 	if !bytes.Contains(raw, []byte(`\ud`)) && !bytes.Contains(raw, []byte(`\uD`)) {
 		return false
 	}
-	for at := surrogates.FindSubmatchIndex(raw); at != nil; at = surrogates.FindSubmatchIndex(raw) {
-		if at[2] >= 0 {
-			return true
-		}
-		raw = raw[at[1]:]
-	}
-	return false
+	return slices.ContainsFunc(surrogates.FindAllSubmatchIndex(raw, -1), func(at []int) bool { return at[2] >= 0 })
 }
 
 // Halves joins the halves of surrogate pairs that a server sends in two events, where each would be
@@ -144,7 +138,6 @@ func (h *Halves) Join(event []byte) []byte {
 	return append(joined, event[done:]...)
 }
 
-// isObject reports whether a text is a JSON object.
 func isObject(text string) bool { return gjson.Valid(text) && gjson.Parse(text).IsObject() }
 
 // rawJSON encodes a value that cannot fail: made of texts, numbers and JSON.

@@ -154,29 +154,24 @@ type Limits struct {
 
 // Exclude returns why a request cannot be honoured, or "".
 func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
-	if l.Choices > 0 && deref(p.N) > l.Choices {
+	if n := deref(p.N); n > cmp.Or(l.Choices, n) {
 		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
-	return cmp.Or(l.excludeSchema(p.Schema), l.excludeTools(o, p), l.excludeChoice(o, p),
-		l.excludeEnd(messages, l.EndsWithUser || l.ClosedSchema && p.Schema != nil), l.excludeParts(messages))
-}
-
-func (l *Limits) excludeSchema(s *middleware.Schema) string {
-	switch {
-	case !l.ClosedSchema || s == nil:
-	case isOpen(s.Schema):
-		return "takes no schema of an answer whose objects may have further properties"
-	case isRecursive(s.Schema):
-		return "takes no schema of an answer that refers to itself, or through too many others"
-	}
-	return ""
-}
-
-func (l *Limits) excludeChoice(o *llms.CallOptions, p *middleware.Params) string {
+	isClosed := l.ClosedSchema && p.Schema != nil
 	mode, function, _ := toolChoice(o)
 	allowedMode, _ := allowedTools(p)
-	if l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != "") {
-		return "cannot be made to call a tool"
+	return cmp.Or(
+		when(isClosed && isOpen(p.Schema.Schema), "takes no schema of an answer whose objects may have further properties"),
+		when(isClosed && isRecursive(p.Schema.Schema), "takes no schema of an answer that refers to itself, or through too many others"),
+		l.excludeTools(o, p),
+		when(l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != ""), "cannot be made to call a tool"),
+		l.excludeEnd(messages, l.EndsWithUser || isClosed),
+		l.excludeParts(messages))
+}
+
+func when(is bool, text string) string {
+	if is {
+		return text
 	}
 	return ""
 }
@@ -185,13 +180,11 @@ func (l *Limits) excludeEnd(messages []llms.MessageContent, endsWithUser bool) s
 	if len(messages) == 0 {
 		return ""
 	}
-	switch last := messages[len(messages)-1]; {
-	case endsWithUser && last.Role == llms.ChatMessageTypeAI && pausedCall(messages) == nil:
-		return "takes no conversation that ends with an answer"
-	case l.NoBlank && last.Role == llms.ChatMessageTypeHuman && isBlank(last.Parts):
-		return "takes no empty message"
-	}
-	return ""
+	last := messages[len(messages)-1]
+	isAnswer, isUser := last.Role == llms.ChatMessageTypeAI, last.Role == llms.ChatMessageTypeHuman
+	return cmp.Or(
+		when(endsWithUser && isAnswer && pausedCall(messages) == nil, "takes no conversation that ends with an answer"),
+		when(l.NoBlank && isUser && isBlank(last.Parts), "takes no empty message"))
 }
 
 func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
@@ -205,25 +198,25 @@ func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
 }
 
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
-	switch n := len(o.Tools) + len(p.RawTools); {
-	case n > cmp.Or(l.Tools, n):
+	n, hasForm := len(o.Tools)+len(p.RawTools), p.Schema != nil || o.JSONMode
+	if n > cmp.Or(l.Tools, n) {
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
-	case l.NoToolsWithSchema && n > 0 && (p.Schema != nil || o.JSONMode):
-		return "takes no tools together with a form of the answer"
-	case l.NoCustomTools && slices.ContainsFunc(p.RawTools, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }):
-		return "takes no custom tools"
 	}
-	return l.excludeFunctions(o.Tools)
+	isCustom := func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }
+	return cmp.Or(
+		when(l.NoToolsWithSchema && n > 0 && hasForm, "takes no tools together with a form of the answer"),
+		when(l.NoCustomTools && slices.ContainsFunc(p.RawTools, isCustom), "takes no custom tools"),
+		l.excludeFunctions(o.Tools))
 }
 
 func (l *Limits) excludeFunctions(tools []llms.Tool) string {
 	names := map[string]bool{}
 	for i := range tools {
 		f := tools[i].Function
-		switch {
-		case f == nil:
+		if f == nil {
 			continue
-		case l.UniqueTools && names[f.Name]:
+		}
+		if l.UniqueTools && names[f.Name] {
 			return fmt.Sprintf("takes no two tools by the name %.80q", f.Name)
 		}
 		names[f.Name] = true
@@ -293,13 +286,10 @@ func (l *Limits) excludeReference(p *middleware.FilePart) string {
 }
 
 func (l *Limits) excludeImageURL(url string) string {
-	switch isData := strings.HasPrefix(url, "data:"); {
-	case l.NoImageURL && !isData:
-		return "takes no image by its address"
-	case l.SecureURLs && !isData && !strings.HasPrefix(url, "https://"):
-		return "takes no image by an address without https"
-	}
-	return ""
+	isData := strings.HasPrefix(url, "data:")
+	return cmp.Or(
+		when(l.NoImageURL && !isData, "takes no image by its address"),
+		when(l.SecureURLs && !isData && !strings.HasPrefix(url, "https://"), "takes no image by an address without https"))
 }
 
 // takes reports whether files of a media type may be sent; any text may.

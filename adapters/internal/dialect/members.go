@@ -62,7 +62,6 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 	return object
 }
 
-// findUnknownIn returns the unknown members of the elements of a list, or nil.
 func (k memberSet) findUnknownIn(v gjson.Result) any {
 	var list []any
 	for i, element := range v.Array() {

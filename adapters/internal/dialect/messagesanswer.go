@@ -93,7 +93,7 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	text := ""
 	if whole {
-		text = b.content()
+		text = b.text.String()
 	}
 	var v any
 	switch b.kind {
@@ -103,6 +103,9 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 		}
 		v = Object{"type": "thinking", "thinking": text, "signature": ""}
 	case blockTool:
+		if b.isCut && !json.Valid([]byte(text)) {
+			text = ""
+		}
 		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": argumentsObject(text)}
 	case blockRaw:
 		return b.raw.Raw

@@ -44,9 +44,7 @@ func (messages) Write(c *Call) (Object, error) {
 		return nil, err
 	}
 	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "Schema", "ParallelToolCalls")...)
-	if o.JSONMode && p.Schema == nil {
-		c.NotSent = append(c.NotSent, "JSONMode")
-	}
+	c.omit(o.JSONMode && p.Schema == nil, "JSONMode")
 	b.addExtra(p, middleware.DialectAnthropic)
 	c.NotSent = append(c.NotSent, removeConflicts(b, c)...)
 	c.Betas = takeBetas(b, o)
@@ -54,7 +52,6 @@ func (messages) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// messagesToolChoice sets the tool_choice, with whether it allows several calls.
 func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Params) {
 	choice := Object{}
 	switch mode, function, other := toolChoice(options); {
@@ -175,10 +172,7 @@ const leastBudget = 1024
 // https://openrouter.ai/docs/use-cases/reasoning-tokens
 func budgetOf(effort string, longest int) int {
 	const mostCounted = 12_500
-	share, ok := map[string]float64{"minimal": .1, "low": .2, "medium": .5}[strings.ToLower(effort)]
-	if !ok {
-		share = .8
-	}
+	share := cmp.Or(map[string]float64{"minimal": .1, "low": .2, "medium": .5}[strings.ToLower(effort)], .8)
 	return int(share * float64(min(longest, mostCounted)))
 }
 
@@ -303,14 +297,9 @@ func resultBlock(p middleware.ResultPart) (Object, error) {
 	if p.Failed {
 		o["is_error"] = true
 	}
-	if len(p.Parts) > 0 {
-		blocks, err := blocksOf(p.Parts, &memberWriter{})
-		if err != nil {
-			return nil, err
-		}
-		setList(o, "content", blocks) // there may be nothing but empty texts
-	}
-	return o, nil
+	blocks, err := blocksOf(p.Parts, &memberWriter{})
+	setList(o, "content", blocks) // there may be nothing but empty texts
+	return o, err
 }
 
 func fileBlock(p middleware.FilePart) (Object, error) {

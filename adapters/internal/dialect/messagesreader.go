@@ -147,7 +147,6 @@ func (s *messagesReader) message(data []byte) error {
 	return s.mistyped
 }
 
-// readEnd reads the stop reason and the usage of an answer.
 func (s *messagesReader) readEnd(in *messagesEnd) {
 	if in.StopReason != "" {
 		s.choice(0).stop, s.Extra.StopSequence = in.StopReason, in.StopSequence
@@ -237,12 +236,7 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 		s.finish(s.blocks[index])
 		return nil
 	}
-	return s.pieceEvent(index, e.Get("delta"), data, hasUnknown)
-}
-
-// pieceEvent adds a piece to a block.
-func (s *messagesReader) pieceEvent(index int, piece gjson.Result, data []byte, hasUnknown bool) error {
-	b := s.blocks[index]
+	b, piece := s.blocks[index], e.Get("delta")
 	d := s.addPiece(b, piece)
 	if s.mistyped != nil {
 		return s.mistyped
@@ -289,18 +283,13 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	case "tool_use":
 		s.beginCall(b)
 	case "text", "thinking":
-		s.beginText(b)
+		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // no members, too, begin a block
+			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
+			s.Emit(&middleware.Delta{Raw: &p})
+		}
 		s.addText(b, &first)
 	}
 	return s.mistyped
-}
-
-// beginText emits the unknown members of a text, or none between two texts, which begins a block too.
-func (s *messagesReader) beginText(b *blockReply) {
-	if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" {
-		p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
-		s.Emit(&middleware.Delta{Raw: &p})
-	}
 }
 
 func (s *messagesReader) textOf(b *blockReply, name string) string {
@@ -384,7 +373,6 @@ func (s *messagesReader) finish(b *blockReply) {
 	}
 }
 
-// finishPart makes a block a part in its own form.
 func (s *messagesReader) finishPart(c *replyChoice, b *blockReply) {
 	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}, Raw: b.json()}
 	isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // a summary alone

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,8 +227,6 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		if f.get("signature").value.Str+f.get("data").value.Str == "" {
 			return nil, false // it came from a model that does not take it back
 		}
-		p, _ := Open(middleware.DialectAnthropic, f.raw())
-		return p, false
 	case "compaction": // a summary of what was said before
 		p := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}
 		if f.get("encrypted_content").exists() || f.get("signature").exists() {
@@ -238,11 +237,10 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	case "":
 		f.refusef("a block has no type")
 		return nil, false
-	default:
-		// A type that is unknown here comes from a model that knows it.
-		p, _ := Open(middleware.DialectAnthropic, f.raw())
-		return p, false
 	}
+	// A type that is unknown here comes from a model that knows it.
+	p, _ = Open(middleware.DialectAnthropic, f.raw())
+	return p, false
 }
 
 // document reads a file. One that is cited or made of blocks keeps its own form, with a replacement
@@ -275,12 +273,7 @@ func (f field) inlineText(content field, source string) llms.ContentPart {
 	if !isText {
 		return nil // an image within a document has no place in a text
 	}
-	var parts []string
-	for _, part := range []string{f.get("title").optional(), f.get("context").optional(), source} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
+	parts := slices.DeleteFunc([]string{f.get("title").optional(), f.get("context").optional(), source}, func(part string) bool { return part == "" })
 	return llms.TextContent{Text: strings.Join(append(parts, text), "\n\n")}
 }
 

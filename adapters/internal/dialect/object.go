@@ -17,7 +17,6 @@ import (
 // Object is a JSON object that is being written.
 type Object map[string]any
 
-// deref returns what p points to, the zero value for nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -254,7 +253,6 @@ func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Ob
 	}
 }
 
-// newCall returns a call of a function.
 func newCall(id, name, arguments string) llms.ToolCall {
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
 }
@@ -278,6 +276,20 @@ func imageFile(p llms.ImageURLContent) middleware.FilePart {
 		return middleware.FilePart{MIMEType: mime, Data: data}
 	}
 	return middleware.FilePart{MIMEType: "image/*", URL: p.URL}
+}
+
+// eachMessage calls do for each message with its role, one of langchaingo's four.
+func eachMessage(messages []llms.MessageContent, do func(role llms.ChatMessageType, parts []llms.ContentPart) error) error {
+	for i := range messages {
+		role, err := roleOf(messages[i].Role)
+		if err != nil {
+			return err
+		}
+		if err := do(role, messages[i].Parts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachPart calls do for each part of a message and its cache control. It converts
@@ -307,20 +319,14 @@ func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.
 // alternating turns: consecutive messages of one role are joined. member has the parts of a
 // turn.
 func writeConversation(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
-	for i := range messages {
-		role, err := roleOf(messages[i].Role)
-		if err != nil {
-			return nil, nil, err
-		}
+	err = eachMessage(messages, func(role llms.ChatMessageType, from []llms.ContentPart) error {
 		name, isModel := roleName(role), role == llms.ChatMessageTypeAI
 		if isModel {
 			name = model
 		}
 		var unknown memberWriter
-		parts, err := write(messages[i].Parts, &unknown, isModel)
+		parts, err := write(from, &unknown, isModel)
 		switch n := len(list); {
-		case err != nil:
-			return nil, nil, err
 		case name == "system" && n == 0:
 			system = append(system, parts...)
 		case len(parts) == 0:
@@ -330,8 +336,9 @@ func writeConversation(messages []llms.MessageContent, model, member string, wri
 		default:
 			list = append(list, unknown.addToMessage(Object{"role": name, member: parts}))
 		}
-	}
-	return system, list, nil
+		return err
+	})
+	return system, list, err
 }
 
 // walk calls do for each part, and for those within results of tools.

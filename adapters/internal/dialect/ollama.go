@@ -47,14 +47,12 @@ func (ollama) Write(c *Call) (Object, error) {
 	c.NotSent = append(c.NotSent, ollamaFields.missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
 	if mode, function, other := toolChoice(o); mode == "none" {
 		delete(b, "tools")
-	} else if mode == "required" || function != "" || other != nil {
-		c.NotSent = append(c.NotSent, "ToolChoice")
+	} else {
+		c.omit(mode == "required" || function != "" || other != nil, "ToolChoice")
 	}
 	t := ollamaWriter{names: map[string]string{}}
-	for i := range c.Messages {
-		if err := t.add(&c.Messages[i]); err != nil {
-			return nil, err
-		}
+	if err := eachMessage(c.Messages, t.add); err != nil {
+		return nil, err
 	}
 	b["messages"] = t.list
 	b.addExtra(p, middleware.DialectOllama)
@@ -84,13 +82,9 @@ type ollamaWriter struct {
 	calls   []any
 }
 
-func (t *ollamaWriter) add(m *llms.MessageContent) error {
-	role, err := roleOf(m.Role)
-	if err != nil {
-		return err
-	}
+func (t *ollamaWriter) add(role llms.ChatMessageType, parts []llms.ContentPart) error {
 	t.message, t.text, t.between, t.hasText, t.images, t.calls = Object{"role": roleName(role)}, "", separatorAfter(role), false, nil, nil
-	if err := eachPart(m.Parts, t.part); err != nil {
+	if err := eachPart(parts, t.part); err != nil {
 		return err
 	}
 	if !t.hasText && t.images == nil && t.calls == nil && len(t.message) == 1 {

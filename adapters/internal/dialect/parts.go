@@ -93,7 +93,6 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 	return nil, refusePart(p)
 }
 
-// writeReference writes a file by its address or id.
 func (form *partForm) writeReference(p middleware.FilePart) (Object, error) {
 	isImage := strings.HasPrefix(p.MIMEType, "image/")
 	switch {
@@ -109,7 +108,6 @@ func (form *partForm) writeReference(p middleware.FilePart) (Object, error) {
 	return nil, refuseCall("the API takes no file by its address: %s", p.URL)
 }
 
-// writeData writes a file with its content.
 func (form *partForm) writeData(p middleware.FilePart) Object {
 	url := dataURL(p.MIMEType, p.Data)
 	kind, sound, _ := strings.Cut(p.MIMEType, "/")

@@ -57,6 +57,13 @@ type Call struct {
 	Betas []string
 }
 
+// omit names what cannot be said, if it was asked for.
+func (c *Call) omit(isAsked bool, name string) {
+	if isAsked {
+		c.NotSent = append(c.NotSent, name)
+	}
+}
+
 // Reader takes in an answer. Its errors are those of an answer that cannot be read, or a
 // [ServerError].
 type Reader interface {
@@ -218,13 +225,11 @@ func (r *Reply) add(d *middleware.Delta) {
 	c.reasoning.WriteString(d.Reasoning)
 	c.refusal.WriteString(d.Refusal)
 	c.logProbs = append(c.logProbs, d.LogProbs...)
-	if d.Text != "" || d.Reasoning != "" || d.Refusal != "" {
-		r.isUsageOld = true
+	hasText := d.Text != "" || d.Reasoning != "" || d.Refusal != ""
+	r.isUsageOld = r.isUsageOld || hasText
+	if hasText || len(d.LogProbs) > 0 {
+		r.Emit(d)
 	}
-	if d.Text == "" && d.Reasoning == "" && d.Refusal == "" && len(d.LogProbs) == 0 {
-		return
-	}
-	r.Emit(d)
 }
 
 // coverText makes the content that is in no part yet a part.
@@ -276,30 +281,26 @@ func (r *Reply) Response() (*llms.ContentResponse, error) {
 		if slices.ContainsFunc(c.calls, func(call llms.ToolCall) bool { return call.FunctionCall.Name == "" }) {
 			return nil, errNoName
 		}
-		out.Choices = append(out.Choices, c.result(r.Extra))
+		if slices.Contains(callStops, c.stop) && !c.hasCall() {
+			c.word = stopError(c.stop + " without a call")
+		}
+		x := r.Extra
+		x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
+		if c.isSpecial {
+			c.coverText()
+			x.Parts = c.parts
+		}
+		own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: cmp.Or(c.word, c.stop), ToolCalls: c.calls}
+		if own.StopReason == "content_filter" {
+			x.Blocked = cmp.Or(x.Blocked, x.StopReason)
+		}
+		if len(c.calls) > 0 {
+			own.FuncCall = c.calls[0].FunctionCall
+		}
+		own.GenerationInfo = generationInfo(&x, own.ReasoningContent)
+		out.Choices = append(out.Choices, own)
 	}
 	return out, nil
-}
-
-// result returns the choice of an answer for which x holds.
-func (c *replyChoice) result(x middleware.Extra) *llms.ContentChoice {
-	if slices.Contains(callStops, c.stop) && !c.hasCall() {
-		c.word = stopError(c.stop + " without a call")
-	}
-	x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
-	if c.isSpecial {
-		c.coverText()
-		x.Parts = c.parts
-	}
-	own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: cmp.Or(c.word, c.stop), ToolCalls: c.calls}
-	if own.StopReason == "content_filter" {
-		x.Blocked = cmp.Or(x.Blocked, x.StopReason)
-	}
-	if len(c.calls) > 0 {
-		own.FuncCall = c.calls[0].FunctionCall
-	}
-	own.GenerationInfo = generationInfo(&x, own.ReasoningContent)
-	return own
 }
 
 // generationInfo returns the keys that langchaingo's clients set, and the Extra.

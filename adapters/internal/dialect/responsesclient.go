@@ -33,7 +33,14 @@ func (responses) Write(c *Call) (Object, error) {
 	if !deref(p.LogProbs) && p.Dialect != middleware.DialectResponses { // whose own it is
 		delete(b, "top_logprobs")
 	}
-	b.textFormat(o, p.Schema)
+	switch s := p.Schema; {
+	case s != nil:
+		format := schemaObject(s)
+		format["type"] = "json_schema"
+		b.setPath("text.format", format)
+	case isJSON(o):
+		b.setPath("text.format.type", "json_object")
+	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
 		// Without strict the API takes it for true, and changes the schema.
 		tool := functionObject(f, "parameters", json.RawMessage("null"))
@@ -46,13 +53,10 @@ func (responses) Write(c *Call) (Object, error) {
 	setList(b, "include", c.includes())
 	b.setStream(c)
 	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "LogProbs", "Schema")...)
-	if len(o.StopWords) > 0 {
-		c.NotSent = append(c.NotSent, "StopWords")
-	}
+	c.omit(len(o.StopWords) > 0, "StopWords")
 	return b, nil
 }
 
-// includes names what the answer is to have beside its texts.
 func (c *Call) includes() (list []string) {
 	p := c.Params
 	if p.Dialect == middleware.DialectResponses {
@@ -71,35 +75,12 @@ func (c *Call) includes() (list []string) {
 	return list
 }
 
-// textFormat sets the form of the answer.
-func (o Object) textFormat(options *llms.CallOptions, s *middleware.Schema) {
-	switch {
-	case s != nil:
-		format := schemaObject(s)
-		format["type"] = "json_schema"
-		o.setPath("text.format", format)
-	case isJSON(options):
-		o.setPath("text.format.type", "json_object")
-	}
-}
-
 func inputItems(messages []llms.MessageContent) ([]any, error) {
 	w := &itemWriter{}
-	for i := range messages {
-		role, err := roleOf(messages[i].Role)
-		if err != nil {
-			return nil, err
-		}
-		w.role, w.unknown = role, memberWriter{}
-		if err := eachPart(messages[i].Parts, w.part); err != nil {
-			return nil, err
-		}
-		w.flush()
-	}
-	return w.list, nil
+	err := eachMessage(messages, w.message)
+	return w.list, err
 }
 
-// itemWriter writes messages as items.
 type itemWriter struct {
 	list []any
 
@@ -109,7 +90,13 @@ type itemWriter struct {
 	unknown memberWriter
 }
 
-// flush ends the item of the content.
+func (w *itemWriter) message(role llms.ChatMessageType, parts []llms.ContentPart) error {
+	w.role, w.unknown = role, memberWriter{}
+	err := eachPart(parts, w.part)
+	w.flush()
+	return err
+}
+
 func (w *itemWriter) flush() {
 	if w.content != nil {
 		w.list = append(w.list, w.unknown.addToMessage(Object{"type": "message", "role": roleName(w.role), "content": w.content}))
@@ -381,9 +368,13 @@ func (s *responsesReader) Whole(data []byte) error {
 		return err
 	}
 	s.hasEnded = true
-	items, err := s.readItems(in.Output)
-	if err != nil {
-		return err
+	c := s.choice(0)
+	for _, raw := range in.Output {
+		it, err := readItem(raw)
+		if err != nil {
+			return err
+		}
+		s.addItem(c, &it, raw)
 	}
 	if in.Error != nil {
 		return ServerError(data)
@@ -391,29 +382,19 @@ func (s *responsesReader) Whole(data []byte) error {
 	if len(in.Output) == 0 && in.Incomplete == nil && in.Status != "completed" {
 		return middleware.ErrEmptyResponse
 	}
-	c := s.choice(0)
-	for i, raw := range in.Output {
-		s.addItem(c, &items[i], raw)
-	}
-	c.isSpecial, c.word = true, s.stop(in, len(c.calls) > 0)
-	return nil
-}
-
-// stop returns langchaingo's word for the end of an answer.
-func (s *responsesReader) stop(in *responsesReply, hasCalls bool) string {
+	c.isSpecial, c.word = true, "stop"
 	switch {
 	case in.Incomplete != nil:
 		s.Extra.StopReason = in.Incomplete.Reason
-		return cmp.Or(responsesCuts[in.Incomplete.Reason], stopError("incomplete "+in.Incomplete.Reason))
+		c.word = cmp.Or(responsesCuts[in.Incomplete.Reason], stopError("incomplete "+in.Incomplete.Reason))
 	case in.Status != "" && in.Status != "completed":
-		return stopError(in.Status)
-	case hasCalls:
-		return "tool_calls"
+		c.word = stopError(in.Status)
+	case len(c.calls) > 0:
+		c.word = "tool_calls"
 	}
-	return "stop"
+	return nil
 }
 
-// readHead reads an answer but for its items.
 func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) {
 	in = &responsesReply{}
 	if err := json.Unmarshal(data, in); err != nil { // null is an empty one
@@ -432,23 +413,10 @@ func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) 
 	return in, nil
 }
 
-// readItems reads items, and counts those that are billed, also where the answer failed after them.
-func (s *responsesReader) readItems(output []json.RawMessage) ([]outputItem, error) {
-	items := make([]outputItem, len(output))
-	for i, raw := range output {
-		var err error
-		if items[i], err = readItem(raw); err != nil {
-			return nil, err
-		}
-		if items[i].isBilled(raw) {
-			s.Extra.Usage.HostedCalls++
-		}
-	}
-	return items, nil
-}
-
-// addItem adds an item to the answer.
 func (s *responsesReader) addItem(c *replyChoice, it *outputItem, raw json.RawMessage) {
+	if it.isBilled(raw) { // also where the answer failed after it
+		s.Extra.Usage.HostedCalls++
+	}
 	if it.Type == "function_call" {
 		if p := it.members(raw); p != nil {
 			c.parts = append(c.parts, *p)

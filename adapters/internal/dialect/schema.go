@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	kind := root.Get("type")
 	isObject := !kind.Exists() || kind.Str == "object" || strings.Contains(kind.Raw, `"object"`)
 	alternatives := slices.ContainsFunc(topKeywords, func(word string) bool { return root.Get(word).Exists() })
-	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
+	if !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
 	members, isObject := decode(schema).(*orderedObject)
@@ -85,12 +86,11 @@ func withoutBooleans(schema json.RawMessage) json.RawMessage {
 	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		if properties := object.object("properties"); properties != nil {
 			for _, name := range slices.Clone(properties.names) {
-				if may, isFlag := properties.get(name).(bool); isFlag && may {
+				may, isFlag := properties.get(name).(bool)
+				if isChanged = isChanged || isFlag; may {
 					properties.set(name, Object{})
-					isChanged = true
 				} else if isFlag {
 					properties.remove(name)
-					isChanged = true
 				}
 			}
 		}
@@ -123,13 +123,11 @@ func draft2020(schema json.RawMessage) json.RawMessage {
 	}
 	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		for exclusive, name := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-			is, isFlag := object.get(exclusive).(bool)
-			if !isFlag {
-				continue
-			}
-			isChanged = true
-			if object.remove(exclusive); is && object.get(name) != nil {
-				object.rename(name, exclusive)
+			if is, isFlag := object.get(exclusive).(bool); isFlag {
+				isChanged = true
+				if object.remove(exclusive); is && object.get(name) != nil {
+					object.rename(name, exclusive)
+				}
 			}
 		}
 		if _, isList := object.get("items").([]any); isList {
@@ -213,12 +211,8 @@ func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 			if to, isText := inner.(string); isText && name == "$ref" {
 				inner = resolve(root, to)
 			}
-			switch name {
-			case "enum", "const", "default", "examples", "$defs", "definitions":
-			default:
-				if refersBack(inner, root, isWithin, depth+1) {
-					return true
-				}
+			if !slices.Contains(values, name) && !slices.Contains(definitions, name) && refersBack(inner, root, isWithin, depth+1) {
+				return true
 			}
 		}
 		isWithin[v] = false
@@ -246,6 +240,13 @@ func resolve(root any, reference string) any {
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
+// values are the keywords whose values are no schemas, definitions those of schemas by name that apply
+// where they are referred to.
+var (
+	values      = []string{"enum", "const", "default", "examples"}
+	definitions = []string{"$defs", "definitions"}
+)
+
 func eachSchema(v any, visit func(*orderedObject)) {
 	switch v := v.(type) {
 	case []any:
@@ -256,11 +257,9 @@ func eachSchema(v any, visit func(*orderedObject)) {
 		visit(v)
 		for name, inner := range v.values {
 			switch members, isObject := inner.(*orderedObject); {
-			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
-			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
-				for _, schema := range members.values {
-					eachSchema(schema, visit)
-				}
+			case slices.Contains(values, name):
+			case isObject && (name == "properties" || slices.Contains(definitions, name)):
+				eachSchema(slices.Collect(maps.Values(members.values)), visit)
 			default:
 				eachSchema(inner, visit)
 			}

@@ -92,44 +92,28 @@ func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
 func addInexpressible(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
 	for _, p := range parts {
 		p, cache := unwrap(p)
-		if cache != nil && d != middleware.DialectAnthropic {
-			names = addNew(names, "cache_control")
+		need := func(does bool, name string, by ...middleware.Dialect) {
+			if does && !slices.Contains(by, d) {
+				names = addNew(names, name)
+			}
 		}
+		need(cache != nil, "cache_control", middleware.DialectAnthropic)
 		switch p := p.(type) {
+		case middleware.NamePart:
+			need(true, "name", middleware.DialectChat)
+		case llms.ImageURLContent:
+			need(cmp.Or(p.Detail, "auto") != "auto", "detail", middleware.DialectChat, middleware.DialectResponses)
+		case middleware.FilePart:
+			need(p.Name != "" && (p.Data == nil || d == middleware.DialectGemini), "filename", middleware.DialectAnthropic)
 		case middleware.RawPart:
 			if p.Dialect != d {
 				names = addInexpressible(names, []llms.ContentPart{p.Instead}, d)
 			}
 		case middleware.ResultPart:
 			names = addInexpressible(names, p.Parts, d)
-		default:
-			if name, by := needOf(p); name != "" && !slices.Contains(by, d) {
-				names = addNew(names, name)
-			}
 		}
 	}
 	return names
-}
-
-// needOf names what a part has that not every API can express, and the APIs that can.
-func needOf(p llms.ContentPart) (name string, by []middleware.Dialect) {
-	switch p := p.(type) {
-	case middleware.NamePart:
-		return "name", []middleware.Dialect{middleware.DialectChat}
-	case llms.ImageURLContent:
-		if cmp.Or(p.Detail, "auto") != "auto" {
-			return "detail", []middleware.Dialect{middleware.DialectChat, middleware.DialectResponses}
-		}
-	case middleware.FilePart:
-		by = []middleware.Dialect{middleware.DialectAnthropic}
-		if p.Data != nil {
-			by = append(by, middleware.DialectChat, middleware.DialectResponses, middleware.DialectOllama)
-		}
-		if p.Name != "" {
-			return "filename", by
-		}
-	}
-	return "", nil
 }
 
 // isHostedTool reports whether a part is a call or a result of a hosted tool of its model's vendor.
@@ -348,13 +332,11 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 	if origin == "" || names == nil {
 		return object
 	}
-	name := names[len(names)-1]
-	for _, n := range names {
-		if gjson.GetBytes(object, n).Str != "" {
-			name = n
-			break
-		}
+	i := slices.IndexFunc(names, func(name string) bool { return gjson.GetBytes(object, name).Str != "" })
+	if i < 0 {
+		i = len(names) - 1
 	}
+	name := names[i]
 	return withText(object, name, tag(origin, gjson.GetBytes(object, name).Str))
 }
 

@@ -22,7 +22,12 @@ func (p *textPiece) match(event []byte) *middleware.Delta {
 		return nil
 	}
 	text := event[len(p.head) : len(event)-len(p.tail)]
-	if !isVerbatim(text) {
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return nil
+		}
+	}
+	if !utf8.Valid(text) {
 		return nil
 	}
 	if p.delta.Text != "" {
@@ -31,16 +36,6 @@ func (p *textPiece) match(event []byte) *middleware.Delta {
 		p.delta.Reasoning = string(text)
 	}
 	return &p.delta
-}
-
-// isVerbatim reports whether a text is the same between quotes in JSON.
-func isVerbatim(text []byte) bool {
-	for _, c := range text {
-		if c < ' ' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return utf8.Valid(text)
 }
 
 // keep remembers the form of an event whose only news is d. text is the JSON of d's text; an event

@@ -58,10 +58,9 @@ func LimitsOf(api middleware.Dialect, host, model string) (l Limits) {
 }
 
 func (r *limitRow) matches(model string) bool {
-	return (r.Model == nil || r.Model.MatchString(model)) && (r.Not == nil || !r.Not.MatchString(model)) && r.hasVersion(model)
-}
-
-func (r *limitRow) hasVersion(model string) bool {
+	if r.Model != nil && !r.Model.MatchString(model) || r.Not != nil && r.Not.MatchString(model) {
+		return false
+	}
 	if r.From == 0 && r.Below == 0 {
 		return true
 	}

@@ -270,7 +270,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	s.addText(c, d)
 	if unknown, _ := knownOfPiece.unknownMembers(in).(Object); unknown != nil {
 		for name, v := range unknown {
-			setEntry((*map[string]any)(&c.unknown), name, v)
+			setEntry(&c.unknown, name, v)
 		}
 		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})

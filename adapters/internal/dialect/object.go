@@ -25,9 +25,9 @@ func deref[T any](p *T) (v T) {
 }
 
 // setEntry sets an entry of a map, which may be nil.
-func setEntry[K comparable, V any](m *map[K]V, key K, v V) {
+func setEntry[M ~map[K]V, K comparable, V any](m *M, key K, v V) {
 	if *m == nil {
-		*m = map[K]V{}
+		*m = M{}
 	}
 	(*m)[key] = v
 }

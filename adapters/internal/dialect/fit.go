@@ -316,13 +316,17 @@ func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.Messag
 
 // demoteSystem makes the system messages after the first message of another role the user's.
 func (l *Limits) demoteSystem(messages []llms.MessageContent, first int) (fitting []llms.MessageContent, notSent []string) {
-	fitting = slices.Clone(messages)
+	fitting = messages
 	for i := first + 1; i < len(messages); i++ {
 		end, isAfterUser := systemRun(messages, i)
+		if l.SystemAfterUser && isAfterUser {
+			i = end
+		}
 		for ; i < end; i++ {
-			if !l.SystemAfterUser || !isAfterUser {
-				fitting[i].Role, notSent = llms.ChatMessageTypeHuman, []string{"system role within the conversation"}
+			if notSent == nil {
+				fitting, notSent = slices.Clone(messages), []string{"system role within the conversation"}
 			}
+			fitting[i].Role = llms.ChatMessageTypeHuman
 		}
 	}
 	return fitting, notSent

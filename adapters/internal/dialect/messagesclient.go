@@ -109,8 +109,7 @@ func removeConflicts(b Object, c *Call) (notSent []string) {
 	return notSent
 }
 
-// fitThinking adapts the thinking to the model and the rest of the request, and reports whether there
-// is any.
+// fitThinking adapts the thinking to the model and the request, and reports whether there is any.
 func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
 	kind, room, notSent := mapThinking(b, c)
 	if kind != "enabled" && kind != "adaptive" {

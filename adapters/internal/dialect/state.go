@@ -68,8 +68,7 @@ func isOf(p *middleware.RawPart, names []string) bool {
 	return p.Model == "" || slices.Contains(names, p.Model)
 }
 
-// withoutForm returns what is left of a part of another API or model, nil for nothing, and names what
-// is lost.
+// withoutForm returns what is left of a part of another API or model, and names what is lost.
 func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
 	switch members := memberNames(*p); {
 	case p.Text != "":

@@ -133,11 +133,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	switch t.Mode {
 	case middleware.ShadowAlternative:
-		if len(t.Calls) > 0 { // else it was left out, or needed none
-			a.shadows++
-		}
-		a.shadowed += t.CostUSD
-		a.compare(t)
+		a.addShadow(t)
 		return
 	case sdk.ModeEmbeddings:
 		a.embeddings++
@@ -161,8 +157,12 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	said.answer(t)
 }
 
-// compare adds the token counts of a shadow's models.
-func (s *sums) compare(t *sdk.Trace) {
+// addShadow adds a shadow, and the token counts of its models.
+func (s *sums) addShadow(t *sdk.Trace) {
+	s.shadowed += t.CostUSD
+	if len(t.Calls) > 0 { // else it was left out, or needed none
+		s.shadows++
+	}
 	if len(t.Decisions) == 0 {
 		return
 	}
@@ -188,16 +188,23 @@ func (a *Account) recordVerdict(t *sdk.Trace) {
 
 func (a *Account) note(t *sdk.Trace, v runVerdict) {
 	unit := holdout.Unit(t.Tenant, t.Run, "", "")
-	if a.runs == nil {
-		a.runs = map[string]runVerdict{}
-	}
-	if _, known := a.runs[unit]; !known && len(a.runs) >= maxRuns { // drop any
-		for name := range a.runs {
-			delete(a.runs, name)
-			break
-		}
+	if _, known := a.runs[unit]; !known {
+		makeRoom(&a.runs, maxRuns)
 	}
 	a.runs[unit] = a.runs[unit].with(v)
+}
+
+// makeRoom makes a map if there is none, and drops any entry of a full one.
+func makeRoom[M ~map[K]V, K comparable, V any](m *M, most int) {
+	if *m == nil {
+		*m = M{}
+	}
+	for key := range *m {
+		if len(*m) < most {
+			return
+		}
+		delete(*m, key)
+	}
 }
 
 func (v runVerdict) with(w runVerdict) runVerdict {
@@ -294,23 +301,22 @@ func (m *modelSums) merge(o *modelSums) {
 }
 
 func (s *sums) of(model string) *modelSums {
-	if s.models == nil {
-		s.models = map[string]*modelSums{}
-	}
-	if s.models[model] == nil {
-		s.models[model] = &modelSums{}
-	}
-	return s.models[model]
+	return entry(&s.models, model)
 }
 
 func (s *sums) verdictsOf(verifier string) *verdicts {
-	if s.judged == nil {
-		s.judged = map[string]*verdicts{}
+	return entry(&s.judged, verifier)
+}
+
+// entry returns an entry of a map, which it makes if there is none.
+func entry[V any](m *map[string]*V, name string) *V {
+	if *m == nil {
+		*m = map[string]*V{}
 	}
-	if s.judged[verifier] == nil {
-		s.judged[verifier] = &verdicts{}
+	if (*m)[name] == nil {
+		(*m)[name] = new(V)
 	}
-	return s.judged[verifier]
+	return (*m)[name]
 }
 
 // judge counts the verdict on the returned answer, or its estimated quality.

@@ -98,14 +98,18 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 
 // expect adds the expected output tokens of the two models in a step.
 func (r *reference) expect(t *sdk.Trace, own *sdk.Belief, other string) {
+	if b := beliefOf(t, other); b != nil && own.OutputTokens > 0 && b.OutputTokens > 0 {
+		r.expected.add(groupOf(t), own.OutputTokens, b.OutputTokens)
+	}
+}
+
+// beliefOf returns what a step's first decision held of a model, or nil.
+func beliefOf(t *sdk.Trace, model string) *sdk.Belief {
 	models := t.Decisions[0].Models
-	i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == other })
-	if i < 0 {
-		return
+	if i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
+		return &models[i]
 	}
-	if a, b := own.OutputTokens, models[i].OutputTokens; a > 0 && b > 0 {
-		r.expected.add(groupOf(t), a, b)
-	}
+	return nil
 }
 
 func promptOf(u *sdk.Usage) sdk.Usage {
@@ -185,13 +189,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 }
 
 func (m *modelSums) reference(other string) *reference {
-	if m.references == nil {
-		m.references = map[string]*reference{}
-	}
-	if m.references[other] == nil {
-		m.references[other] = &reference{}
-	}
-	return m.references[other]
+	return entry(&m.references, other)
 }
 
 // enoughRuns is the number of steps with tokens of two models from which on one's are

@@ -33,15 +33,7 @@ func (h *histories) begin(t *sdk.Trace) *history {
 	own := (*h)[unit]
 	if own == nil {
 		own = &history{said: map[string]int{}}
-		if *h == nil {
-			*h = histories{}
-		}
-		if len(*h) >= maxHistories { // drop any
-			for name := range *h {
-				delete(*h, name)
-				break
-			}
-		}
+		makeRoom(h, maxHistories)
 		(*h)[unit] = own
 	}
 	switch growth := t.InputTokens - own.prompt; {

@@ -95,34 +95,23 @@ func (a *Account) Beside(baseline string) (r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r = Result{Steps: a.steps, Read: a.read, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
-	var ends mean
-	for _, v := range a.runs {
-		if !v.judged || !v.hasStep {
-			continue
-		}
-		ends.n++
-		if v.passed {
-			ends.sum++
-		}
-	}
-	r.Runs = ends.quality("reported verdicts")
+	r.Runs = a.qualityOfRuns()
 	if c := a.holdout.Compare(); c.Baseline.Runs > 0 {
 		r.Holdout = &c
 	}
 	defer r.round()
 	names := a.candidates()
-	if len(names) == 0 || len(names) < 2 && !a.tabled {
+	if len(names) < 2 && !a.tabled {
 		return r
 	}
 	if baseline == "" {
 		baseline = names[len(names)-1]
 	}
-	r.Baseline = baseline
 	m := a.models[baseline]
 	if m == nil {
-		r.Baseline = ""
 		return r
 	}
+	r.Baseline = baseline
 	r.Measured, r.Estimated = m.ran, m.estimated
 	r.Compared, r.ComparedUSD = m.ran+m.estimated+m.failed, m.spent+a.shadowed
 	cost := a.baselineCost(m, m)
@@ -149,13 +138,27 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := slices.IndexFunc(t.Decisions[0].Models, func(b sdk.Belief) bool { return b.Model == baseline })
-	if i < 0 {
+	b := beliefOf(t, baseline)
+	if b == nil {
 		return 0, false
 	}
 	var one modelSums
-	one.add(t, &t.Decisions[0].Models[i])
+	one.add(t, b)
 	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
+}
+
+// qualityOfRuns is the share of runs that passed, of those with a step and a verdict.
+func (a *Account) qualityOfRuns() Quality {
+	var ends mean
+	for _, v := range a.runs {
+		if v.judged && v.hasStep {
+			ends.n++
+		}
+		if v.passed && v.hasStep {
+			ends.sum++
+		}
+	}
+	return ends.quality("reported verdicts")
 }
 
 // quality is the measured quality or, if nothing measured it, the expected one.
@@ -284,7 +287,7 @@ const (
 // What shadow runs cost was asked for, and is no reason for a warning.
 func (r *Result) Excess() string {
 	over := -r.SavedUSD - r.ShadowUSD
-	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD-r.ShadowUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
+	if r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD-r.ShadowUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
 		return ""
 	}
 	var on []string

@@ -1,6 +1,8 @@
 package savings
 
 import (
+	"slices"
+
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -27,28 +29,18 @@ type shadowAnswer struct {
 func (a *Account) joinShadow(t *sdk.Trace) {
 	key := shadowKey{t.Tenant, t.QueryID, t.Mode == middleware.ShadowAlternative}
 	c := ChosenCall(t)
-	if t.QueryID == "" || c == nil || !key.isShadow && t.Mode != string(middleware.Shadow) {
+	if t.QueryID == "" || c == nil || !slices.Contains([]string{string(middleware.Shadow), middleware.ShadowAlternative}, t.Mode) {
 		return
 	}
 	own := shadowAnswer{call: *c}
 	own.call.Answer = ""
-	for i := range t.Decisions[0].Models {
-		if b := &t.Decisions[0].Models[i]; b.Model == c.Model {
-			own.price = b.Price
-		}
+	if b := beliefOf(t, c.Model); b != nil {
+		own.price = b.Price
 	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
 	found, known := a.shadowSteps[other]
 	if !known {
-		if a.shadowSteps == nil {
-			a.shadowSteps = map[shadowKey]shadowAnswer{}
-		}
-		if len(a.shadowSteps) >= maxShadows { // drop any
-			for name := range a.shadowSteps {
-				delete(a.shadowSteps, name)
-				break
-			}
-		}
+		makeRoom(&a.shadowSteps, maxShadows)
 		a.shadowSteps[key] = own
 		return
 	}

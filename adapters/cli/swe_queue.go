@@ -35,10 +35,7 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 		Queue: jobs.queue, Policy: jobs.policy, Journal: solver.Journal, Spend: solver.Spend,
 		MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine, Progress: f.progress(s, single),
 	}
-	known, queuedUSD := map[int64]bool(nil), 0.0
-	if solver.Journal != nil {
-		known, queuedUSD = solver.Journal.QueuedRuns()
-	}
+	known, queuedUSD := solver.Journal.QueuedRuns()
 	if f.maxUSD > 0 {
 		// What the run has spent without the queue is not in the queue's account.
 		q.CapUSD = f.maxUSD - (solver.Spend.SpentUSD() - queuedUSD)

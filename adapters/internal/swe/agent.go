@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 // Agent is the limits of the agent. The zero value is sensible.
@@ -86,7 +86,7 @@ func listing(dir string) string {
 		switch {
 		case err != nil:
 			return nil
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules" || entry.Name() == "vendor"):
+		case entry.IsDir() && slices.Contains([]string{".git", "node_modules", "vendor"}, entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir() || rel == ".git":
 			return nil
@@ -106,36 +106,17 @@ func listing(dir string) string {
 // occurs, or accepted, which is called after each passing run of the tests, returns true.
 // The attempt is what the tree holds then; an error says that the model could not be called.
 func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge, accepted func(context.Context) bool) (*Trajectory, error) {
-	turns := a.MaxTurns
-	if turns == 0 {
-		turns = 30
-	}
+	turns := cmp.Or(a.MaxTurns, 30)
 	messages := []llms.MessageContent{
 		llms.TextParts(llms.ChatMessageTypeSystem, system),
 		llms.TextParts(llms.ChatMessageTypeHuman, task),
 	}
-	options := []llms.CallOption{llms.WithTools(definitions())}
-	if a.MaxOutputTokens > 0 {
-		options = append(options, llms.WithMaxTokens(a.MaxOutputTokens))
-	}
+	options := []llms.CallOption{llms.WithTools(definitions()), llms.WithMaxTokens(max(a.MaxOutputTokens, 0))}
 	t := &Trajectory{}
 	repeats := repeats{}
 	for t.Turns < turns {
 		omitOldResults(messages)
-		settle, err := charge(length(messages))
-		if err != nil {
-			t.Why = err.Error()
-			return t, err
-		}
-		start := time.Now()
-		response, err := model.GenerateContent(ctx, messages, options...)
-		t.ModelTime += time.Since(start)
-		if fault := settle(response, err); err == nil {
-			err = fault
-		}
-		if err == nil && (response == nil || len(response.Choices) == 0) {
-			err = errors.New("the model gave no answer")
-		}
+		response, err := t.ask(ctx, model, messages, options, charge)
 		if err != nil {
 			t.Why = err.Error()
 			return t, err
@@ -143,39 +124,17 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		t.Turns++
 		text, calls := joinChoices(response)
 		t.Summary = text
-		said := llms.MessageContent{Role: llms.ChatMessageTypeAI}
-		if text != "" {
-			said.Parts = append(said.Parts, llms.TextContent{Text: text})
-		}
-		for _, c := range calls {
-			said.Parts = append(said.Parts, c)
-		}
-		messages = append(messages, said)
 		if len(calls) == 0 {
-			// A model that calls no tool may answer with search/replace blocks.
-			// A whole file may be no more than a quotation here.
-			for _, e := range patch.Parse(&sdk.Answer{Text: text}, "") {
-				if e.Kind != patch.Replace {
-					continue
-				}
-				if _, err := hands.edit(cmp.Or(e.Path, e.Spaced), e.Search, e.Content); err != nil {
-					t.Why = err.Error()
-				}
-			}
-			t.Finished = true
+			t.Finished, t.Why = true, hands.applyBlocks(text)
 			return t, nil
 		}
-		for _, c := range calls {
-			out, err := hands.run(ctx, c.FunctionCall.Name, c.FunctionCall.Arguments)
-			t.ToolTime = hands.spent
-			if err != nil {
-				t.Why = err.Error()
-				return t, err
-			}
-			messages = append(messages, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
-				llms.ToolCallResponse{ToolCallID: c.ID, Name: c.FunctionCall.Name, Content: out},
-			}})
+		results, err := hands.runCalls(ctx, calls)
+		t.ToolTime = hands.spent
+		if err != nil {
+			t.Why = err.Error()
+			return t, err
 		}
+		messages = append(append(messages, answerMessage(text, calls)), results...)
 		if hands.passing && accepted(ctx) {
 			t.Finished, t.Accepted = true, true
 			return t, nil
@@ -187,6 +146,33 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 	}
 	t.Why = fmt.Sprintf("stopped after %d turns", turns)
 	return t, nil
+}
+
+// ask calls the model, after charge has reserved the cost.
+func (t *Trajectory) ask(ctx context.Context, model llms.Model, messages []llms.MessageContent, options []llms.CallOption, charge Charge) (*llms.ContentResponse, error) {
+	settle, err := charge(length(messages))
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	response, err := model.GenerateContent(ctx, messages, options...)
+	t.ModelTime += time.Since(start)
+	err = cmp.Or(err, settle(response, err))
+	if err == nil && (response == nil || len(response.Choices) == 0) {
+		err = errors.New("the model gave no answer")
+	}
+	return response, err
+}
+
+func answerMessage(text string, calls []llms.ToolCall) llms.MessageContent {
+	said := llms.MessageContent{Role: llms.ChatMessageTypeAI}
+	if text != "" {
+		said.Parts = append(said.Parts, llms.TextContent{Text: text})
+	}
+	for _, c := range calls {
+		said.Parts = append(said.Parts, c)
+	}
+	return said
 }
 
 // joinChoices returns the text and the tool calls of all choices: some providers give

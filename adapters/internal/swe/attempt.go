@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,11 +19,9 @@ import (
 
 func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	key := w.attemptKey(c)
-	if w.s.Journal != nil {
-		if done, ok := w.s.Journal.Attempt(w.t.InstanceID, key); ok {
-			w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true, Worker: done.Worker})
-			return &done.Answer, nil
-		}
+	if done, ok := w.s.Journal.Attempt(w.t.InstanceID, key); ok {
+		w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true, Worker: done.Worker})
+		return &done.Answer, nil
 	}
 	w.sayf("%s works", c.Model.Name)
 	tree, err := w.repo.Checkout(ctx, w.judged.Commit)
@@ -30,7 +29,23 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		return nil, err
 	}
 	defer tree.Close()
-	answer := &sdk.Answer{Model: c.Model.Name}
+	answer := &sdk.Answer{Model: c.Model.Name, StopReason: "stop"}
+	t, err := w.runAgent(ctx, c, tree, answer)
+	if err != nil {
+		return nil, err
+	}
+	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
+		costs.record(c.Model.Name, answer.CostUSD)
+	}
+	w.sayf("%s made a patch of %d bytes in %d calls, %.6f USD", c.Model.Name, len(answer.Text), t.Turns, answer.CostUSD)
+	if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t, Worker: w.s.Journal.workerName()}}); err != nil {
+		return nil, &step.CallError{Err: err, Fatal: true}
+	}
+	return answer, nil
+}
+
+// runAgent lets the agent work on the tree, and sets the answer's patch, usage and cost.
+func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answer *sdk.Answer) (*Trajectory, error) {
 	model := w.s.Setup.Models[c.Model.Name]
 	if w.s.Mode == PerStep {
 		model = w.s.Setup.Routed
@@ -38,60 +53,52 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if model == nil {
 		return nil, fmt.Errorf("there is no model %s", c.Model.Name)
 	}
-	hands := &tools{dir: tree.Dir, readable: tree.readable, cache: tree.cacheDir(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
-	if hands.jail == nil {
-		hands.jail = &Jail{}
-	} else {
+	hands := &tools{dir: tree.Dir, readable: tree.readable, cache: tree.cacheDir(), jail: cmp.Or(w.s.Jail, &Jail{}), test: w.testCommand(tree.Dir)}
+	if w.s.Jail != nil {
 		hands.compile = w.compile
 	}
-	var shown []sdk.Attempt
-	if w.s.ShowFailures {
-		shown = c.Earlier
-	}
 	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
-	patch := ""
+	var err error
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
-		patch, err = tree.Diff(ctx)
-		return err == nil && w.isAccepted(ctx, patch, c.Model.Name)
+		answer.Text, err = tree.Diff(ctx)
+		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
-	agent := w.s.Agent
-	if most := c.Model.MaxOutputTokens; w.spend.hasCap() && w.s.Mode != PerStep && most > 0 && (agent.MaxOutputTokens <= 0 || agent.MaxOutputTokens > most) {
-		agent.MaxOutputTokens = most // so much is reserved
-	}
-	t, runErr := agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(ctx, c.Model, answer), accepted)
+	t, err := w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.workerName()})
-	if runErr != nil {
-		return nil, &step.CallError{Err: runErr, Fatal: errors.Is(runErr, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
+	if err != nil {
+		return nil, &step.CallError{Err: err, Fatal: errors.Is(err, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
 	}
 	if !t.Accepted {
-		if patch, err = tree.Diff(ctx); err != nil {
-			return nil, err
-		}
+		answer.Text, err = tree.Diff(ctx)
 	}
-	answer.Text = patch
-	answer.StopReason = "stop"
-	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
-		costs.record(c.Model.Name, answer.CostUSD)
+	return t, err
+}
+
+// agent is the solver's, with answers no longer than is reserved for them where there is a cap.
+func (w *work) agent(m *sdk.Model) *Agent {
+	agent, most := w.s.Agent, m.MaxOutputTokens
+	if w.spend.hasCap() && w.s.Mode != PerStep && most > 0 && (agent.MaxOutputTokens <= 0 || agent.MaxOutputTokens > most) {
+		agent.MaxOutputTokens = most
 	}
-	w.sayf("%s made a patch of %d bytes in %d calls, %.6f USD", c.Model.Name, len(answer.Text), t.Turns, answer.CostUSD)
-	if w.s.Journal != nil {
-		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t, Worker: w.s.Journal.worker}}); err != nil {
-			return nil, &step.CallError{Err: err, Fatal: true}
-		}
+	return &agent
+}
+
+// shown returns the attempts that the agent is told of.
+func (w *work) shown(c *step.Call) []sdk.Attempt {
+	if w.s.ShowFailures {
+		return c.Earlier
 	}
-	return answer, nil
+	return nil
 }
 
 // attemptKey covers all that an attempt depends on: the task, the model, and what it was shown.
 func (w *work) attemptKey(c *step.Call) string {
 	parts := []string{w.print, string(w.s.Mode), c.Model.Name, c.Model.Served}
-	if w.s.ShowFailures {
-		for _, a := range c.Earlier {
-			sum := sha256.Sum256([]byte(a.Answer.Text))
-			parts = append(parts, a.Answer.Model+":"+hex.EncodeToString(sum[:8]))
-		}
+	for _, a := range w.shown(c) {
+		sum := sha256.Sum256([]byte(a.Answer.Text))
+		parts = append(parts, a.Answer.Model+":"+hex.EncodeToString(sum[:8]))
 	}
 	return strings.Join(parts, "/")
 }
@@ -108,14 +115,19 @@ func (w *work) testCommand(dir string) []string {
 	return testCommand(dir)
 }
 
+// worstCost returns the most that a call can cost, or 0 without a cap.
+func (w *work) worstCost(m *sdk.Model, promptBytes int) (usd float64) {
+	for _, c := range w.s.Setup.Step.Candidates {
+		if w.spend.hasCap() && (c.Model.Name == m.Name || w.s.Mode == PerStep) {
+			usd = max(usd, step.WorstCostUSD(&c.Model, promptBytes, w.s.Agent.MaxOutputTokens))
+		}
+	}
+	return usd
+}
+
 func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Charge {
 	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
-		worst := 0.0
-		for _, c := range w.s.Setup.Step.Candidates {
-			if w.spend.hasCap() && (c.Model.Name == m.Name || w.s.Mode == PerStep) {
-				worst = max(worst, step.WorstCostUSD(&c.Model, promptBytes, w.s.Agent.MaxOutputTokens))
-			}
-		}
+		worst := w.worstCost(m, promptBytes)
 		if math.IsInf(worst, 1) {
 			return nil, fmt.Errorf("a model has no longest answer, which a cap needs: set max_output_tokens in the policy: %w", sdk.ErrBudgetExhausted)
 		}
@@ -138,7 +150,7 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 
 // recordSpend records money that is gone, whatever becomes of the attempt.
 func (w *work) recordSpend(usd float64) error {
-	if w.s.Journal == nil || usd == 0 {
+	if usd == 0 {
 		return nil
 	}
 	return w.s.Journal.write(record{Paid: &PaidRecord{InstanceID: w.t.InstanceID, USD: usd}})

@@ -179,11 +179,11 @@ func NotJudged(results []*Result) string {
 		}
 		reason := "no verifier judges the task"
 		for _, a := range r.Attempts {
-			if v := a.Verdict; v != nil && v.Outcome != sdk.Inconclusive {
+			v := cmp.Or(a.Verdict, &sdk.Verdict{Outcome: sdk.Inconclusive})
+			if v.Outcome != sdk.Inconclusive {
 				return ""
-			} else if v != nil && v.Evidence != "" {
-				reason = v.Evidence
 			}
+			reason = cmp.Or(v.Evidence, reason)
 		}
 		why = cmp.Or(why, r.InstanceID+": "+cmp.Or(r.Error, reason))
 	}

@@ -204,13 +204,7 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
 		return "", err
 	}
-	var excluded []string
-	for _, path := range c.linked {
-		excluded = append(excluded, ":(exclude,literal)"+path)
-	}
-	for _, path := range leaveOut {
-		excluded = append(excluded, ":(exclude)"+path)
-	}
+	excluded := append(addPrefix(":(exclude,literal)", c.linked), addPrefix(":(exclude)", leaveOut)...)
 	asText := []string{"--no-color", "--src-prefix=a/", "--dst-prefix=b/"}
 	// Both at once: few attempts leave a new file that is no text.
 	both, err := c.diff(ctx, append([]string{"--numstat", "--patch"}, asText...), excluded...)
@@ -218,7 +212,7 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 		return "", err
 	}
 	numbers, patch, _ := strings.Cut(both, "\n\n")
-	if !strings.HasPrefix(numbers, noNumbers) && !strings.Contains(numbers, "\n"+noNumbers) {
+	if !strings.Contains("\n"+numbers, "\n"+noNumbers) {
 		return patch, nil
 	}
 	binaries, err := c.diff(ctx, []string{"--numstat", "-z", "--no-renames", "--diff-filter=A"})
@@ -231,6 +225,13 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 		}
 	}
 	return c.diff(ctx, asText, excluded...)
+}
+
+func addPrefix(prefix string, paths []string) (list []string) {
+	for _, path := range paths {
+		list = append(list, prefix+path)
+	}
+	return list
 }
 
 // noNumbers begins what git says of a file that is no text, instead of its lines.

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,30 +26,17 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 		return dir, nil
 	}
 	// A killed run's git may still write there, so failing to remove it is no error.
-	if left, err := filepath.Glob(dir + ".new*"); err == nil {
-		for _, old := range left {
-			_ = os.RemoveAll(old)
-		}
+	left, _ := filepath.Glob(dir + ".new*")
+	for _, old := range left {
+		_ = os.RemoveAll(old)
 	}
 	making, err := os.MkdirTemp(r.trees, filepath.Base(dir)+".new")
 	if err != nil {
 		return "", err
 	}
-	err = func() error {
-		if err := os.Chmod(making, 0o755); err != nil { //nolint:gosec // the jail's user reads it
-			return err
-		}
-		if _, err := git(ctx, r.trees, "init", "--quiet", "--bare", "--template=", making); err != nil {
-			return err
-		}
-		// The repository is asked for a commit by its name, which it need not allow to others.
-		_, err := git(ctx, making, "fetch-pack", "--quiet", fmt.Sprintf("--depth=%d", historyDepth),
-			"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack", "file://"+r.dir, commit)
-		if err != nil {
-			return err
-		}
-		return os.Rename(making, dir)
-	}()
+	if err = r.fetchHistory(ctx, making, commit); err == nil {
+		err = os.Rename(making, dir)
+	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -56,6 +44,19 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 		return "", os.RemoveAll(making)
 	}
 	return dir, nil
+}
+
+func (r *Repository) fetchHistory(ctx context.Context, dir, commit string) error {
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the jail's user reads it
+		return err
+	}
+	if _, err := git(ctx, r.trees, "init", "--quiet", "--bare", "--template=", dir); err != nil {
+		return err
+	}
+	// The repository is asked for a commit by its name, which it need not allow to others.
+	_, err := git(ctx, dir, "fetch-pack", "--quiet", fmt.Sprintf("--depth=%d", historyDepth),
+		"--upload-pack=git -c uploadpack.allowAnySHA1InWant=true upload-pack", "file://"+r.dir, commit)
+	return err
 }
 
 // prepare points .git of the tree to the history that an attempt may see, and removes files
@@ -76,18 +77,14 @@ func (c *Checkout) prepare(ctx context.Context) error {
 		return err
 	}
 	index, err := os.ReadFile(filepath.Join(c.admin, "index"))
-	if err != nil {
-		return err
-	}
-	if err := os.Mkdir(c.gitDir(), 0o755); err != nil {
-		return err
-	}
+	err = cmp.Or(err, os.Mkdir(c.gitDir(), 0o755))
 	for name, text := range map[string][]byte{
 		"HEAD": []byte(c.Commit + "\n"), "commondir": []byte(history + "\n"), "gitdir": []byte(link + "\n"), "index": index,
 	} {
-		if err := os.WriteFile(filepath.Join(c.gitDir(), name), text, 0o644); err != nil {
-			return err
-		}
+		err = cmp.Or(err, os.WriteFile(filepath.Join(c.gitDir(), name), text, 0o644))
+	}
+	if err != nil {
+		return err
 	}
 	c.readable = append(c.readable, c.gitDir(), history)
 	return os.WriteFile(link, []byte("gitdir: "+c.gitDir()+"\n"), 0o644)

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -142,11 +143,9 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, er
 		r.Error = err.Error()
 		return r, nil
 	}
-	if q.Journal != nil {
-		if had, ok := q.Journal.Result(t.InstanceID); ok && had.Task == r.Task {
-			had.Recorded = true
-			return &had, nil
-		}
+	if had, _ := q.Journal.Result(t.InstanceID); had.Task == r.Task {
+		had.Recorded = true
+		return &had, nil
 	}
 	job := queue.Ticket{Kind: QueueKind, Name: t.InstanceID + "@" + r.Task, Args: taskArgs{
 		Policy: q.Policy, Task: *t, Source: q.sources[t.Repo], CapUSD: q.CapUSD, MaxTurns: q.MaxTurns, TestCommand: q.TestCommand, Image: q.Image, Engine: q.Engine,
@@ -155,16 +154,12 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, er
 	q.names[job.Name] = t.InstanceID
 	q.mu.Unlock()
 	done, err := q.Run.Do(ctx, job)
-	if ctx.Err() != nil {
-		r.Unfinished, r.Error = true, ctx.Err().Error()
-		return r, ctx.Err()
+	if err = cmp.Or(ctx.Err(), err); err == nil {
+		err = done.Decode(r)
 	}
 	if failed, ok := errors.AsType[*queue.FailedError](err); ok {
 		r.Error = failed.Error()
 		return r, nil
-	}
-	if err == nil {
-		err = done.Decode(r)
 	}
 	if err != nil {
 		r.Unfinished, r.Error = true, err.Error()
@@ -174,12 +169,10 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, er
 		// The worker ends a task early for one reason of the task's own.
 		return r, fmt.Errorf("%s: %w", r.Error, sdk.ErrBudgetExhausted)
 	}
-	if q.Journal != nil && r.Error == "" {
-		if err := q.Journal.write(record{Result: r}); err != nil {
-			return r, err
-		}
+	if r.Error == "" {
+		err = q.Journal.write(record{Result: r})
 	}
-	return r, nil
+	return r, err
 }
 
 // TakeRecord takes what a worker has recorded; it goes to the run's options.
@@ -200,16 +193,17 @@ func (q *Job) TakeRecord(rec queue.Record) {
 	if line.Paid != nil && q.Spend != nil {
 		q.Spend.Add(line.Paid.USD)
 	}
-	if q.Journal != nil {
-		line.Queued = rec.N
-		// What is not written here is still in the queue, and heard of again.
-		_ = q.Journal.write(line)
-	}
+	line.Queued = rec.N
+	// What is not written here is still in the queue, and heard of again.
+	_ = q.Journal.write(line)
 }
 
 // QueuedRuns returns the numbers of the records that came from a queue, and what was spent
-// by them.
+// by them. j may be nil.
 func (j *Journal) QueuedRuns() (known map[int64]bool, usd float64) {
+	if j == nil {
+		return nil, 0
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.queued), j.queuedUSD

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -51,7 +53,20 @@ func (h *QueueWorker) do(ctx context.Context, j *queue.Job) (queue.Outcome, erro
 		return queue.Outcome{}, err
 	}
 	defer done()
-	s := &Solver{
+	s, err := h.solver(ctx, j, &a, r)
+	if err != nil {
+		return queue.Outcome{}, err
+	}
+	result, err := s.Solve(ctx, repo, &a.Task)
+	if err = cmp.Or(ctx.Err(), err); err != nil && !errors.Is(err, sdk.ErrBudgetExhausted) {
+		return queue.Outcome{}, err
+	}
+	result.Worker = j.Worker
+	return queue.Outcome{Output: result, Again: result.Unfinished || result.Error != ""}, nil
+}
+
+func (h *QueueWorker) solver(ctx context.Context, j *queue.Job, a *taskArgs, r *router.Router) (s *Solver, err error) {
+	s = &Solver{
 		Setup: FromRouter(r), Mode: Mode(r.Policy().Trajectory.Unit), Agent: Agent{MaxTurns: a.MaxTurns}, Jail: h.Jail,
 		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: a.TestCommand, Spend: &Spend{Run: j.Run},
 		Progress: func(_, event string) {
@@ -65,21 +80,11 @@ func (h *QueueWorker) do(ctx context.Context, j *queue.Job) (queue.Outcome, erro
 	}
 	if a.Image != "" {
 		if s.Jail, err = NewContainerJail(ctx, container.Options{Command: a.Engine, Image: a.Image}); err != nil {
-			return queue.Outcome{}, err
+			return nil, err
 		}
 	}
-	if s.Journal, err = recordsOf(ctx, j); err != nil {
-		return queue.Outcome{}, err
-	}
-	result, err := s.Solve(ctx, repo, &a.Task)
-	switch {
-	case ctx.Err() != nil:
-		return queue.Outcome{}, ctx.Err()
-	case err != nil && !errors.Is(err, sdk.ErrBudgetExhausted):
-		return queue.Outcome{}, err
-	}
-	result.Worker = j.Worker
-	return queue.Outcome{Output: result, Again: result.Unfinished || result.Error != ""}, nil
+	s.Journal, err = recordsOf(ctx, j)
+	return s, err
 }
 
 func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
@@ -126,27 +131,12 @@ func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository,
 	if a.Source.URL != "" {
 		key = "url-" + hashOf(a.Source.URL)
 	}
-	dir, err := h.Cache.Fetch(key, func(dir string) error {
-		if _, err := git(ctx, dir, "init", "--quiet", "--template="); err != nil {
-			return err
-		}
-		if a.Source.Bundle == "" {
-			return nil
-		}
-		path := filepath.Join(dir, ".git", "sent.bundle")
-		if err := h.Cache.File(ctx, a.Source.Bundle, path); err != nil {
-			return err
-		}
-		_, err := git(ctx, dir, "fetch", "--quiet", path, "refs/*:refs/sent/*")
-		return errors.Join(err, os.Remove(path))
-	})
+	dir, err := h.Cache.Fetch(key, func(dir string) error { return h.initRepository(ctx, dir, a.Source.Bundle) })
+	if err == nil && a.Source.URL != "" {
+		err = fetchCommit(ctx, dir, a.Source.URL, a.Task.BaseCommit)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("fetching repository %s: %w", a.Task.Repo, err)
-	}
-	if a.Source.URL != "" {
-		if err := fetchCommit(ctx, dir, a.Source.URL, a.Task.BaseCommit); err != nil {
-			return nil, fmt.Errorf("fetching repository %s: %w", a.Task.Repo, err)
-		}
 	}
 	if repo := h.repos[dir]; repo != nil {
 		return repo, nil
@@ -160,6 +150,19 @@ func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository,
 	}
 	h.repos[dir] = repo
 	return repo, nil
+}
+
+// initRepository makes a repository of the commits that were sent, or an empty one.
+func (h *QueueWorker) initRepository(ctx context.Context, dir, bundle string) error {
+	if _, err := git(ctx, dir, "init", "--quiet", "--template="); err != nil || bundle == "" {
+		return err
+	}
+	path := filepath.Join(dir, ".git", "sent.bundle")
+	if err := h.Cache.File(ctx, bundle, path); err != nil {
+		return err
+	}
+	_, err := git(ctx, dir, "fetch", "--quiet", path, "refs/*:refs/sent/*")
+	return errors.Join(err, os.Remove(path))
 }
 
 // fetchCommit fetches a commit and its ancestors into the repository at dir, or all refs

@@ -113,39 +113,30 @@ type Attempt struct {
 // again. A task without a patch that passes is finished, and no error; one that
 // could not be tried has a result with an Error, which the journal does not keep.
 func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
-	w := &work{s: s, t: t, repo: repo, spend: s.Spend, confidences: map[string]float64{}}
+	w := &work{s: s, t: t, repo: repo, spend: cmp.Or(s.Spend, &Spend{}), confidences: map[string]float64{}}
 	if s.Journal != nil {
 		var err error
 		if w.print, err = t.fingerprint(ctx, repo); err != nil {
 			return &Result{InstanceID: t.InstanceID, Error: err.Error()}, nil
 		}
-		if r, ok := s.Journal.Result(t.InstanceID); ok && r.Task == w.print {
+		if r, _ := s.Journal.Result(t.InstanceID); r.Task == w.print {
 			r.Recorded = true
 			return &r, nil
 		}
 	}
 	start := time.Now()
-	if w.spend == nil {
-		w.spend = &Spend{}
-	}
-	r := &Result{InstanceID: t.InstanceID, Task: w.print}
-	if s.Jail != nil {
-		r.Isolation, r.Missing = s.Jail.Layers, s.Jail.Missing
-	}
+	jail := cmp.Or(s.Jail, &Jail{})
+	r := &Result{InstanceID: t.InstanceID, Task: w.print, Isolation: jail.Layers, Missing: jail.Missing}
 	err := w.solve(ctx, r)
 	r.Duration = time.Since(start)
 	r.Overhead = max(0, r.Duration-w.away)
-	if err != nil {
-		r.Error = err.Error()
-		if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) || errors.Is(err, sdk.ErrStoreUnavailable) {
-			r.Unfinished = true
-			return r, err
-		}
+	if err == nil {
+		return r, s.Journal.write(record{Result: r})
 	}
-	if s.Journal != nil && err == nil {
-		if err := s.Journal.write(record{Result: r}); err != nil {
-			return r, err
-		}
+	r.Error = err.Error()
+	if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) || errors.Is(err, sdk.ErrStoreUnavailable) {
+		r.Unfinished = true
+		return r, err
 	}
 	return r, nil
 }
@@ -240,6 +231,26 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	if left := w.judged.LeftOut; len(left) > 0 {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d files that look like secrets are left out of the work trees, %s for one", len(left), left[0]))
 	}
+	engine, err := step.New(w.config())
+	if err != nil {
+		return err
+	}
+	result, err := engine.Run(ctx, w.request())
+	w.addAttempts(r, result.Attempts)
+	r.Stop = result.Trace.Stop
+	if err := cmp.Or(err, w.broke); err != nil {
+		return err
+	}
+	r.Patch, r.Model, r.Verdict, r.Solved = result.Answer.Text, result.Answer.Model, result.Verdict, isPassed(result.Verdict)
+	w.handOver(r)
+	if !r.Solved && r.Stop == sdk.StopNotWorth {
+		r.Notes = append(r.Notes, unaskedNotes(result.Trace)...)
+	}
+	return nil
+}
+
+// config is that of the policy, for attempts by an agent.
+func (w *work) config() step.Config {
 	config := w.s.Setup.Step
 	if w.s.Mode == PerStep {
 		// One candidate, the router, whose attempt is verified like any other.
@@ -256,41 +267,34 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	config.Ledger, config.StepCapUSD = nil, 0
 	config.Retry.MaxAttempts = 1
 	config.Parallel = false // attempts follow each other: they share the machine
-	engine, err := step.New(config)
-	if err != nil {
-		return err
-	}
+	return config
+}
+
+func (w *work) request() step.Request {
 	req := step.Request{Query: w.query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)}
 	if w.s.Setup.Route != nil && w.s.Mode == WholeTrajectory {
 		route := w.s.Setup.Route(w.query)
 		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
 	}
-	result, err := engine.Run(ctx, req)
-	r.Attempts = w.attempts
+	return req
+}
+
+// addAttempts adds the attempts with their verdicts and costs to the result.
+func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
+	r.Attempts, r.CostUSD = w.attempts, w.judgedUSD
 	for i := range r.Attempts {
-		for _, a := range result.Attempts {
-			if a.Answer.Model == r.Attempts[i].Model {
-				r.Attempts[i].Verdict = w.withConfidence(a.Verdict, a.Answer.Text)
+		own := &r.Attempts[i]
+		for _, a := range judged {
+			if a.Answer.Model == own.Model {
+				own.Verdict = w.withConfidence(a.Verdict, a.Answer.Text)
 			}
 		}
+		r.CostUSD += own.CostUSD
+		r.Calls += own.Trajectory.Turns
 	}
-	r.CostUSD = w.judgedUSD
-	for _, a := range r.Attempts {
-		r.CostUSD += a.CostUSD
-		r.Calls += a.Trajectory.Turns
-	}
-	r.Stop = result.Trace.Stop
-	if err := cmp.Or(err, w.broke); err != nil {
-		return err
-	}
-	r.Patch, r.Model, r.Verdict = result.Answer.Text, result.Answer.Model, result.Verdict
-	w.handOver(r)
-	r.Solved = result.Verdict != nil && result.Verdict.Outcome == sdk.Passed
-	if !r.Solved && r.Stop == sdk.StopNotWorth {
-		r.Notes = append(r.Notes, unaskedNotes(result.Trace)...)
-	}
-	return nil
 }
+
+func isPassed(v *sdk.Verdict) bool { return v != nil && v.Outcome == sdk.Passed }
 
 // unaskedNotes returns a note for each model that an unsolved task was not given to, with its
 // expected cost and the worth of a solution.

@@ -85,7 +85,6 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 		return nil, err
 	}
 	var tasks []Task
-	var faults []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
 		err = decoder.Decode(&tasks)
@@ -98,6 +97,14 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading task %d: %w", max(1, len(tasks)), err)
 	}
+	if len(tasks) == 0 {
+		return nil, errors.New("no tasks")
+	}
+	return tasks, checkTasks(tasks)
+}
+
+func checkTasks(tasks []Task) error {
+	var faults []error
 	seen := map[string]int{}
 	for i, t := range tasks {
 		switch {
@@ -111,10 +118,7 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 		}
 		seen[t.InstanceID] = i + 1
 	}
-	if len(tasks) == 0 {
-		faults = append(faults, errors.New("no tasks"))
-	}
-	return tasks, errors.Join(faults...)
+	return errors.Join(faults...)
 }
 
 // Prediction is one line of the leaderboard's predictions file.

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/patch"
 	"github.com/stepfall/stepfall/sdk/regular"
 )
@@ -68,13 +70,40 @@ func definitions() []llms.Tool {
 // errTool is wrapped by errors that the model caused and should read.
 var errTool = errors.New("tool")
 
+// applyBlocks applies the search/replace blocks of an answer that calls no tool, and returns the last fault.
+// A whole file may be no more than a quotation there.
+func (t *tools) applyBlocks(text string) (fault string) {
+	for _, e := range patch.Parse(&sdk.Answer{Text: text}, "") {
+		if e.Kind != patch.Replace {
+			continue
+		}
+		if _, err := t.edit(cmp.Or(e.Path, e.Spaced), e.Search, e.Content); err != nil {
+			fault = err.Error()
+		}
+	}
+	return fault
+}
+
+func (t *tools) runCalls(ctx context.Context, calls []llms.ToolCall) (results []llms.MessageContent, err error) {
+	for _, c := range calls {
+		out, err := t.run(ctx, c.FunctionCall.Name, c.FunctionCall.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
+			llms.ToolCallResponse{ToolCallID: c.ID, Name: c.FunctionCall.Name, Content: out},
+		}})
+	}
+	return results, nil
+}
+
 // run runs one tool call. Faults go to the model as output; the error is that of the context.
 func (t *tools) run(ctx context.Context, name, arguments string) (string, error) {
 	var a struct {
 		Command, Path, Old, New string
 		From, To                int
 	}
-	if err := json.Unmarshal([]byte(arguments), &a); err != nil && strings.TrimSpace(arguments) != "" {
+	if err := json.Unmarshal([]byte(cmp.Or(strings.TrimSpace(arguments), "{}")), &a); err != nil {
 		return fmt.Sprintf("error: the arguments are no JSON object: %v", err), nil
 	}
 	var out string
@@ -85,7 +114,7 @@ func (t *tools) run(ctx context.Context, name, arguments string) (string, error)
 		out, err = t.command(ctx, "sh", "-c", a.Command)
 	case "test":
 		out, err = t.command(ctx, t.test...)
-		t.passing = err == nil && t.code == 0
+		t.passing = t.code == 0
 	case "read":
 		out, err = t.read(a.Path, a.From, a.To)
 	case "edit":
@@ -106,10 +135,10 @@ func (t *tools) run(ctx context.Context, name, arguments string) (string, error)
 var builds = regexp.MustCompile(`\b(go|gotestsum|golangci-lint|make|just|mage|task|ginkgo|bazel|pre-commit)\b|\w\.sh\b|(^|[\s;&|(])\./`)
 
 func (t *tools) command(ctx context.Context, args ...string) (string, error) {
+	t.code = -1
 	if len(args) == 0 || args[len(args)-1] == "" {
 		return "", fmt.Errorf("%w: there is no command to run", errTool)
 	}
-	t.code = -1
 	start := time.Now()
 	if t.compile != nil && builds.MatchString(strings.Join(args, " ")) {
 		if err := t.compile(ctx); err != nil {
@@ -123,15 +152,18 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 		return "", err
 	}
 	t.code = result.Code
+	return result.describe(), nil
+}
+
+// describe returns the output, and how the command ended if it did not exit with 0.
+func (r *Ran) describe() string {
 	switch {
-	case result.TimedOut:
-		return fmt.Sprintf("%s\n(stopped after %v)", result.Output, toolTimeout), nil
-	case result.Code != 0:
-		return fmt.Sprintf("%s\n(exit code %d)", result.Output, result.Code), nil
-	case result.Output == "":
-		return "(no output)", nil
+	case r.TimedOut:
+		return fmt.Sprintf("%s\n(stopped after %v)", r.Output, toolTimeout)
+	case r.Code != 0:
+		return fmt.Sprintf("%s\n(exit code %d)", r.Output, r.Code)
 	}
-	return result.Output, nil
+	return cmp.Or(r.Output, "(no output)")
 }
 
 func (t *tools) readFile(root *os.Root, path, name string) (string, fs.FileInfo, error) {

@@ -62,7 +62,7 @@ func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 			return false
 		}
 		verdict, err := v.Verifier.Verify(ctx, &sdk.VerifyRequest{Query: w.query, Answer: &sdk.Answer{Model: model, Text: patch}})
-		if err != nil || verdict == nil || verdict.Outcome != sdk.Passed {
+		if err != nil || !isPassed(verdict) {
 			return false
 		}
 		passed = true
@@ -81,20 +81,8 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 		if verdict := known[req.Answer.Text]; verdict != nil {
 			return verdict, nil
 		}
-		settle := func(float64) {}
-		if v.MaxCostUSD > 0 {
-			if settle, w.broke = w.spend.reserve(ctx, v.MaxCostUSD); w.broke != nil {
-				return nil, w.broke
-			}
-		}
-		verdict, err := w.ask(ctx, v.Verifier, req)
-		usd := sdk.SpentUSD(err)
-		if err == nil {
-			usd = verdict.CostUSD
-		}
-		settle(usd)
-		w.judgedUSD += usd
-		if err := errors.Join(err, w.recordSpend(usd)); err != nil {
+		verdict, err := w.buy(ctx, v, req)
+		if err != nil {
 			return nil, err
 		}
 		if verdict.Outcome == sdk.Passed && v.MaxCostUSD == 0 {
@@ -112,6 +100,24 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 		w.sayf("%s: %s", req.Answer.Model, verdict.Outcome)
 		return verdict, nil
 	})
+}
+
+// buy asks a verifier, and pays it.
+func (w *work) buy(ctx context.Context, v *step.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	settle := func(float64) {}
+	if v.MaxCostUSD > 0 {
+		if settle, w.broke = w.spend.reserve(ctx, v.MaxCostUSD); w.broke != nil {
+			return nil, w.broke
+		}
+	}
+	verdict, err := w.ask(ctx, v.Verifier, req)
+	usd := sdk.SpentUSD(err)
+	if err == nil {
+		usd = verdict.CostUSD
+	}
+	settle(usd)
+	w.judgedUSD += usd
+	return verdict, errors.Join(err, w.recordSpend(usd))
 }
 
 func (w *work) applies(v step.Verifier) bool { return v.Applies == nil || v.Applies(w.query) }

@@ -3,9 +3,9 @@ package view
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,8 +29,7 @@ type guard struct {
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	host, port, err := net.SplitHostPort(r.Host)
-	if err != nil || port != g.port || host != "127.0.0.1" && host != "localhost" && host != "::1" {
+	if !slices.Contains([]string{"127.0.0.1:" + g.port, "localhost:" + g.port, "[::1]:" + g.port}, r.Host) {
 		refuse(w, http.StatusForbidden, "This page answers to 127.0.0.1 only.")
 		return
 	}

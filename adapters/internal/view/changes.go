@@ -82,9 +82,22 @@ func changesTried(p *policies.Policy) (tried [][]string) {
 		}
 	}
 	s := &p.Strategy
+	if p.Fit == nil {
+		addPrices(s, add)
+	}
+	if s.MaxDepth != 1 && s.Kind != "route" {
+		add("max_depth", 1)
+	}
+	if p.Fit == nil && slices.Contains([]string{"threshold", "cascade", "cascade_route"}, s.Kind) {
+		addOrders(p, add)
+	}
+	return tried
+}
+
+// addPrices adds other prices of quality, and other thresholds.
+func addPrices(s *policies.Strategy, add func(name string, value any)) {
 	for _, factor := range []float64{0.25, 0.5, 2, 4} {
 		switch {
-		case p.Fit != nil:
 		case s.WorthUSD > 0:
 			add("worth_usd", formatRounded(s.WorthUSD*factor))
 		case len(s.Lambda) > 0 && slices.Max(s.Lambda) > 0:
@@ -92,29 +105,27 @@ func changesTried(p *policies.Policy) (tried [][]string) {
 		}
 	}
 	for _, shift := range []float64{-0.2, -0.1, 0.1, 0.2} {
-		if p.Fit == nil && len(s.Threshold) > 0 {
+		if len(s.Threshold) > 0 {
 			add("threshold", listOf(s.Threshold, func(v float64) float64 { return min(max(v+shift, 0), 1) }))
 		}
 	}
-	if s.MaxDepth != 1 && s.Kind != "route" {
-		add("max_depth", 1)
+}
+
+// addOrders adds the orders of three to six models without one of them.
+func addOrders(p *policies.Policy, add func(name string, value any)) {
+	var names []string
+	for i := range p.Models {
+		names = append(names, p.Models[i].Name)
 	}
-	names := s.Order
-	if len(names) == 0 {
-		for i := range p.Models {
-			names = append(names, p.Models[i].Name)
+	if len(p.Strategy.Order) > 0 {
+		names = p.Strategy.Order
+	}
+	for i := range names {
+		if len(names) > 2 && len(names) <= 6 {
+			rest := fmt.Sprintf("%q", slices.Delete(slices.Clone(names), i, i+1))
+			add("order", strings.ReplaceAll(rest, `" "`, `", "`))
 		}
 	}
-	if slices.Contains([]string{"threshold", "cascade", "cascade_route"}, s.Kind) && len(names) > 2 && len(names) <= 6 && p.Fit == nil {
-		for i := range names {
-			var rest []string
-			for _, name := range slices.Delete(slices.Clone(names), i, i+1) {
-				rest = append(rest, strconv.Quote(name))
-			}
-			add("order", "["+strings.Join(rest, ", ")+"]")
-		}
-	}
-	return tried
 }
 
 func formatRounded(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
@@ -130,8 +141,7 @@ func listOf(values []float64, change func(float64) float64) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
-	c := &changes{At: time.Now()}
+func worldOf(traces []*sdk.Trace) *forecast.Traces {
 	w := &forecast.Traces{Seed: 1}
 	for _, t := range traces {
 		switch {
@@ -141,7 +151,12 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 			w.Steps = append(w.Steps, t)
 		}
 	}
-	c.Steps = len(w.Steps)
+	return w
+}
+
+func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
+	w := worldOf(traces)
+	c := &changes{At: time.Now(), Steps: len(w.Steps)}
 	p, err := load()
 	var base *forecast.Forecast
 	if err == nil {
@@ -175,10 +190,7 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 	}
 	// Cheaper ones first, by what they save, then those that are better, by how much.
 	slices.SortStableFunc(c.List, func(a, b policyChange) int {
-		if a.USD < 0 || b.USD < 0 {
-			return cmp.Compare(a.USD, b.USD)
-		}
-		return cmp.Compare(b.Quality, a.Quality)
+		return cmp.Or(cmp.Compare(min(a.USD, 0), min(b.USD, 0)), cmp.Compare(b.Quality, a.Quality))
 	})
 	c.List = c.List[:min(len(c.List), mostChanges)]
 	c.Others -= len(c.List)

@@ -59,10 +59,8 @@ func (p *comparePage) runs(ctx context.Context) error {
 	for i := range runs {
 		p.Runs = append(p.Runs, runs[i].Run)
 	}
-	if p.A == "" || p.B == "" {
-		if err := p.chooseRuns(ctx, runs); err != nil || p.Empty {
-			return err
-		}
+	if err := p.chooseRuns(ctx, runs); err != nil || p.Empty {
+		return err
 	}
 	pairs, err := p.v.pairSteps(ctx, p.A, p.B)
 	if err != nil {
@@ -76,8 +74,11 @@ func (p *comparePage) runs(ctx context.Context) error {
 	return nil
 }
 
-// chooseRuns chooses the dearest run and the best one, or sets Empty.
+// chooseRuns chooses the dearest run and the best one, or sets Empty, unless both are chosen.
 func (p *comparePage) chooseRuns(ctx context.Context, runs []store.Sum) error {
+	if p.A != "" && p.B != "" {
+		return nil
+	}
 	w, err := p.v.findWays(ctx, runs[:min(len(runs), 20)])
 	if err != nil {
 		return err

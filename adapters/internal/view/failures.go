@@ -27,7 +27,7 @@ type modelFailures struct {
 	Cause string
 
 	took   []time.Duration
-	causes map[string]int
+	causes []string
 }
 
 // kindFailures are of the steps of one group or, where steps name none, of those with and
@@ -48,56 +48,61 @@ func failuresOf(traces []*sdk.Trace) *failures {
 	f := &failures{Steps: len(traces), Latency: latencyChart(traces)}
 	models, kinds := map[string]*modelFailures{}, map[string]*kindFailures{}
 	for _, t := range traces {
-		kind := kindOf(t)
-		if kinds[kind] == nil {
-			kinds[kind] = &kindFailures{Kind: kind}
-		}
-		k := kinds[kind]
-		k.Steps++
-		k.took = append(k.took, t.Duration)
-		switch {
-		case t.Chosen == "" && t.Stop == sdk.StopBudget:
-			k.Refused++
-			f.Refused++
-		case t.Chosen == "" && t.Mode != sdk.ModeEmbeddings:
-			k.NoAnswer++
-		}
+		entry(kinds, kindOf(t)).add(t)
 		for i := range t.Calls {
-			c := &t.Calls[i]
-			if !middleware.IsSent(c) {
-				continue
+			if c := &t.Calls[i]; middleware.IsSent(c) {
+				entry(models, c.Model).add(c)
 			}
-			if models[c.Model] == nil {
-				models[c.Model] = &modelFailures{Model: c.Model, causes: map[string]int{}}
-			}
-			m := models[c.Model]
-			m.Calls++
-			switch {
-			case c.Error != "" && !c.Failed():
-				continue
-			case c.Failed():
-				m.Errors++
-				f.Errors++
-				m.causes[firstBytes(c.Error, 120)]++
-				continue
-			case c.Verdict != nil && c.Verdict.Outcome == sdk.Failed:
-				m.Rejected++
-			}
-			m.took = append(m.took, c.Latency)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(models)) {
 		m := models[name]
+		m.Model, m.Cause = name, mostFrequent(m.causes)
 		m.P50, m.P95 = percentiles(m.took)
-		m.Cause = mostFrequent(m.causes)
+		f.Errors += m.Errors
 		f.Models = append(f.Models, *m)
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[name]
+		k.Kind = name
 		k.P50, k.P95 = percentiles(k.took)
+		f.Refused += k.Refused
 		f.Kinds = append(f.Kinds, *k)
 	}
 	return f
+}
+
+// entry returns an entry of a map, which it makes if there is none.
+func entry[V any](m map[string]*V, name string) *V {
+	if m[name] == nil {
+		m[name] = new(V)
+	}
+	return m[name]
+}
+
+func (k *kindFailures) add(t *sdk.Trace) {
+	k.Steps++
+	k.took = append(k.took, t.Duration)
+	switch {
+	case t.Chosen == "" && t.Stop == sdk.StopBudget:
+		k.Refused++
+	case t.Chosen == "" && t.Mode != sdk.ModeEmbeddings:
+		k.NoAnswer++
+	}
+}
+
+func (m *modelFailures) add(c *sdk.Call) {
+	m.Calls++
+	switch {
+	case c.Failed():
+		m.Errors++
+		m.causes = append(m.causes, firstBytes(c.Error, 120))
+	case c.Error == "":
+		m.took = append(m.took, c.Latency)
+		if c.Verdict != nil && c.Verdict.Outcome == sdk.Failed {
+			m.Rejected++
+		}
+	}
 }
 
 func kindOf(t *sdk.Trace) string {
@@ -112,7 +117,11 @@ func kindOf(t *sdk.Trace) string {
 	return "without tools"
 }
 
-func mostFrequent(counts map[string]int) string {
+func mostFrequent(list []string) string {
+	counts := map[string]int{}
+	for _, text := range list {
+		counts[text]++
+	}
 	if len(counts) == 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -112,14 +113,16 @@ func (l *ledger) account(ctx context.Context, f *store.Filter, total int64) (*sa
 	defer l.mu.Unlock()
 	sum := &savings.Account{}
 	for k, a := range l.accounts {
-		switch {
-		case f.Tenant != "" && f.Tenant != k.tenant, f.Key != "" && f.Key != k.key, f.Policy != "" && f.Policy != k.policy,
-			!f.Since.IsZero() && k.day.Add(24*time.Hour).Compare(f.Since) <= 0, !f.Until.IsZero() && !k.day.Before(f.Until):
-		default:
+		if k.isSelected(f) {
 			sum.Add(a)
 		}
 	}
 	return sum, nil
+}
+
+func (k *ledgerKey) isSelected(f *store.Filter) bool {
+	return cmp.Or(f.Tenant, k.tenant) == k.tenant && cmp.Or(f.Key, k.key) == k.key && cmp.Or(f.Policy, k.policy) == k.policy &&
+		k.day.Add(24*time.Hour).After(f.Since) && (f.Until.IsZero() || k.day.Before(f.Until))
 }
 
 func accountOf(traces []*sdk.Trace) *savings.Account {

@@ -204,7 +204,7 @@ func (p *overviewPage) headline() string {
 	if p.Unread > 0 {
 		text = fmt.Sprintf("%s cost %s, and the %s whose traces are kept and read %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD), formatWhole(r.Read), dollars(r.SpentUSD))
 	}
-	if r.Baseline != "" && r.BaselineUSD > 0 && r.Share() > -1 {
+	if r.BaselineUSD > 0 && r.Share() > -1 {
 		what, share := "less", r.Share()
 		if share < 0 {
 			what, share = "more", -share

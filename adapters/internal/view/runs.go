@@ -82,12 +82,8 @@ func (v *viewer) run(ctx context.Context, q url.Values) (*runPage, error) {
 		return nil, err
 	}
 	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Tenant != tenant })
-	reports, err := v.sampler.newest(ctx, store.Filter{Run: name, Tenant: tenant, Mode: sdk.ModeVerdict}, 1)
-	if err != nil {
+	if p.Report, err = v.reportOn(ctx, name, tenant); err != nil {
 		return nil, err
-	}
-	if len(reports) > 0 && reports[0].Tenant == tenant && reports[0].Verdict != nil {
-		p.Report = reports[0]
 	}
 	p.Left = sums[0].Steps - int64(len(traces))
 	p.Order = candidates(traces)
@@ -96,37 +92,49 @@ func (v *viewer) run(ctx context.Context, q url.Values) (*runPage, error) {
 	}
 	line := timelineOf(traces)
 	p.Until, p.Cut = line.whole, line.cut
-	x := line.place
 	for i, t := range traces {
-		l := lane{Step: sqlstore.StepOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
-		l.W = max(x(t.Start.Add(t.Duration))-l.X, 2)
-		at := t.Start
-		for k := range t.Calls {
-			c := &t.Calls[k]
-			if !c.Start.IsZero() {
-				at = c.Start
-			}
-			end := at.Add(c.Latency)
-			lc := laneCall{Model: c.Model, X: x(at), Text: callText(c)}
-			lc.W = max(x(end)-lc.X, 1.5)
-			switch {
-			case c.Failed():
-				lc.Verdict = "error"
-			case c.Verdict != nil:
-				lc.Verdict = c.Verdict.Outcome.String()
-			}
-			at = end
-			if c.Verdict != nil {
-				at = end.Add(c.Verdict.Duration)
-				lc.VX, lc.VW = lc.X+lc.W, max(x(at)-x(end), 0)
-			}
-			l.Calls = append(l.Calls, lc)
-		}
-		l.Summary = fmt.Sprintf("step %d: %s", i+1, stepText(&l.Step))
-		p.Lanes = append(p.Lanes, l)
+		p.Lanes = append(p.Lanes, line.laneOf(t, i))
 	}
 	p.High = float64(len(p.Lanes) * laneHigh)
 	return p, nil
+}
+
+// reportOn returns the newest verdict on a run, or nil.
+func (v *viewer) reportOn(ctx context.Context, run, tenant string) (*sdk.Trace, error) {
+	reports, err := v.sampler.newest(ctx, store.Filter{Run: run, Tenant: tenant, Mode: sdk.ModeVerdict}, 1)
+	if len(reports) > 0 && reports[0].Tenant == tenant && reports[0].Verdict != nil {
+		return reports[0], err
+	}
+	return nil, err
+}
+
+// laneOf draws the i-th step.
+func (l *timeline) laneOf(t *sdk.Trace, i int) lane {
+	x := l.place
+	drawn := lane{Step: sqlstore.StepOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
+	drawn.W = max(x(t.Start.Add(t.Duration))-drawn.X, 2)
+	drawn.Summary = fmt.Sprintf("step %d: %s", i+1, stepText(&drawn.Step))
+	at := t.Start
+	for k := range t.Calls {
+		c := &t.Calls[k]
+		if !c.Start.IsZero() {
+			at = c.Start
+		}
+		end := at.Add(c.Latency)
+		call := laneCall{Model: c.Model, X: x(at), Text: callText(c)}
+		call.W = max(x(end)-call.X, 1.5)
+		at = end
+		if c.Verdict != nil {
+			call.Verdict = c.Verdict.Outcome.String()
+			at = end.Add(c.Verdict.Duration)
+			call.VX, call.VW = call.X+call.W, max(x(at)-x(end), 0)
+		}
+		if c.Failed() {
+			call.Verdict = "error"
+		}
+		drawn.Calls = append(drawn.Calls, call)
+	}
+	return drawn
 }
 
 // timeline places times on a line 1000 wide. Stretches in which no step ran are drawn

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
@@ -151,44 +152,50 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 // headlineOf summarizes a step in a sentence.
 func headlineOf(t *sdk.Trace) string {
 	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
-		text := "The run " + plainText(t.Run) + " was reported as " + t.Verdict.Outcome.String()
-		if t.Verdict.Verifier != "" {
-			text += " by " + plainText(t.Verdict.Verifier)
-		}
-		if t.Verdict.Evidence != "" {
-			text += ": " + plainText(firstBytes(t.Verdict.Evidence, 300))
-		}
-		return text + "."
+		return reportHeadline(t)
 	}
 	if len(t.Calls) == 0 {
 		return "No model was asked: " + plainText(firstBytes(t.Error, 300))
 	}
-	said := ""
-	var last string
+	said := earlierCalls(t)
+	if t.Chosen == "" {
+		return "No answer. " + said + ". " + plainText(firstBytes(t.Error, 300))
+	}
+	text := plainText(t.Chosen) + " answered at once"
+	if said != "" {
+		text = plainText(t.Chosen) + " answered after " + said
+	}
+	if at := slices.IndexFunc(t.Calls, func(c sdk.Call) bool { return c.Model == t.Chosen && c.Verdict != nil }); at >= 0 {
+		text += "; its answer " + callResult(&t.Calls[at])
+	}
+	return text + ". It stopped there because " + say.Because(t.Stop) + "."
+}
+
+// reportHeadline summarizes a verdict on a run.
+func reportHeadline(t *sdk.Trace) string {
+	text := "The run " + plainText(t.Run) + " was reported as " + t.Verdict.Outcome.String()
+	if t.Verdict.Verifier != "" {
+		text += " by " + plainText(t.Verdict.Verifier)
+	}
+	if t.Verdict.Evidence != "" {
+		text += ": " + plainText(firstBytes(t.Verdict.Evidence, 300))
+	}
+	return text + "."
+}
+
+// earlierCalls says what came of the calls before the one that gave the answer.
+func earlierCalls(t *sdk.Trace) string {
+	var results []string
+	last := ""
 	for i := range t.Calls {
 		c := &t.Calls[i]
 		if c.Model == t.Chosen && i == len(t.Calls)-1 || c.Model == last && c.Error == "" && c.Verdict == nil {
 			continue
 		}
 		last = c.Model
-		if said != "" {
-			said += ", then "
-		}
-		said += plainText(c.Model) + " " + callResult(c)
+		results = append(results, plainText(c.Model)+" "+callResult(c))
 	}
-	if t.Chosen == "" {
-		return "No answer. " + said + ". " + plainText(firstBytes(t.Error, 300))
-	}
-	text := plainText(t.Chosen) + " answered"
-	if len(t.Calls) > 1 && said != "" {
-		text += " after " + said
-	} else {
-		text += " at once"
-	}
-	if at := slices.IndexFunc(t.Calls, func(c sdk.Call) bool { return c.Model == t.Chosen && c.Verdict != nil }); at >= 0 {
-		text += "; its answer " + callResult(&t.Calls[at])
-	}
-	return text + ". It stopped there because " + say.Because(t.Stop) + "."
+	return strings.Join(results, ", then ")
 }
 
 func callResult(c *sdk.Call) string {
@@ -294,12 +301,6 @@ func (d *decisionView) flips() string {
 	if d.Threshold {
 		at, name = d.Scale.Points[d.Scale.Here], "threshold"
 	}
-	what := func(run string) string {
-		if run == "" {
-			return "stops"
-		}
-		return "asks " + plainText(run)
-	}
 	here := slices.IndexFunc(d.Spans, func(s span) bool { return at >= s.From && at <= s.To && (s.Run == d.Now.Run) })
 	if here < 0 {
 		return ""
@@ -309,12 +310,19 @@ func (d *decisionView) flips() string {
 	}
 	text := ""
 	if here > 0 {
-		text = fmt.Sprintf("Below %s %s it %s. ", name, lambda(d.Spans[here].From), what(d.Spans[here-1].Run))
+		text = fmt.Sprintf("Below %s %s it %s. ", name, lambda(d.Spans[here].From), d.Spans[here-1].action())
 	}
 	if here < len(d.Spans)-1 {
-		text += fmt.Sprintf("From %s %s on it %s.", name, lambda(d.Spans[here].To), what(d.Spans[here+1].Run))
+		text += fmt.Sprintf("From %s %s on it %s.", name, lambda(d.Spans[here].To), d.Spans[here+1].action())
 	}
 	return text
+}
+
+func (s *span) action() string {
+	if s.Run == "" {
+		return "stops"
+	}
+	return "asks " + plainText(s.Run)
 }
 
 func (v *viewer) whyJSON(w http.ResponseWriter, r *http.Request) {

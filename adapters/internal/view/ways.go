@@ -53,17 +53,14 @@ const (
 
 // findWays compares those of the runs that had the same queries; nil if there are not two.
 func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison, error) {
-	var key strings.Builder
-	var some []store.Sum
-	for i := range runs {
-		r := &runs[i]
-		if r.Steps >= 3 && r.Steps <= mostQueries && len(some) < mostWays {
-			some = append(some, *r)
-			fmt.Fprintf(&key, "%q %q %d ", r.Tenant, r.Run, r.Steps)
-		}
-	}
+	some := slices.DeleteFunc(slices.Clone(runs), func(r store.Sum) bool { return r.Steps < 3 || r.Steps > mostQueries })
+	some = some[:min(len(some), mostWays)]
 	if len(some) < 2 {
 		return nil, nil
+	}
+	var key strings.Builder
+	for i := range some {
+		fmt.Fprintf(&key, "%q %q %d ", some[i].Tenant, some[i].Run, some[i].Steps)
 	}
 	v.ways.mu.Lock()
 	defer v.ways.mu.Unlock()
@@ -72,19 +69,12 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison
 	}
 	var list []comparedRun
 	for i := range some {
-		w := comparedRun{Name: some[i].Run, Tenant: some[i].Tenant, Steps: map[string]*store.Step{}}
-		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: some[i].Tenant, Limit: mostQueries})
+		w := comparedRun{Name: some[i].Run, Tenant: some[i].Tenant}
+		isList, err := w.readSteps(ctx, v.o.Traces)
 		if err != nil {
 			return nil, err
 		}
-		steps = slices.DeleteFunc(steps, func(s store.Step) bool { return s.Tenant != some[i].Tenant })
-		for k := range steps {
-			if q := steps[k].Query; q != "" {
-				w.Steps[q] = &steps[k]
-			}
-		}
-		// An agent's run may ask a query again and again: it is no list of tasks.
-		if len(w.Steps) == len(steps) {
+		if isList {
 			list = append(list, w)
 		}
 	}
@@ -92,49 +82,42 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison
 	return v.ways.ways, nil
 }
 
+// readSteps reads the steps of the run, and reports whether each has a query of its own: an agent's
+// run, which may ask a query again and again, is no list of tasks.
+func (w *comparedRun) readSteps(ctx context.Context, traces store.TraceReader) (isList bool, err error) {
+	steps, err := traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: w.Tenant, Limit: mostQueries})
+	if err != nil {
+		return false, err
+	}
+	steps = slices.DeleteFunc(steps, func(s store.Step) bool { return s.Tenant != w.Tenant })
+	w.Steps = map[string]*store.Step{}
+	for k := range steps {
+		if q := steps[k].Query; q != "" {
+			w.Steps[q] = &steps[k]
+		}
+	}
+	return len(w.Steps) == len(steps), nil
+}
+
 // compareWays compares the largest group of runs with the same queries; nil if there are not two.
 func compareWays(list []comparedRun) *runComparison {
-	if len(list) < 2 {
-		return nil
-	}
 	var same []comparedRun
-	var most *comparedRun
 	for i := range list {
 		group := slices.DeleteFunc(slices.Clone(list), func(w comparedRun) bool { return !sameQueries(&list[i], &w) })
 		if len(group) > len(same) {
-			same, most = group, &list[i]
+			same = group
 		}
 	}
 	if len(same) < 2 {
 		return nil
 	}
-	var queries []string
-	for q := range most.Steps {
-		if !slices.ContainsFunc(same, func(w comparedRun) bool { return w.Steps[q] == nil }) {
-			queries = append(queries, q)
-		}
-	}
+	queries := commonQueries(same)
 	if len(queries) < 3 {
 		return nil
 	}
-	slices.Sort(queries)
 	w := &runComparison{Queries: len(queries), List: same}
 	for i := range w.List {
-		one := &w.List[i]
-		for _, q := range queries {
-			s := one.Steps[q]
-			one.CostUSD += s.CostUSD
-			one.Calls += s.Calls
-			if len(s.Asked) > 1 {
-				one.Escalated++
-			}
-			switch s.Outcome {
-			case sdk.Passed.String():
-				one.Judged, one.Passed = one.Judged+1, one.Passed+1
-			case sdk.Failed.String():
-				one.Judged++
-			}
-		}
+		w.List[i].addSteps(queries)
 	}
 	slices.SortStableFunc(w.List, func(a, b comparedRun) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
 	w.Dearest = &w.List[len(w.List)-1]
@@ -148,6 +131,34 @@ func compareWays(list []comparedRun) *runComparison {
 	w.Sentence = w.sentence()
 	w.Chart = w.chart()
 	return w
+}
+
+// commonQueries returns the queries that all runs have, sorted.
+func commonQueries(runs []comparedRun) (queries []string) {
+	for q := range runs[0].Steps {
+		if !slices.ContainsFunc(runs, func(w comparedRun) bool { return w.Steps[q] == nil }) {
+			queries = append(queries, q)
+		}
+	}
+	slices.Sort(queries)
+	return queries
+}
+
+func (w *comparedRun) addSteps(queries []string) {
+	for _, q := range queries {
+		s := w.Steps[q]
+		w.CostUSD += s.CostUSD
+		w.Calls += s.Calls
+		if len(s.Asked) > 1 {
+			w.Escalated++
+		}
+		switch s.Outcome {
+		case sdk.Passed.String():
+			w.Judged, w.Passed = w.Judged+1, w.Passed+1
+		case sdk.Failed.String():
+			w.Judged++
+		}
+	}
 }
 
 // sameQueries reports whether two runs have at least four in five of their queries in common.

@@ -42,34 +42,21 @@ func ExplainDecision(t *sdk.Trace, n int) (string, error) {
 func ask(t *sdk.Trace, n int) (*question, error) {
 	d := &t.Decisions[n]
 	q := &question{trace: t, decision: d, threshold: t.Strategy == cascade.NameThreshold}
-	index := map[string]int{}
 	var names []string
-	for i, b := range d.Models {
-		index[b.Model] = i
+	for i := range d.Models {
+		b := &d.Models[i]
 		names = append(names, b.Model)
-		q.state.Beliefs = append(q.state.Beliefs, cascade.Belief{
-			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev, Bernoulli: !b.Ran && b.Judged,
-		})
-		if !b.Ran {
-			q.state.Beliefs[i].Judge, q.state.Beliefs[i].Shared = b.Judge, b.Shared
-		}
-		if b.Look != nil {
-			q.state.Beliefs[i].Look = cascade.LookOf(b.Look.StdDev, b.Look.CostUSD, b.Look.Judge)
-		}
+		q.state.Beliefs = append(q.state.Beliefs, beliefOf(b))
 		q.state.Costs = append(q.state.Costs, b.CostUSD)
 	}
-	for _, c := range t.Calls {
-		if i, ok := index[c.Model]; ok && d.Models[i].Ran && !slices.Contains(q.state.Ran, i) {
-			q.state.Ran = append(q.state.Ran, i)
-		}
-	}
+	q.state.Ran = ranModels(t, d)
 	q.state.Coin = t.Setting.Coin
 	if err := q.state.Validate(); err != nil {
 		return nil, fmt.Errorf("the beliefs in the trace cannot be decided on: %w", err)
 	}
 	q.setting = t.Setting.Setting
 	q.setting.Name, q.setting.Lambdas = t.Strategy, []float64{d.Lambda}
-	q.setting.Order = slices.DeleteFunc(slices.Clone(q.setting.Order), func(name string) bool { _, there := index[name]; return !there })
+	q.setting.Order = slices.DeleteFunc(slices.Clone(q.setting.Order), func(name string) bool { return !slices.Contains(names, name) })
 	if q.threshold {
 		q.setting.Lambdas = nil
 	}
@@ -77,12 +64,34 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the strategy %s is not one of stepfall's: its decisions are shown as recorded", t.Strategy)
 	}
-	tunable, ok := strategy.(cascade.Tunable)
-	if !ok {
+	var ok bool
+	if q.tuned, ok = strategy.(cascade.Tunable); !ok {
 		return nil, fmt.Errorf("the strategy %s cannot be turned: its decisions are shown as recorded", t.Strategy)
 	}
-	q.tuned = tunable
 	return q, nil
+}
+
+// ranModels returns the models that had run before a decision, by their places in it, in the order of their calls.
+func ranModels(t *sdk.Trace, d *sdk.Decision) (ran []int) {
+	for _, c := range t.Calls {
+		i := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == c.Model && b.Ran })
+		if i >= 0 && !slices.Contains(ran, i) {
+			ran = append(ran, i)
+		}
+	}
+	return ran
+}
+
+// beliefOf returns what a decision believed of a model; of one that has run, no judge is to come.
+func beliefOf(b *sdk.Belief) cascade.Belief {
+	belief := cascade.Belief{Mean: b.Quality.Mean, StdDev: b.Quality.StdDev}
+	if !b.Ran {
+		belief.Bernoulli, belief.Judge, belief.Shared = b.Judged, b.Judge, b.Shared
+	}
+	if b.Look != nil {
+		belief.Look = cascade.LookOf(b.Look.StdDev, b.Look.CostUSD, b.Look.Judge)
+	}
+	return belief
 }
 
 func (q *question) knob() float64 {
@@ -210,6 +219,9 @@ func (q *question) explain(knob float64) (*answer, error) {
 		if !b.Ran && !q.threshold {
 			c.Price = knob * b.CostUSD
 		}
+		if !b.Ran {
+			c.PriceText = quality(c.Price)
+		}
 		q.value(&c, i, &e)
 		a.Candidates = append(a.Candidates, c)
 	}
@@ -230,34 +242,35 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 			c.ValueText = quality(c.Value)
 		}
 	}
-	if !c.Belief.Ran {
-		c.PriceText = quality(c.Price)
-	}
 	var option *cascade.Option
 	if k := slices.IndexFunc(e.Options, func(o cascade.Option) bool { return o.Model == i }); k >= 0 {
-		option = &e.Options[k]
+		if option = &e.Options[k]; !math.IsInf(option.Gain, 0) {
+			c.Gain = option.Gain
+		}
 	}
+	c.State = q.describeState(c, option)
+}
+
+// describeState says what becomes of a candidate; option is nil if it cannot be asked.
+func (q *question) describeState(c *candidate, option *cascade.Option) string {
 	switch {
 	case c.Belief.Ran:
-		c.State = "has run"
+		return "has run"
 	case c.Next:
-		c.State = "asked next"
-	case option != nil && option.Pruned:
-		c.State = "pruned: at best it adds less than its price"
-	case option != nil && option.Chosen:
-		c.State = "in the plan, after cheaper ones"
-	case option != nil && option.Gain < option.Price:
-		c.State = fmt.Sprintf("would add %s, less than its price", quality(option.Gain))
-	case option != nil:
-		c.State = "others are worth more"
-	case q.threshold:
-		c.State = "waits for its turn"
-	default:
-		c.State = "cannot be asked now"
+		return "asked next"
+	case option == nil:
+		if q.threshold {
+			return "waits for its turn"
+		}
+		return "cannot be asked now"
+	case option.Pruned:
+		return "pruned: at best it adds less than its price"
+	case option.Chosen:
+		return "in the plan, after cheaper ones"
+	case option.Gain >= option.Price:
+		return "others are worth more"
 	}
-	if option != nil && !math.IsInf(option.Gain, 0) {
-		c.Gain = option.Gain
-	}
+	return fmt.Sprintf("would add %s, less than its price", quality(option.Gain))
 }
 
 func (q *question) sentence(a *answer, e *cascade.Explanation) string {
@@ -267,15 +280,7 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 		best = fmt.Sprintf("the answer of %s, taken to be right with %s", plainText(b.Model), percent(b.Quality.Mean))
 	}
 	if a.Run == "" {
-		switch {
-		case best == "":
-			return "Stop without an answer: no model is worth its price."
-		case q.threshold:
-			return fmt.Sprintf("Stop with %s: that reaches the threshold of %s, or no model is left.", best, quality(a.Knob))
-		case len(q.state.Ran) == len(q.decision.Models):
-			return fmt.Sprintf("Stop with %s: every model has run.", best)
-		}
-		return fmt.Sprintf("Stop with %s: no further model is worth its price.", best)
+		return q.explainStop(best, a.Knob)
 	}
 	next := &a.Candidates[e.Decision.Run]
 	b := next.Belief
@@ -284,13 +289,27 @@ func (q *question) sentence(a *answer, e *cascade.Explanation) string {
 		hope += fmt.Sprintf(" ± %s", percent(b.Quality.StdDev))
 	}
 	hope += fmt.Sprintf(" for %s", dollars(b.CostUSD))
-	switch {
-	case q.threshold && best == "":
-		return fmt.Sprintf("Ask %s, the first in order: %s.", plainText(next.Model), hope)
-	case q.threshold:
+	if q.threshold {
+		if best == "" {
+			return fmt.Sprintf("Ask %s, the first in order: %s.", plainText(next.Model), hope)
+		}
 		return fmt.Sprintf("Ask %s, the next in order: %s lies below the threshold of %s.", plainText(next.Model), best, quality(a.Knob))
-	case best == "":
+	}
+	if best == "" {
 		return fmt.Sprintf("Ask %s first: %s, which counts %s at this price of quality.", plainText(next.Model), hope, quality(next.Price))
 	}
 	return fmt.Sprintf("Ask %s: %s. So far there is %s; another try adds %s and counts %s.", plainText(next.Model), hope, best, quality(next.Gain), quality(next.Price))
+}
+
+// explainStop says why a query stops with the best answer, or without one.
+func (q *question) explainStop(best string, knob float64) string {
+	switch {
+	case best == "":
+		return "Stop without an answer: no model is worth its price."
+	case q.threshold:
+		return fmt.Sprintf("Stop with %s: that reaches the threshold of %s, or no model is left.", best, quality(knob))
+	case len(q.state.Ran) == len(q.decision.Models):
+		return fmt.Sprintf("Stop with %s: every model has run.", best)
+	}
+	return fmt.Sprintf("Stop with %s: no further model is worth its price.", best)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -44,13 +45,11 @@ catalogue.`,
   stepfall catalog --from prices.json --add openai/gpt-5.1 --out policy/catalog.hcl`,
 		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, names []string) error {
-			switch {
-			case f.from == "" && (f.out != "" || f.detailed || len(f.add) > 0):
+			if f.from != "" {
+				return f.compare(s, names)
+			}
+			if f.out != "" || f.detailed || len(f.add) > 0 {
 				return usage("--from is missing: the price map")
-			case f.from != "" && len(names) > 0:
-				return usage("--from compares the whole catalogue: leave out %s", strings.Join(names, " "))
-			case f.from != "":
-				return f.compare(s)
 			}
 			list, blocks, err := policies.ShowCatalog(names)
 			if err != nil {
@@ -67,13 +66,13 @@ catalogue.`,
 	return cmd
 }
 
-func (f *catalogFlags) compare(s Streams) error {
-	data, err := os.ReadFile(f.from)
-	if err != nil {
-		return err
+func (f *catalogFlags) compare(s Streams, names []string) error {
+	if len(names) > 0 {
+		return usage("--from compares the whole catalogue: leave out %s", strings.Join(names, " "))
 	}
-	info, err := os.Stat(f.from)
-	if err != nil {
+	data, err := os.ReadFile(f.from)
+	info, statErr := os.Stat(f.from)
+	if err := cmp.Or(err, statErr); err != nil {
 		return err
 	}
 	changes, blocks, err := policies.UpdateCatalog(data, info.ModTime().UTC().Format(time.DateOnly), "LiteLLM's price map, "+filepath.Base(f.from), f.add)
@@ -83,15 +82,13 @@ func (f *catalogFlags) compare(s Streams) error {
 	if err := s.render(slices.Concat([]policies.PriceChange{}, changes), func(p *printer) { printPriceChanges(p, changes) }); err != nil {
 		return err
 	}
-	if f.out != "" && len(changes) > 0 {
-		if err := f.write(s, blocks); err != nil {
-			return err
-		}
+	if len(changes) > 0 && f.out != "" {
+		err = f.write(s, blocks)
 	}
-	if f.detailed && len(changes) > 0 {
-		return &exitError{Code: exitChanges, Err: errPrices}
+	if len(changes) > 0 && f.detailed && err == nil {
+		err = &exitError{Code: exitChanges, Err: errPrices}
 	}
-	return nil
+	return err
 }
 
 func (f *catalogFlags) write(s Streams, blocks []byte) error {

@@ -40,7 +40,7 @@ func complete(root *cobra.Command) {
 	visitCommands(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {
 			cmd.ValidArgsFunction = f
-		} else if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && cmd.Args != nil && cmd.ValidateArgs([]string{"x"}) != nil {
+		} else if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && cmd.ValidateArgs([]string{"x"}) != nil {
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		for name, f := range flags {

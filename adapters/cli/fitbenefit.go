@@ -72,15 +72,14 @@ func (b *benefit) String() string {
 	if b.models < 2 {
 		return fmt.Sprintf("THERE IS NO CHOICE: %s is the only model", b.Model)
 	}
-	if !b.savesNothing() && !b.isDearer() {
+	fault := "SAVES LESS THAN THE POLICY WITHOUT IT"
+	switch {
+	case b.savesNothing():
+		fault = "SAVES NOTHING"
+	case !b.isDearer():
 		return ""
 	}
-	text := fmt.Sprintf("a query costs %s USD, %.0f %% of always asking %s", dollars(b.CostUSD), 100*b.CostUSD/b.AlwaysUSD, b.Model)
-	if b.savesNothing() {
-		text = b.profile + " SAVES NOTHING: " + text
-	} else {
-		text = b.profile + " SAVES LESS THAN THE POLICY WITHOUT IT: " + text
-	}
+	text := fmt.Sprintf("%s %s: a query costs %s USD, %.0f %% of always asking %s", b.profile, fault, dollars(b.CostUSD), 100*b.CostUSD/b.AlwaysUSD, b.Model)
 	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-costTolerance)*math.Min(b.CostUSD, b.AlwaysUSD) {
 		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
 	}

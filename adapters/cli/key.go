@@ -203,7 +203,7 @@ func setCap(k *store.Key, text string) error {
 	usd, err := strconv.ParseFloat(amount, 64)
 	every, periodErr := time.ParseDuration(period)
 	switch {
-	case err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0:
+	case errors.Join(err, periodErr) != nil || !(min(usd, float64(every)) >= 0) || math.IsInf(usd, 0):
 		return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", text)
 	case usd > store.MostUSD:
 		return usage("--cap %s: want at most %g US dollars, or 0 for no cap", text, float64(store.MostUSD))
@@ -307,20 +307,31 @@ func (f *keyFlags) renderKeys(ctx context.Context, s Streams, shared *store.Shar
 }
 
 func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
-	changes := given("note") || given("expires") || given("cap") || given("limit")
-	switch {
-	case given("tenant") && (id != "" || changes || f.rotate || f.revoke || !f.release):
+	changes := slices.ContainsFunc([]string{"note", "expires", "cap", "limit"}, given)
+	actions := countTrue(changes, f.release, f.rotate, f.revoke)
+	switch isTenant := given("tenant"); {
+	case isTenant && (id != "" || actions > 1 || !f.release):
 		return usage("--tenant goes with --release alone: it is the account of a tenant, and of no key")
-	case id == "" && !given("tenant"):
+	case id == "" && !isTenant:
 		return usage("name the key, or a tenant by --release --tenant")
-	case f.grace < 0:
-		return usage("--grace is negative")
-	case f.rotate && (changes || f.release || f.revoke) || f.revoke && (changes || f.release):
-		return usage("--rotate and --revoke go alone")
-	case !changes && !f.release && !f.rotate && !f.revoke:
-		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
+	}
+	if err := f.checkActions(actions); err != nil {
+		return err
 	}
 	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
+}
+
+// checkActions checks what is to be done with a key, of which the flags ask for so many things.
+func (f *keyFlags) checkActions(actions int) error {
+	switch {
+	case f.grace < 0:
+		return usage("--grace is negative")
+	case (f.rotate || f.revoke) && actions > 1:
+		return usage("--rotate and --revoke go alone")
+	case actions == 0:
+		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
+	}
+	return nil
 }
 
 // releaseTenant releases what a tenant's account holds for dead processes, and prints the account.

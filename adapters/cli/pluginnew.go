@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +23,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Name, o.Dir = filepath.Base(args[0]), args[0]
-			if o.Source == "" {
-				o.Source = findSource()
-			}
+			o.Source = cmp.Or(o.Source, findSource())
 			hint := ""
 			if o.Lang == "python" {
 				var ok bool
@@ -35,9 +35,7 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, f := range files {
-				fmt.Fprintln(s.Out, f)
-			}
+			fmt.Fprintln(s.Out, strings.Join(files, "\n"))
 			next, use := "go test ./... && go build -o "+o.Name+" .", " && go run ./example"
 			if o.Lang == "python" {
 				next, use = "python3 -m unittest", ""

@@ -222,14 +222,13 @@ func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {
 		column{name: "USD", number: true}, column{name: "price in quality", number: true}, column{name: ""})
 	for _, b := range d.Models {
 		state, price, cost := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD), b.CostUSD
-		if b.Ran {
-			cost, _ = savings.CostOf(t, b.Model)
-		}
 		switch {
-		case b.Ran && b.Model == d.Answer:
-			state, price = "answered, best so far", "paid"
 		case b.Ran:
 			state, price = "answered", "paid"
+			if b.Model == d.Answer {
+				state += ", best so far"
+			}
+			cost, _ = savings.CostOf(t, b.Model)
 		case b.Model == d.Run:
 			state = "runs now"
 		}

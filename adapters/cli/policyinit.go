@@ -356,15 +356,14 @@ func (o offer) write(b *strings.Builder) {
 	if o.longest > 0 {
 		fmt.Fprintf(b, "  max_output_tokens = %d # the catalogue does not know it; caps need it\n", o.longest)
 	}
-	if !o.free {
+	if o.free {
+		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
+	} else {
 		timeout := "10m" // a long answer of 64,000 tokens at 110 a second
 		if strings.HasSuffix(o.name, "small") {
 			timeout = "3m"
 		}
 		fmt.Fprintf(b, "  timeout = %q # a call that takes longer, or hangs, is ended and made once more; then another model is asked\n", timeout)
-	}
-	if o.free {
-		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
 	}
 	if o.inputUSD > 0 {
 		fmt.Fprintf(b, "  price {\n    input_usd_per_million = %g\n    output_usd_per_million = %g\n  }\n", o.inputUSD, 4*o.inputUSD)

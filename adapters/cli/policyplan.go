@@ -146,12 +146,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 }
 
 func (f *planFlags) check() error {
-	given := 0
-	for _, source := range []string{f.outcomes, f.traces, f.query.text} {
-		if source != "" {
-			given++
-		}
-	}
+	given := countTrue(f.outcomes != "", f.traces != "", f.query.text != "")
 	switch {
 	case given > 1:
 		return usage("--outcomes, --traces and --query exclude one another")

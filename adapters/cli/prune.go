@@ -89,10 +89,8 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	if database, ok := shared.Engine.(*postgres.Store); ok && keep.Jobs > 0 {
-		if pruned.Runs, err = pruneJobs(ctx, database, keep.Jobs); err != nil {
-			return err
-		}
+	if pruned.Runs, err = pruneJobs(ctx, shared, keep.Jobs); err != nil {
+		return err
 	}
 	return s.render(pruned, func(p *printer) {
 		p.f("deleted %s, %s, %s and %s\n", count(int(pruned.Traces), "trace"), count(int(pruned.Accounts), "account"),
@@ -100,8 +98,12 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	})
 }
 
-// pruneJobs deletes the runs of the queue that ended longer ago than keep.
-func pruneJobs(ctx context.Context, database *postgres.Store, keep time.Duration) (int64, error) {
+// pruneJobs deletes the runs of the queue that ended longer ago than keep, if a database holds one.
+func pruneJobs(ctx context.Context, shared *store.Shared, keep time.Duration) (int64, error) {
+	database, ok := shared.Engine.(*postgres.Store)
+	if !ok || keep <= 0 {
+		return 0, nil
+	}
 	q, err := queue.Open(ctx, database.Pool())
 	if err != nil {
 		return 0, err

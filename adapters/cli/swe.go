@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,15 +108,13 @@ func (f *sweFlags) tasks() ([]swe.Task, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if first := strings.TrimSpace(string(data)); strings.HasPrefix(first, "{") || strings.HasPrefix(first, "[") {
+	if strings.IndexAny(strings.TrimSpace(string(data)), "{[") == 0 {
 		list, err := swe.ReadTasks(strings.NewReader(string(data)))
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", f.task, err)
 		}
-		if f.repo != "" {
-			for i := range list {
-				list[i].Repo = f.repo
-			}
+		for i := range list {
+			list[i].Repo = cmp.Or(f.repo, list[i].Repo)
 		}
 		return list, false, nil
 	}

@@ -59,7 +59,7 @@ func isRetry(t *sdk.Trace, i int) bool {
 func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	for _, b := range d.Models {
-		if d.Look != "" && b.Model == d.Look && b.Look != nil {
+		if b.Model == d.Look && b.Look != nil {
 			return fmt.Sprintf("%s is bought for the answer of %s, for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
 		}
 	}
@@ -85,9 +85,10 @@ func decisionBasis(t *sdk.Trace, k int) string {
 func callReason(t *sdk.Trace, i int) string {
 	c := &t.Calls[i]
 	switch {
-	case isRetry(t, i) && c.Deployment != t.Calls[i-1].Deployment:
-		return fmt.Sprintf("the next deployment, since %s failed", cmp.Or(t.Calls[i-1].Deployment, "the one before"))
 	case isRetry(t, i):
+		if before := t.Calls[i-1].Deployment; before != c.Deployment {
+			return fmt.Sprintf("the next deployment, since %s failed", cmp.Or(before, "the one before"))
+		}
 		return "retried, since the previous attempt failed"
 	case c.Propensity > 0 && c.Propensity < 1:
 		return fmt.Sprintf("drawn at random for the record, with probability %.3g", c.Propensity)

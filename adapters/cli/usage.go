@@ -16,6 +16,10 @@ func usage(format string, args ...any) error {
 	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...)}
 }
 
+func countTrue(list ...bool) int {
+	return len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
+}
+
 func newCompletionCommand(s Streams) *cobra.Command {
 	scripts := map[string]func(*cobra.Command) error{
 		"bash":       func(root *cobra.Command) error { return root.GenBashCompletionV2(s.Out, true) },

@@ -146,6 +146,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 // checkJudged returns an error if no verifier judges some model: its answers would be paid for
 // without telling their quality.
 func checkJudged(p *policies.Policy) error {
+	judges := slices.DeleteFunc(slices.Clone(p.Verifiers), func(v policies.Verifier) bool { return !v.Judges() })
 	var left, all, by []string
 	for i := range p.Models {
 		if p.Models[i].Further() {
@@ -153,19 +154,15 @@ func checkJudged(p *policies.Policy) error {
 		}
 		name := p.Models[i].Name
 		all = append(all, strconv.Quote(name))
-		if !slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool {
-			return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
-		}) {
+		if !slices.ContainsFunc(judges, func(v policies.Verifier) bool { return v.Models == nil || slices.Contains(v.Models, name) }) {
 			left = append(left, name)
 		}
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	for i := range p.Verifiers {
-		if v := &p.Verifiers[i]; v.Judges() {
-			by = append(by, fmt.Sprintf("--set 'verifier[%q].models=[%s]'", v.Name, strings.Join(all, ", ")))
-		}
+	for _, v := range judges {
+		by = append(by, fmt.Sprintf("--set 'verifier[%q].models=[%s]'", v.Name, strings.Join(all, ", ")))
 	}
 	return fmt.Errorf("nothing judges answers of %s, so that no outcome would come of what they cost: let a verifier look at them too, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
 }

@@ -70,11 +70,8 @@ func (o *file) load() error {
 	for line := 1; ; line++ {
 		text, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			if err := o.f.Truncate(end); err != nil {
-				return err
-			}
 			_, err := o.f.Seek(end, io.SeekStart)
-			return err
+			return errors.Join(o.f.Truncate(end), err)
 		}
 		if err != nil {
 			return err

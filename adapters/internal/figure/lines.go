@@ -136,10 +136,8 @@ func addBand(p *plot.Plot, s Series, c color.RGBA, visible func(x, y float64) bo
 	if len(lower) < 2 {
 		return nil
 	}
-	for _, u := range slices.Backward(upper) {
-		lower = append(lower, u)
-	}
-	band, err := plotter.NewPolygon(lower)
+	slices.Reverse(upper)
+	band, err := plotter.NewPolygon(append(lower, upper...))
 	if err != nil {
 		return err
 	}
@@ -255,7 +253,10 @@ type logTicks struct{}
 // Ticks returns the marks between low and high, both of them positive.
 func (logTicks) Ticks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
-	few := math.Log10(high/low) < 3
+	labelled := []int{1}
+	if math.Log10(high/low) < 3 {
+		labelled = []int{1, 2, 5}
+	}
 	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
 		for m := 1; m < 10; m++ {
 			v := float64(m) * math.Pow(10, e)
@@ -263,8 +264,8 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 				continue
 			}
 			label := ""
-			if m == 1 || few && (m == 2 || m == 5) {
-				label = strconv.FormatFloat(float64(m)*math.Pow(10, e), 'f', max(0, -int(e)), 64)
+			if slices.Contains(labelled, m) {
+				label = strconv.FormatFloat(v, 'f', max(0, -int(e)), 64)
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}

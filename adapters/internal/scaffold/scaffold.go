@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -57,10 +58,7 @@ func Write(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	data := project{Name: o.Name, Module: module, Block: "estimator", Python: cmp.Or(o.Python, "/usr/bin/env python3"), Verifier: o.Role == "verifier"}
-	if data.Verifier {
-		data.Block = "verifier"
-	}
+	data := project{Name: o.Name, Module: module, Block: strings.TrimPrefix(o.Role, "quality-"), Python: cmp.Or(o.Python, "/usr/bin/env python3"), Verifier: o.Role == "verifier"}
 	var written []string
 	err := fs.WalkDir(templates, o.Lang, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -88,17 +86,14 @@ func (o *Options) complete() error {
 		return fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
 	}
 	o.Dir = cmp.Or(o.Dir, o.Name)
-	switch o.Role {
-	case "":
-		o.Role = "verifier"
-		if strings.HasPrefix(o.Name, "estimator-") {
-			o.Role = "quality-estimator"
-		}
-	case "verifier", "quality-estimator":
-	default:
+	role := "verifier"
+	if strings.HasPrefix(o.Name, "estimator-") {
+		role = "quality-estimator"
+	}
+	if o.Role = cmp.Or(o.Role, role); !slices.Contains([]string{"verifier", "quality-estimator"}, o.Role) {
 		return fmt.Errorf("there is no template for the role %q: it is verifier or quality-estimator", o.Role)
 	}
-	if o.Lang != "go" && o.Lang != "python" {
+	if !slices.Contains([]string{"go", "python"}, o.Lang) {
 		return fmt.Errorf("there is no template for %q: it is go or python", o.Lang)
 	}
 	entries, err := os.ReadDir(o.Dir)

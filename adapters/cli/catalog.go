@@ -45,8 +45,11 @@ catalogue.`,
   stepfall catalog --from prices.json --add openai/gpt-5.1 --out policy/catalog.hcl`,
 		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, names []string) error {
+			if f.from != "" && len(names) > 0 {
+				return usage("--from compares the whole catalogue: leave out %s", strings.Join(names, " "))
+			}
 			if f.from != "" {
-				return f.compare(s, names)
+				return f.compare(s)
 			}
 			if f.out != "" || f.detailed || len(f.add) > 0 {
 				return usage("--from is missing: the price map")
@@ -66,10 +69,7 @@ catalogue.`,
 	return cmd
 }
 
-func (f *catalogFlags) compare(s Streams, names []string) error {
-	if len(names) > 0 {
-		return usage("--from compares the whole catalogue: leave out %s", strings.Join(names, " "))
-	}
+func (f *catalogFlags) compare(s Streams) error {
 	data, err := os.ReadFile(f.from)
 	info, statErr := os.Stat(f.from)
 	if err := cmp.Or(err, statErr); err != nil {
@@ -82,10 +82,13 @@ func (f *catalogFlags) compare(s Streams, names []string) error {
 	if err := s.render(slices.Concat([]policies.PriceChange{}, changes), func(p *printer) { printPriceChanges(p, changes) }); err != nil {
 		return err
 	}
-	if len(changes) > 0 && f.out != "" {
+	if len(changes) == 0 {
+		return nil
+	}
+	if f.out != "" {
 		err = f.write(s, blocks)
 	}
-	if len(changes) > 0 && f.detailed && err == nil {
+	if err == nil && f.detailed {
 		err = &exitError{Code: exitChanges, Err: errPrices}
 	}
 	return err

@@ -115,9 +115,6 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 }
 
 func (f *demoFlags) save(report *demo.Report) error {
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return err
-	}
 	figure, err := report.Figure()
 	if err != nil {
 		return err
@@ -138,11 +135,7 @@ func (f *demoFlags) save(report *demo.Report) error {
 	}); err != nil {
 		return err
 	}
-	data, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(f.out, "report.json"), append(data, '\n'), 0o644)
+	return writeJSON(filepath.Join(f.out, "report.json"), report)
 }
 
 func (p *printer) demo(report *demo.Report, out string, took time.Duration) {

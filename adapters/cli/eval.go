@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -148,11 +150,10 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		return nil, err
 	}
 	halves, err := eval.NewHalves(train, test, f.allowOverlap)
+	if _, overlaps := errors.AsType[*eval.OverlapError](err); overlaps {
+		return nil, fmt.Errorf("%w\nSplit the table, or give --allow-overlap to measure all the same", err)
+	}
 	if err != nil {
-		overlapError := &eval.OverlapError{}
-		if errors.As(err, &overlapError) {
-			return nil, fmt.Errorf("%w\nSplit the table, or give --allow-overlap to measure all the same", err)
-		}
 		return nil, err
 	}
 	if dropped := halves.DroppedTrain + halves.DroppedTest; dropped > 0 {
@@ -242,6 +243,14 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	return nil
 }
 
+func writeJSON(path string, value any) error {
+	return writeFile(path, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(value)
+	})
+}
+
 // writeFile makes a file and its folder, and calls write.
 func writeFile(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -251,10 +260,6 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, file.Close()) }()
 	return write(file)
 }

@@ -31,17 +31,14 @@ func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.
 	if p.HeldOut != nil {
 		b.CostUSD = p.HeldOut.CostUSD
 	}
-	for m, usd := range t.MeanCosts() {
-		if isBaseline := policy != nil && policy.Baseline == t.Models[m]; isBaseline || usd > b.AlwaysUSD || m == 0 {
-			b.Model, b.AlwaysUSD = t.Models[m], usd
-			if isBaseline {
-				break
-			}
-		}
-	}
+	always := dearestOf(t)
 	if policy != nil {
 		b.policy = policy.Path
+		if m := t.Index(policy.Baseline); m >= 0 {
+			always = m
+		}
 	}
+	b.Model, b.AlwaysUSD = t.Models[always], t.MeanCosts()[always]
 	if rival != nil {
 		b.WithoutUSD, b.isPolicyWorse = rival.CostUSD, rival.Labels == "" && !rival.RecommendsThis
 	}

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
@@ -19,12 +17,7 @@ func trainClassifier(s Streams, table *outcome.Table, path string) error {
 	if err != nil {
 		return err
 	}
-	err = writeFile(path, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(c)
-	})
-	if err != nil {
+	if err := writeJSON(path, c); err != nil {
 		return fmt.Errorf("writing classifier: %w", err)
 	}
 	return s.render(c, func(p *printer) { reportClassifier(p, c, path) })

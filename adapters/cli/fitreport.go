@@ -26,12 +26,10 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	}
 	return s.render(result, func(w *printer) {
 		fault := ""
-		if saved != nil {
-			fault = saved.String()
+		if saved != nil && saved.String() != "" {
+			fault = saved.String() + "\n"
 		}
-		if fault != "" {
-			w.f("%s\n", fault)
-		}
+		w.f("%s", fault)
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil || p.Data.Inferred > 0, f.judged)
 		if len(f.unpriced) > 0 {
 			w.f("THESE COSTS DO NOT INCLUDE THE VERDICTS OF %s, whose costs are not recorded (column %s%s); max_usd limits each\n",
@@ -58,9 +56,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		if rival != nil {
 			rival.print(w, path)
 		}
-		if fault != "" {
-			w.f("%s\n", fault)
-		}
+		w.f("%s", fault)
 	})
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -150,28 +151,19 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 		complete = "1 query has"
 	}
 	p.f("%s: %s by %s; %s every model\n", path, count(d.Queries, "query"), count(len(d.Models), "model"), complete)
-	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
-		names := make([]string, len(d.Groups))
-		for i, g := range d.Groups {
-			name := g.Name
-			if name == "" {
-				name = "(none)"
-			}
-			names[i] = fmt.Sprintf("%s %d", name, g.Queries)
-		}
-		p.f("groups: %s\n", strings.Join(names, ", "))
+	var groups []string
+	for _, g := range d.Groups {
+		groups = append(groups, fmt.Sprintf("%s %d", cmp.Or(g.Name, "(none)"), g.Queries))
 	}
-	has := columnsOf(d)
-	if len(has) > 0 {
+	if len(groups) > 1 || d.Groups[0].Name != "" {
+		p.f("groups: %s\n", strings.Join(groups, ", "))
+	}
+	if has := columnsOf(d); len(has) > 0 {
 		p.f("further columns: %s\n", strings.Join(has, ", "))
 	}
 	table := p.table(column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
 	for _, m := range d.Models {
-		front := ""
-		if m.Pareto {
-			front = "yes"
-		}
-		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front)
+		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, map[bool]string{true: "yes"}[m.Pareto])
 	}
 	oracle := "oracle"
 	if d.Complete < d.Queries {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk/jail"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 func newPluginCheckCommand(s Streams) *cobra.Command {
@@ -154,34 +153,31 @@ func (d *doctor) find(argument string) []host.PluginFile {
 
 func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 	sum, err := host.Checksum(f.Path)
+	if err == nil {
+		err = d.ask(ctx, f)
+	}
 	if err != nil {
 		d.line("BAD", f.Name, err.Error())
-		return
-	}
-	info, err := d.ask(ctx, f)
-	if err != nil {
-		d.line("BAD", f.Name, err.Error())
-		return
-	}
-	if info.Name != f.Name {
-		d.line("BAD", f.Name, fmt.Sprintf("calls itself %q: the program must have the plugin's name", info.Name))
 		return
 	}
 	d.line("ok", f.Name, "checksum "+sum)
 }
 
-func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error) {
+func (d *doctor) ask(ctx context.Context, f host.PluginFile) error {
 	begun := time.Now()
 	info, err := ask(ctx, d.s, absolutePath(f.Path))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	roles := make([]string, len(info.Roles))
 	for i, r := range info.Roles {
 		roles[i] = string(r.Role)
 	}
 	d.line("ok", f.Name, fmt.Sprintf("%s %s, %s, answered within %d ms", info.Name, info.Version, strings.Join(roles, ", "), time.Since(begun).Milliseconds()))
-	return info, nil
+	if info.Name != f.Name {
+		return fmt.Errorf("calls itself %q: the program must have the plugin's name", info.Name)
+	}
+	return nil
 }
 
 func absolutePath(path string) string {

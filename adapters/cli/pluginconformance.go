@@ -20,11 +20,10 @@ type conformanceFlags struct {
 func (f *conformanceFlags) run(ctx context.Context, s Streams, args []string) error {
 	o := plugintest.Options{Path: args[0], Args: args[1:], Log: s.logger("plugin", hclog.Off)}
 	if f.config != "" {
-		config, err := readConfigs(f.config)
-		if err != nil {
+		var err error
+		if o.Config, err = readConfigs(f.config); err != nil {
 			return err
 		}
-		o.Config = config
 	}
 	checks := newListing[checkResult](s)
 	o.Progress = func(r plugintest.Result) {

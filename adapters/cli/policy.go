@@ -243,16 +243,11 @@ func replaceFile(path string, content []byte) error {
 // printDiff prints the lines that differ, compared by number: formatting hardly moves lines.
 func printDiff(s Streams, before, after string) {
 	a, b := strings.Split(before, "\n"), strings.Split(after, "\n")
-	for i := range max(len(a), len(b)) {
-		var from, to string
-		if i < len(a) {
-			from = a[i]
-		}
-		if i < len(b) {
-			to = b[i]
-		}
-		if from != to {
-			fmt.Fprintf(s.Out, "%4d -%s\n     +%s\n", i+1, from, to)
+	lines := max(len(a), len(b))
+	a, b = append(a, make([]string, lines-len(a))...), append(b, make([]string, lines-len(b))...)
+	for i := range lines {
+		if a[i] != b[i] {
+			fmt.Fprintf(s.Out, "%4d -%s\n     +%s\n", i+1, a[i], b[i])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,12 +79,7 @@ func (f *queryFlags) query() (*sdk.Query, error) {
 			return nil, usage("--with %s: %w", pair, err)
 		}
 	}
-	if q.InputTokens == 0 {
-		q.InputTokens = (len(f.text) + 3) / 4
-		if f.text == "" {
-			q.InputTokens = 1000
-		}
-	}
+	q.InputTokens = cmp.Or(q.InputTokens, (len(f.text)+3)/4, 1000)
 	return q, nil
 }
 
@@ -172,27 +168,33 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 		p.f("%s%s", beliefsLegend, assumedLengths(policy))
 	}
 	for _, t := range traces {
-		for _, i := range t.Infeasible {
-			p.f("left out: %s %s\n", i.Model, i.Reason)
-		}
-		for n, d := range t.Decisions {
-			p.decision(n+1, t, &d)
-			p.beliefs(t, &d)
-			p.alternatives(d.Alternatives)
-			if d.Run == "" {
-				continue
+		p.supposed(t)
+	}
+}
+
+// supposed prints the decisions of a step whose answers are supposed.
+func (p *printer) supposed(t *sdk.Trace) {
+	p.infeasible(t)
+	for n, d := range t.Decisions {
+		p.decision(n+1, t, &d)
+		p.beliefs(t, &d)
+		p.alternatives(d.Alternatives)
+		for _, c := range t.Calls {
+			if c.Model == d.Run {
+				p.f("supposed: %s answers with quality %.2f for %s USD\n", c.Model, c.Quality.Mean, usd(c.CostUSD))
 			}
-			for _, c := range t.Calls {
-				if c.Model == d.Run {
-					p.f("supposed: %s answers with quality %.2f for %s USD\n", c.Model, c.Quality.Mean, usd(c.CostUSD))
-				}
-			}
 		}
-		if t.Error != "" {
-			p.f("\nno answer: %s\n", t.Error)
-			continue
-		}
-		p.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
+	}
+	if t.Error != "" {
+		p.f("\nno answer: %s\n", t.Error)
+		return
+	}
+	p.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
+}
+
+func (p *printer) infeasible(t *sdk.Trace) {
+	for _, i := range t.Infeasible {
+		p.f("left out: %s %s\n", i.Model, i.Reason)
 	}
 }
 

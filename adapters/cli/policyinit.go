@@ -152,8 +152,10 @@ func quoteForShell(path string) string {
 	return path
 }
 
+type testCommand struct{ file, command string }
+
 // testCommands are the commands that run the tests of a folder with the file.
-var testCommands = []struct{ file, command string }{
+var testCommands = []testCommand{
 	{"go.mod", `["go", "test", "-json", "./..."]`},
 	{"Cargo.toml", `["cargo", "test"]`},
 	{"package.json", `["npm", "test"]`},
@@ -182,12 +184,6 @@ func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string,
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
 	}
-	command := ""
-	for _, t := range testCommands {
-		if command == "" && has(t.file) && canRun(t.command) {
-			command = t.command
-		}
-	}
 	if judge == "auto" {
 		switch {
 		case kind == programPatches && pluginFound("verifier-tests"):
@@ -204,9 +200,8 @@ func judgeBlocks(dir, kind, judge string, list []offer) (block, strategy string,
 	const answer, patch = "0.05 # what a right answer is worth", "2 # what a patch that passes is worth; for answers of a chat say less"
 	switch judge {
 	case "tests":
-		if command == "" {
-			command = testCommands[0].command
-		}
+		i := slices.IndexFunc(testCommands, func(t testCommand) bool { return has(t.file) && canRun(t.command) })
+		command := testCommands[max(i, 0)].command
 		return "# The tests judge the answers to queries that name a work tree or tests. Other queries\n" +
 			"# go to one model each, and their answers are not judged.\n" +
 			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade(patch), list

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -124,12 +125,7 @@ func (p *madePlan) alwaysRows() []planRow {
 		return nil
 	}
 	of := func(get func(*forecast.Always) float64) func(*forecast.Forecast) float64 {
-		return func(r *forecast.Forecast) float64 {
-			if r.Always == nil {
-				return 0
-			}
-			return get(r.Always)
-		}
+		return func(r *forecast.Forecast) float64 { return get(cmp.Or(r.Always, &forecast.Always{})) }
 	}
 	return []planRow{
 		{"always " + last.Model, "%.6f", false, of(func(a *forecast.Always) float64 { return a.CostUSD }), nil},

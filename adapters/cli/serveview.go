@@ -133,11 +133,8 @@ func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, tr
 // none, in this process's.
 func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (list []view.Cap, err error) {
 	b := &r.Policy().Budget
-	for _, each := range []view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}} {
-		if each.LimitUSD > 0 {
-			list = append(list, each)
-		}
-	}
+	list = slices.DeleteFunc([]view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}},
+		func(c view.Cap) bool { return c.LimitUSD <= 0 })
 	caps := step.Caps{TenantUSD: b.TenantUSD, TenantPeriod: b.TenantPeriod, Tenants: map[string]float64{}}
 	names := map[string]bool{}
 	for _, t := range b.Tenants {
@@ -156,20 +153,27 @@ func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, trac
 		if one.LimitUSD, _ = caps.Tenant(name, time.Now()); one.LimitUSD == 0 {
 			continue
 		}
-		if accounts != nil {
-			balances, err := accounts.Balances(ctx, store.TenantAccount(name), 0)
-			if err != nil {
-				return nil, err
-			}
-			for _, of := range balances {
-				if of.Account == store.TenantAccount(name) {
-					one.SpentUSD = float64(of.Spent+of.Reserved) / store.NanoUSD
-				}
-			}
-		} else if memory, ok := r.Config().Step.Ledger.(*step.Memory); ok {
-			_, one.SpentUSD = memory.SpentUSD("", name)
+		if one.SpentUSD, err = tenantSpending(ctx, r, accounts, name); err != nil {
+			return nil, err
 		}
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// tenantSpending returns what counts towards a tenant's cap.
+func tenantSpending(ctx context.Context, r *router.Router, accounts store.Accounts, tenant string) (usd float64, err error) {
+	if accounts == nil {
+		if memory, ok := r.Config().Step.Ledger.(*step.Memory); ok {
+			_, usd = memory.SpentUSD("", tenant)
+		}
+		return usd, nil
+	}
+	balances, err := accounts.Balances(ctx, store.TenantAccount(tenant), 0)
+	for _, of := range balances {
+		if of.Account == store.TenantAccount(tenant) {
+			usd = float64(of.Spent+of.Reserved) / store.NanoUSD
+		}
+	}
+	return usd, err
 }

@@ -116,27 +116,33 @@ func (g *grid) widths(most int) ([]int, bool) {
 		least[i] = max(least[i], 1)
 		total += widths[i] + len("  ")
 	}
-	for most > 0 && total > most {
-		widest := -1
-		for i := range widths {
-			if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
+	for ; most > 0 && total > most; total-- {
+		if !narrow(widths, least) {
 			return nil, false
 		}
-		widths[widest]--
-		total--
 	}
 	return widths, true
 }
 
+// narrow narrows the widest of the columns that are wider than their least width, by 1; false if none is.
+func narrow(widths, least []int) bool {
+	widest := -1
+	for i := range widths {
+		if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
+			widest = i
+		}
+	}
+	if widest >= 0 {
+		widths[widest]--
+	}
+	return widest >= 0
+}
+
 func (g *grid) list(most int) {
-	name := func(i int) string { return cmp.Or(g.columns[i].name, "-") }
-	width := 0
-	for i := range g.columns {
-		width = max(width, text.StringWidth(name(i)))
+	names, width := make([]string, len(g.columns)), 0
+	for i, c := range g.columns {
+		names[i] = c.name
+		width = max(width, text.StringWidth(cmp.Or(c.name, "-")))
 	}
 	width = min(width, most/2)
 	room := max(most-width-len("  "), 1)
@@ -149,17 +155,13 @@ func (g *grid) list(most int) {
 			for k, line := range strings.Split(text.WrapSoft(text.Snip(cell, maxCellLines*room, "…"), room), "\n") {
 				label := ""
 				if k == 0 {
-					label = text.Snip(name(i), width, "…")
+					label = text.Snip(cmp.Or(names[i], "-"), width, "…")
 				}
 				fmt.Fprintf(g.w, "%s  %s\n", text.Pad(label, width, ' '), strings.TrimRight(line, " "))
 			}
 		}
 	}
 	if len(g.rows) == 0 {
-		names := make([]string, len(g.columns))
-		for i, c := range g.columns {
-			names[i] = c.name
-		}
 		fmt.Fprintln(g.w, strings.Join(names, ", "))
 	}
 }

@@ -203,7 +203,7 @@ func listedOf(t *sdk.Trace) listedStep {
 }
 
 // verifierCounts counts answers by verifier.
-type verifierCounts map[string]*verifierCount
+type verifierCounts map[string]verifierCount
 
 type verifierCount struct {
 	asked, judged int
@@ -216,9 +216,6 @@ func (m verifierCounts) add(t *sdk.Trace) {
 		if v == nil || v.Verifier == "" {
 			continue
 		}
-		if m[v.Verifier] == nil {
-			m[v.Verifier] = new(verifierCount)
-		}
 		one := m[v.Verifier]
 		one.asked++
 		if v.Outcome == sdk.Inconclusive {
@@ -226,6 +223,7 @@ func (m verifierCounts) add(t *sdk.Trace) {
 		} else {
 			one.judged++
 		}
+		m[v.Verifier] = one
 	}
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
@@ -58,10 +59,8 @@ func isRetry(t *sdk.Trace, i int) bool {
 // decisionBasis explains a decision.
 func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
-	for _, b := range d.Models {
-		if b.Model == d.Look && b.Look != nil {
-			return fmt.Sprintf("%s is bought for the answer of %s, for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
-		}
+	if b := beliefOf(d, d.Look); b != nil && b.Look != nil {
+		return fmt.Sprintf("%s is bought for the answer of %s, for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(b))
 	}
 	why, err := view.ExplainDecision(t, k)
 	if err != nil {
@@ -69,16 +68,22 @@ func decisionBasis(t *sdk.Trace, k int) string {
 		if d.Run == "" {
 			why = fmt.Sprintf("%s wanted no more, %s", t.Strategy, say.Because(t.Stop))
 		}
-		for _, b := range d.Models {
-			if b.Model == cmp.Or(d.Run, d.Answer) {
-				why += fmt.Sprintf(" (quality %.2f, %s USD)", b.Quality.Mean, usd(b.CostUSD))
-			}
+		if b := beliefOf(d, cmp.Or(d.Run, d.Answer)); b != nil {
+			why += fmt.Sprintf(" (quality %.2f, %s USD)", b.Quality.Mean, usd(b.CostUSD))
 		}
 	}
 	if d.Note != "" {
 		why += " Note: " + d.Note
 	}
 	return why
+}
+
+// beliefOf returns what a decision believed of a model, or nil.
+func beliefOf(d *sdk.Decision, model string) *sdk.Belief {
+	if i := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == model }); i >= 0 {
+		return &d.Models[i]
+	}
+	return nil
 }
 
 // callReason explains a call that is not the strategy's choice.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -21,9 +22,7 @@ func (p *printer) head(t *sdk.Trace) {
 	if t.Prompt != "" {
 		p.f("prompt: %s\n", p.cut(oneLine(t.Prompt), len("prompt: ")))
 	}
-	for _, i := range t.Infeasible {
-		p.f("left out: %s %s\n", i.Model, i.Reason)
-	}
+	p.infeasible(t)
 	switch {
 	case !sdk.IsStep(t.Mode):
 		p.f("verdict on the run: %s\n", verdictSummary(t.Verdict))
@@ -115,10 +114,7 @@ func (p *printer) alternatives(list []sdk.Alternative) {
 	tab := newTable(p.w, column{name: "alternative"}, column{name: "E[max]", number: true}, column{name: "USD", number: true},
 		column{name: "tau", number: true}, column{name: "reservation", number: true})
 	for _, a := range list {
-		models := strings.Join(a.Models, " + ")
-		if models == "" {
-			models = "stop"
-		}
+		models := cmp.Or(strings.Join(a.Models, " + "), "stop")
 		tab.row(models, number(a.ExpectedMax), usd(a.CostUSD), number(a.Tau), number(a.Reservation))
 	}
 	tab.print()

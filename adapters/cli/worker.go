@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ Whoever can write to the database decides what workers run.`,
 }
 
 func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.queue == "" {
-		f.queue = os.Getenv(storeVariable)
-	}
-	if f.queue == "" {
+	if f.queue = cmp.Or(f.queue, os.Getenv(storeVariable)); f.queue == "" {
 		return usage("--queue is needed: the database that work comes from")
 	}
 	total := 0

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,11 +108,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	var group errgroup.Group
-	group.SetLimit(max(1, o.Parallel))
-	if o.Parallel == 0 {
-		group.SetLimit(4)
+	if o.Queue != nil {
+		calls = ctx // the workers finish what they have begun
 	}
+	var group errgroup.Group
+	group.SetLimit(max(1, cmp.Or(o.Parallel, 4)))
 	asks := make([]asker, models)
 	for i := range asks {
 		ask, done, err := c.asker(ctx, i, filepath.Join(scratch, "ledger.db"))
@@ -132,9 +133,6 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		group.Go(func() error {
 			if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
 				return nil
-			}
-			if o.Queue != nil {
-				return c.runTask(ctx, asks[model], task, c.name(model)) // the workers finish what they have begun
 			}
 			return c.runTask(calls, asks[model], task, c.name(model))
 		})

@@ -1,9 +1,11 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/figure"
@@ -93,52 +95,44 @@ func share(cost, of float64) *float64 {
 
 // Summary says what was gained over thresholds and over always asking the best model.
 func (r *Report) Summary() string {
-	var best *Row
-	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Single && (best == nil || row.Points[0].Solved > best.Points[0].Solved) {
-			best = row
-		}
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "To solve as many tasks as %s (%d of %d) costs", best.Strategy, best.Points[0].Solved, r.Tasks)
-	sep := " "
+	singles := slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return !row.Single })
+	best := slices.MaxFunc(singles, func(a, b Row) int { return cmp.Compare(a.Points[0].Solved, b.Points[0].Solved) })
+	var costs, means []string
+	over := ""
 	for _, g := range r.Gains {
-		if g.Strategy == Mixed {
-			continue
+		if g.Strategy != Mixed {
+			costs = append(costs, g.Strategy+" "+g.costAtBest())
 		}
-		b.WriteString(sep + g.Strategy + " ")
-		sep = ", "
-		switch {
-		case g.ShareAtBest == nil:
-			b.WriteString("more than any budget tried")
-		case g.ShareLow == nil:
-			fmt.Fprintf(&b, "%.0f %%", 100**g.ShareAtBest)
-		default:
-			fmt.Fprintf(&b, "%.0f %% (%.0f to %.0f)", 100**g.ShareAtBest, 100*max(0, *g.ShareLow), 100**g.ShareHigh)
+		means = append(means, fmt.Sprintf("%s solves %.1f %%", g.Strategy, 100*g.Mean))
+		if g.Strategy == kinds[len(kinds)-1].name {
+			over = g.overThreshold(r.Tasks)
 		}
 	}
-	fmt.Fprintf(&b, " of what that costs.\nOver all budgets between the cheapest and the dearest model,")
-	sep = " "
-	for _, g := range r.Gains {
-		fmt.Fprintf(&b, "%s%s solves %.1f %%", sep, g.Strategy, 100*g.Mean)
-		sep = ", "
+	return fmt.Sprintf("To solve as many tasks as %s (%d of %d) costs %s of what that costs.\nOver all budgets between the cheapest and the dearest model, %s of the tasks on average%s.\n"+
+		"In brackets: two standard deviations on either side, by drawing the tasks again.",
+		best.Strategy, best.Points[0].Solved, r.Tasks, strings.Join(costs, ", "), strings.Join(means, ", "), over)
+}
+
+func (g *Gain) costAtBest() string {
+	switch {
+	case g.ShareAtBest == nil:
+		return "more than any budget tried"
+	case g.ShareLow == nil:
+		return fmt.Sprintf("%.0f %%", 100**g.ShareAtBest)
 	}
-	b.WriteString(" of the tasks on average")
-	for _, g := range r.Gains {
-		if g.Strategy != kinds[len(kinds)-1].name {
-			continue
-		}
-		side := "above"
-		if g.Over < 0 {
-			side = "below"
-		}
-		fmt.Fprintf(&b, ":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)", g.Strategy, side, 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh)
-		if g.OverLow <= 0 && g.OverHigh >= 0 {
-			fmt.Fprintf(&b, ", which %d tasks do not tell from chance", r.Tasks)
-		}
+	return fmt.Sprintf("%.0f %% (%.0f to %.0f)", 100**g.ShareAtBest, 100*max(0, *g.ShareLow), 100**g.ShareHigh)
+}
+
+// overThreshold says how far the strategy lies above or below the threshold cascade.
+func (g *Gain) overThreshold(tasks int) string {
+	side, doubt := "above", ""
+	if g.Over < 0 {
+		side = "below"
 	}
-	b.WriteString(".\nIn brackets: two standard deviations on either side, by drawing the tasks again.")
-	return b.String()
+	if g.OverLow <= 0 && g.OverHigh >= 0 {
+		doubt = fmt.Sprintf(", which %d tasks do not tell from chance", tasks)
+	}
+	return fmt.Sprintf(":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)%s", g.Strategy, side, 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh, doubt)
 }
 
 // Figure draws what each strategy solved over what it cost, a curve over its budgets,

@@ -88,24 +88,25 @@ func newPlot(a Axes) *plot.Plot {
 	return p
 }
 
+func (a *Axes) hasPlace(x, y float64) bool {
+	return !math.IsNaN(x+y) && !math.IsInf(x+y, 0) && (!a.LogX || x > 0) && (!a.LogY || y > 0)
+}
+
 // Lines draws series as lines and labels as named points. Points without a finite
 // place on the axes are left out.
 func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error) {
 	p := newPlot(a)
-	visible := func(x, y float64) bool {
-		return !math.IsNaN(x+y) && !math.IsInf(x+y, 0) && (!a.LogX || x > 0) && (!a.LogY || y > 0)
-	}
 	for i, s := range series {
-		if err := addBand(p, s, palette[i%len(palette)], visible); err != nil {
+		if err := addBand(p, s, palette[i%len(palette)], a.hasPlace); err != nil {
 			return nil, fmt.Errorf("drawing the band of %s: %w", s.Name, err)
 		}
 	}
 	for i, s := range series {
-		if err := addLine(p, i, s, visible); err != nil {
+		if err := addLine(p, i, s, a.hasPlace); err != nil {
 			return nil, fmt.Errorf("drawing %s: %w", s.Name, err)
 		}
 	}
-	if err := addLabels(p, labels, visible); err != nil {
+	if err := addLabels(p, labels, a.hasPlace); err != nil {
 		return nil, err
 	}
 	if a.Percent {

@@ -134,13 +134,9 @@ var billions = regexp.MustCompile(`-(\d+)[bB]`)
 // length, on one question in n.
 func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table, error) {
 	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) {
-		var models []string
-		for _, name := range t.Models {
-			if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) }) {
-				models = append(models, name)
-			}
-		}
-		c, err := t.Select(models...)
+		c, err := t.Select(slices.DeleteFunc(slices.Clone(t.Models), func(name string) bool {
+			return !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
+		})...)
 		if err != nil {
 			return nil, err
 		}

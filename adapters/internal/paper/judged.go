@@ -139,6 +139,16 @@ func attempts(ctx context.Context, t *outcome.Table, seed uint64) ([]eval.Point,
 	return play(ctx, test, player)
 }
 
+// passesLeft returns the number of a model's passes on queries that are not done.
+func passesLeft(t *outcome.Table, model int, done []bool) (passes float64) {
+	for q, row := range t.Quality {
+		if !done[q] {
+			passes += row[model]
+		}
+	}
+	return passes
+}
+
 // mostPasses orders models by the number of passes on all queries, or on those that are left.
 func mostPasses(t *outcome.Table, left bool) []int {
 	var order []int
@@ -146,13 +156,7 @@ func mostPasses(t *outcome.Table, left bool) []int {
 	for range t.Models {
 		best, most := -1, -1.0
 		for m := range t.Models {
-			passes := 0.0
-			for q, row := range t.Quality {
-				if !done[q] {
-					passes += row[m]
-				}
-			}
-			if passes > most && !slices.Contains(order, m) {
+			if passes := passesLeft(t, m, done); passes > most && !slices.Contains(order, m) {
 				best, most = m, passes
 			}
 		}

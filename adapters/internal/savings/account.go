@@ -168,7 +168,7 @@ func (s *sums) addShadow(t *sdk.Trace) {
 	}
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
-		if own := answerOf(t, b.Model); own != nil && b.Price != nil {
+		if own := AnswerOf(t, b.Model); own != nil && b.Price != nil {
 			s.of(b.Model).compare(t, b.Price, own)
 		}
 	}
@@ -349,12 +349,7 @@ func (s *sums) addWaste(t *sdk.Trace) {
 
 // ChosenCall returns the call whose answer was returned, nil where there is none.
 func ChosenCall(t *sdk.Trace) *sdk.Call {
-	for i := range slices.Backward(t.Calls) {
-		if c := &t.Calls[i]; t.Chosen != "" && c.Model == t.Chosen && c.Error == "" {
-			return c
-		}
-	}
-	return nil
+	return AnswerOf(t, t.Chosen)
 }
 
 // CostOf returns what a model's calls cost in a step, and whether it answered.
@@ -373,7 +368,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
 	m.spent += t.CostUSD
-	own := answerOf(t, b.Model)
+	own := AnswerOf(t, b.Model)
 	if own != nil && b.Price != nil {
 		m.compare(t, b.Price, own)
 	}

@@ -145,8 +145,8 @@ func coldUSD(p *sdk.Price, own, other *sdk.Usage) float64 {
 	return max(0, p.CostUSD(promptOf(own))-p.CostUSD(warm))
 }
 
-// answerOf returns the last call of a model that gave an answer, or nil.
-func answerOf(t *sdk.Trace, model string) *sdk.Call {
+// AnswerOf returns the last call of a model that gave an answer, or nil.
+func AnswerOf(t *sdk.Trace, model string) *sdk.Call {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == model && c.Error == "" {
 			return c

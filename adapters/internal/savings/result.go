@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -104,9 +105,7 @@ func (a *Account) Beside(baseline string) (r Result) {
 	if len(names) < 2 && !a.tabled {
 		return r
 	}
-	if baseline == "" {
-		baseline = names[len(names)-1]
-	}
+	baseline = cmp.Or(baseline, names[len(names)-1])
 	m := a.models[baseline]
 	if m == nil {
 		return r
@@ -174,10 +173,7 @@ func (s *sums) quality() Quality {
 		if !v.measureQuality() {
 			continue
 		}
-		if name == "" {
-			name = "a verifier"
-		}
-		by = append(by, name)
+		by = append(by, cmp.Or(name, "a verifier"))
 		passed.n += v.passed + v.failed
 		passed.sum += v.right
 		passes += v.passed

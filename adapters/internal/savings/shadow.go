@@ -1,6 +1,7 @@
 package savings
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -32,11 +33,8 @@ func (a *Account) joinShadow(t *sdk.Trace) {
 	if t.QueryID == "" || c == nil || !slices.Contains([]string{string(middleware.Shadow), middleware.ShadowAlternative}, t.Mode) {
 		return
 	}
-	own := shadowAnswer{call: *c}
+	own := shadowAnswer{*c, cmp.Or(beliefOf(t, c.Model), &sdk.Belief{}).Price}
 	own.call.Answer = ""
-	if b := beliefOf(t, c.Model); b != nil {
-		own.price = b.Price
-	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
 	found, known := a.shadowSteps[other]
 	if !known {

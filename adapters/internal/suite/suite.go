@@ -152,11 +152,7 @@ func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
 	} else {
 		t.FailToPass = strings.Split(fail, "; ")
 	}
-	for _, name := range repo.Tests() {
-		if !slices.Contains(t.FailToPass, name) {
-			t.PassToPass = append(t.PassToPass, name)
-		}
-	}
+	t.PassToPass = slices.DeleteFunc(repo.Tests(), func(name string) bool { return slices.Contains(t.FailToPass, name) })
 	for _, f := range archive.Files {
 		edits := patch.Parse(&sdk.Answer{Text: string(f.Data)}, "")
 		if len(edits) == 0 {

@@ -42,9 +42,7 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) 
 	if err != nil {
 		return nil, err
 	}
-	solve := func(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
-		return b.Solver.Solve(ctx, repo, t)
-	}
+	solve := b.Solver.Solve
 	if b.Queue != nil {
 		solve = b.Queue.solve
 		if tasks, err = b.Queue.send(ctx, repos, tasks); err != nil {
@@ -138,16 +136,14 @@ func (b *Batch) find(repo string) (string, error) {
 // for each result that has a patch.
 func WritePredictions(path, model string, results []*Result) error {
 	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	for _, r := range results {
 		if r == nil || r.Unfinished || r.Patch == "" {
 			continue
 		}
-		line, err := json.Marshal(Prediction{InstanceID: r.InstanceID, Model: model, Patch: r.Patch})
-		if err != nil {
+		if err := enc.Encode(Prediction{InstanceID: r.InstanceID, Model: model, Patch: r.Patch}); err != nil {
 			return err
 		}
-		b.Write(line)
-		b.WriteByte('\n')
 	}
 	temp := path + ".part"
 	if err := os.WriteFile(temp, []byte(b.String()), 0o644); err != nil {
@@ -194,10 +190,7 @@ func NotJudged(results []*Result) string {
 func Summarise(results []*Result) Summary {
 	s := Summary{Tasks: len(results), ByModel: map[string]int{}}
 	for _, r := range results {
-		if r == nil {
-			s.Open++
-			continue
-		}
+		r = cmp.Or(r, &Result{Unfinished: true})
 		switch {
 		case r.Unfinished:
 			s.Open++
@@ -248,9 +241,4 @@ func (b *Batch) Check(ctx context.Context, tasks []Task) (notes map[string][]str
 	return notes, errors.Join(append(faults, group.Wait())...)
 }
 
-func (b *Batch) parallel() int {
-	if b.Parallel == 0 {
-		return 2
-	}
-	return max(1, b.Parallel)
-}
+func (b *Batch) parallel() int { return max(1, cmp.Or(b.Parallel, 2)) }

@@ -2,6 +2,7 @@ package swe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 	if err != nil {
 		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
 	}
-	r := &Repository{dir: strings.TrimSpace(top), trees: trees}
+	r := &Repository{dir: strings.TrimSpace(top), trees: trees, secrets: map[string][]string{}}
 	r.dependencies = sync.OnceValues(func() ([]string, error) { return ignoredDependencies(context.WithoutCancel(ctx), r.dir) })
 	if err := removeAll(trees); err != nil {
 		return nil, err
@@ -70,10 +71,7 @@ func CountUncommitted(ctx context.Context, dir string) (int, error) {
 
 // Commit returns the full name of a commit; "" means HEAD.
 func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
-	if name == "" {
-		name = "HEAD"
-	}
-	if fullName.MatchString(name) {
+	if name = cmp.Or(name, "HEAD"); fullName.MatchString(name) {
 		return name, nil // making the work tree will tell
 	}
 	out, err := git(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")

@@ -134,9 +134,6 @@ func (r *Repository) secretsOf(ctx context.Context, c *Checkout) ([]string, erro
 			found = append(found, name)
 		}
 	}
-	if r.secrets == nil {
-		r.secrets = map[string][]string{}
-	}
 	r.secrets[c.Commit] = found
 	return found, nil
 }

@@ -116,11 +116,7 @@ func (*Job) commit(ctx context.Context, repo *Repository, t *Task) (string, erro
 	if fullName.MatchString(t.BaseCommit) {
 		return t.BaseCommit, nil
 	}
-	name := t.BaseCommit
-	if name == "" {
-		name = "HEAD"
-	}
-	out, err := git(ctx, ".", "ls-remote", "--exit-code", "--", t.Repo, name)
+	out, err := git(ctx, ".", "ls-remote", "--exit-code", "--", t.Repo, cmp.Or(t.BaseCommit, "HEAD"))
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -25,9 +26,7 @@ const (
 // files, and removes those of runs that have ended without doing so. The caller
 // closes it.
 func NewScratch(base string) (*Scratch, error) {
-	if base == "" {
-		base = os.TempDir()
-	}
+	base = cmp.Or(base, os.TempDir())
 	left, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -119,12 +120,10 @@ func (v *viewer) pairSteps(ctx context.Context, a, b string) ([]pair, error) {
 
 func sideOf(t *sdk.Trace) side {
 	s := side{Step: sqlstore.StepOf(t), Quality: math.NaN()}
-	for i := range t.Calls {
-		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {
-			s.Quality = c.Quality.Mean
-			if q, ok := c.Verdict.Quality(); ok {
-				s.Quality = q
-			}
+	if c := savings.ChosenCall(t); c != nil {
+		s.Quality = c.Quality.Mean
+		if q, ok := c.Verdict.Quality(); ok {
+			s.Quality = q
 		}
 	}
 	if t.Chosen == "" {

@@ -73,11 +73,11 @@ func failuresOf(traces []*sdk.Trace) *failures {
 }
 
 // entry returns an entry of a map, which it makes if there is none.
-func entry[V any](m map[string]*V, name string) *V {
-	if m[name] == nil {
-		m[name] = new(V)
+func entry[K comparable, V any](m map[K]*V, key K) *V {
+	if m[key] == nil {
+		m[key] = new(V)
 	}
-	return m[name]
+	return m[key]
 }
 
 func (k *kindFailures) add(t *sdk.Trace) {

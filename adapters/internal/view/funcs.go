@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -55,12 +56,7 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return dollars(usd / float64(n))
 		},
-		"deref": func(p *float64) float64 {
-			if p == nil {
-				return nan
-			}
-			return *p
-		},
+		"deref": func(p *float64) float64 { return *cmp.Or(p, &nan) },
 		"scaleJSON": func(s scale) string {
 			data, _ := json.Marshal(s.Points)
 			return string(data)

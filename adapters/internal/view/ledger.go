@@ -66,10 +66,7 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 			continue
 		}
 		k := l.keyOf(t, ledgerKey{s.Start.UTC().Truncate(24 * time.Hour), s.Tenant, s.Key, s.Policy})
-		if l.accounts[k] == nil {
-			l.accounts[k] = &savings.Account{}
-		}
-		l.accounts[k].Record(ctx, t)
+		entry(l.accounts, k).Record(ctx, t)
 	}
 	return len(lines), nil
 }

@@ -27,11 +27,8 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 	for _, t := range traces {
 		for i := range t.Decisions {
 			d := &t.Decisions[i]
-			if d.Run == "" {
-				continue
-			}
 			b := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == d.Run })
-			call := lastAnswer(t, d.Run)
+			call := savings.AnswerOf(t, d.Run)
 			if b < 0 || call == nil {
 				continue
 			}
@@ -41,16 +38,6 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 		}
 	}
 	return list
-}
-
-// lastAnswer returns the model's last call in the step without an error, or nil.
-func lastAnswer(t *sdk.Trace, model string) (call *sdk.Call) {
-	for i := range t.Calls {
-		if c := &t.Calls[i]; c.Model == model && c.Error == "" {
-			call = c
-		}
-	}
-	return call
 }
 
 // bin is a group of predictions.

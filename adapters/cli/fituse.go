@@ -85,11 +85,10 @@ func measuredPolicy(t *outcome.Table) *policyRival {
 	r, n, squares := &policyRival{IsMeasured: true}, 0.0, 0.0
 	for q := range t.Queries {
 		usd, quality := outcome.At(t.CostUSD, q, m), outcome.At(t.Quality, q, m)
-		if math.IsNaN(usd) || math.IsNaN(quality) {
-			continue
+		if !math.IsNaN(usd + quality) {
+			n++
+			r.CostUSD, r.Quality, squares = r.CostUSD+usd, r.Quality+quality, squares+quality*quality
 		}
-		n++
-		r.CostUSD, r.Quality, squares = r.CostUSD+usd, r.Quality+quality, squares+quality*quality
 	}
 	if n == 0 {
 		return nil

@@ -202,12 +202,10 @@ func (p *printer) infeasible(t *sdk.Trace) {
 func assumedLengths(p *policies.Policy) string {
 	var lengths, models []string
 	for i := range p.Models {
-		m := &p.Models[i]
-		if m.Price.Free {
-			continue
+		if m := &p.Models[i]; !m.Price.Free {
+			lengths = append(lengths, strconv.Itoa(m.ExpectedOutputTokens))
+			models = append(models, fmt.Sprintf("%d for %s", m.ExpectedOutputTokens, m.Name))
 		}
-		lengths = append(lengths, strconv.Itoa(m.ExpectedOutputTokens))
-		models = append(models, fmt.Sprintf("%d for %s", m.ExpectedOutputTokens, m.Name))
 	}
 	if len(lengths) == 0 {
 		return ""

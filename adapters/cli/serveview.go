@@ -117,14 +117,13 @@ func (p *servedPage) tracesOf(r *router.Router) string {
 }
 
 // statusOf returns what of the router is not in its traces.
-func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (*view.Status, error) {
-	s := &view.Status{Circuits: r.OpenCircuits(), Unsupported: r.Unsupported()}
+func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces store.TraceReader) (s *view.Status, err error) {
+	s = &view.Status{Circuits: r.OpenCircuits(), Unsupported: r.Unsupported()}
 	for _, p := range full.PluginStats(r) {
 		s.Plugins = append(s.Plugins, view.PluginStatus{
 			Name: p.Instance, Running: p.State == host.Ready || p.State == host.Stopped && p.LastError == "", Restarts: max(0, p.Starts-1), Error: p.LastError,
 		})
 	}
-	var err error
 	s.Caps, err = capsOf(ctx, r, accounts, traces)
 	return s, err
 }

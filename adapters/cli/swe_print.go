@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -62,38 +64,52 @@ func isolation(layers []string) string {
 }
 
 func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, single bool) error {
-	p := &printer{w: s.Out}
 	if f.json {
-		enc := json.NewEncoder(s.Out)
-		for _, r := range results {
-			if r != nil {
-				if err := enc.Encode(r); err != nil {
-					return err
-				}
-			}
+		if err := encodeResults(s.Out, results); err != nil {
+			return err
 		}
 	}
-	why := swe.NotJudged(results)
-	if why != "" && !f.json {
+	p := &printer{w: s.Out}
+	if why := swe.NotJudged(results); why != "" && !f.json {
 		p.f("NO VERDICT could be reached, so nothing says whether a patch is right: %s\n", gist(why))
 	}
 	if single && results[0] != nil {
-		r := results[0]
-		out := f.out
-		var lost error
-		if out != "" && r.Patch != "" {
-			if lost = os.WriteFile(out, []byte(r.Patch), 0o644); lost != nil {
-				out = "" // so that it is printed
-			}
-		}
-		if !f.json {
-			p.result(r, out)
-		}
-		return errors.Join(p.err, lost)
+		return f.printSingle(p, results[0])
 	}
-	if f.json {
-		return nil
+	if !f.json {
+		f.printTasks(p, list, results)
 	}
+	return p.err
+}
+
+func encodeResults(w io.Writer, results []*swe.Result) error {
+	enc := json.NewEncoder(w)
+	for _, r := range results {
+		if r == nil {
+			continue
+		}
+		if err := enc.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printSingle writes the patch to --out, and prints the result.
+func (f *sweFlags) printSingle(p *printer, r *swe.Result) (lost error) {
+	out := f.out
+	if out != "" && r.Patch != "" {
+		if lost = os.WriteFile(out, []byte(r.Patch), 0o644); lost != nil {
+			out = "" // so that it is printed
+		}
+	}
+	if !f.json {
+		p.result(r, out)
+	}
+	return errors.Join(p.err, lost)
+}
+
+func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result) {
 	columns := []column{
 		{name: "task"}, {name: "result"}, {name: "model"}, {name: "attempts", number: true},
 		{name: "calls", number: true}, {name: "USD", number: true}, {name: "time", number: true},
@@ -101,7 +117,7 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	if f.queue != "" {
 		columns = append(columns, column{name: "worker"})
 	}
-	t := newTable(s.Out, columns...)
+	t := p.table(columns...)
 	for i, r := range results {
 		if r == nil {
 			t.row([]any{list[i].InstanceID, "not begun", "", "", "", "", "", ""}[:len(columns)]...)
@@ -112,7 +128,6 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	t.print()
 	sum := swe.Summarise(results)
 	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
-	return p.err
 }
 
 func outcomeOf(r *swe.Result) string {
@@ -133,19 +148,8 @@ func (p *printer) result(r *swe.Result, out string) {
 	if r.Recorded {
 		p.f("found in the state of an earlier run; nothing was run again\n")
 	}
-	for i, a := range r.Attempts {
-		verdict := "not verified"
-		switch {
-		case a.Verdict != nil:
-			verdict = a.Verdict.Outcome.String() + ": " + gist(a.Verdict.Evidence)
-		case a.Trajectory.Why != "":
-			verdict = oneLine(a.Trajectory.Why)
-		}
-		by := ""
-		if a.Worker != "" {
-			by = ", worker " + a.Worker
-		}
-		p.f("%d. %s%s, %d calls, %s USD: %s\n", i+1, a.Model, by, a.Trajectory.Turns, usd(a.CostUSD), verdict)
+	for i := range r.Attempts {
+		p.attempt(i+1, &r.Attempts[i])
 	}
 	switch {
 	case r.Unfinished:
@@ -159,15 +163,15 @@ func (p *printer) result(r *swe.Result, out string) {
 	default:
 		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
 	}
-	switch v := r.Verdict; {
-	case v != nil && len(v.Isolation) > 0 && slices.Equal(v.Isolation, r.Isolation):
-		p.f("tests and agent's commands ran %s\n", isolation(r.Isolation))
+	who, tests := "agent's commands", cmp.Or(r.Verdict, &sdk.Verdict{}).Isolation
+	switch {
+	case len(tests) == 0:
+	case slices.Equal(tests, r.Isolation):
+		who = "tests and agent's commands"
 	default:
-		if v != nil && len(v.Isolation) > 0 {
-			p.f("tests ran %s\n", isolation(v.Isolation))
-		}
-		p.f("agent's commands ran %s\n", isolation(r.Isolation))
+		p.f("tests ran %s\n", isolation(tests))
 	}
+	p.f("%s ran %s\n", who, isolation(r.Isolation))
 	p.missingLayers(r.Missing)
 	for _, note := range r.Notes {
 		p.f("note: %s\n", note)
@@ -195,25 +199,32 @@ func gist(evidence string) string {
 	return text
 }
 
+func (p *printer) attempt(n int, a *swe.Attempt) {
+	verdict := cmp.Or(oneLine(a.Trajectory.Why), "not verified")
+	if a.Verdict != nil {
+		verdict = a.Verdict.Outcome.String() + ": " + gist(a.Verdict.Evidence)
+	}
+	by := ""
+	if a.Worker != "" {
+		by = ", worker " + a.Worker
+	}
+	p.f("%d. %s%s, %d calls, %s USD: %s\n", n, a.Model, by, a.Trajectory.Turns, usd(a.CostUSD), verdict)
+}
+
 // exit returns the command's error for the end of a run, which says what was kept.
 func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, solver *swe.Solver) error {
 	sum := swe.Summarise(results)
-	kept := "nothing is kept of what is not finished: that takes --state DIR"
+	kept, resume, raise := "nothing is kept of what is not finished: that takes --state DIR", "", ""
 	if f.state != "" {
 		kept = fmt.Sprintf("%d finished attempts are kept in %s", solver.Journal.Attempts(), f.state)
+		resume, raise = "; the same command goes on from there", "; the same command with a higher --max-usd goes on from there"
 	}
 	ended := fmt.Sprintf("%d of %d tasks finished, %.6f USD spent; %s", sum.Tasks-sum.Open, sum.Tasks, solver.Spend.SpentUSD(), kept)
 	switch {
 	case ctx.Err() != nil:
-		if f.state != "" {
-			ended += "; the same command goes on from there"
-		}
-		return &exitError{Code: exitInterrupted, Err: errors.New("interrupted: " + ended)}
+		return &exitError{Code: exitInterrupted, Err: errors.New("interrupted: " + ended + resume)}
 	case errors.Is(err, sdk.ErrBudgetExhausted):
-		if f.state != "" {
-			ended += "; the same command with a higher --max-usd goes on from there"
-		}
-		return &exitError{Code: exitSpent, Err: fmt.Errorf("%w\n%s", err, ended)}
+		return &exitError{Code: exitSpent, Err: fmt.Errorf("%w\n%s%s", err, ended, raise)}
 	case err != nil:
 		return err
 	case sum.Errors == sum.Tasks && sum.Calls == 0:

@@ -57,33 +57,10 @@ Whoever can write to the database decides what workers run.`,
 }
 
 func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.queue = cmp.Or(f.queue, os.Getenv(storeVariable)); f.queue == "" {
-		return usage("--queue is needed: the database that work comes from")
-	}
-	total := 0
-	for kind, n := range f.work {
-		if total += n; n < 0 || !slices.Contains([]string{"swe", "collect", "verify"}, kind) {
-			return usage("--work %s=%d: want a number for swe, collect or verify, as swe=2,verify=4", kind, n)
-		}
-	}
-	if total == 0 {
-		return usage("--work names no kind of job with a number above 0")
-	}
-	logger := s.logger("stepfall", hclog.Info)
-	if f.cache == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return usage("--cache is needed: %v", err)
-		}
-		f.cache = filepath.Join(base, "stepfall", "queue")
-	}
-	if f.cache, err = filepath.Abs(f.cache); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
-	// What cannot be written to is found before work is taken.
-	if err := os.MkdirAll(f.cache, 0o700); err != nil {
-		return fmt.Errorf("--cache: %w", err)
-	}
+	logger := s.logger("stepfall", hclog.Info)
 	shared, err := full.OpenStore(ctx, f.queue, logger)
 	if err != nil {
 		return fmt.Errorf("--queue: %w", err)
@@ -122,6 +99,40 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 		},
 		Ready: func(name string) { fmt.Fprintf(s.Out, "worker %s waits for work\n", name) },
 	})
+}
+
+func (f *workerFlags) check() error {
+	if f.queue = cmp.Or(f.queue, os.Getenv(storeVariable)); f.queue == "" {
+		return usage("--queue is needed: the database that work comes from")
+	}
+	total := 0
+	for kind, n := range f.work {
+		if total += n; n < 0 || !slices.Contains([]string{"swe", "collect", "verify"}, kind) {
+			return usage("--work %s=%d: want a number for swe, collect or verify, as swe=2,verify=4", kind, n)
+		}
+	}
+	if total == 0 {
+		return usage("--work names no kind of job with a number above 0")
+	}
+	return f.makeCache()
+}
+
+// makeCache makes the folder for fetched files: what cannot be written to is found before work is taken.
+func (f *workerFlags) makeCache() (err error) {
+	if f.cache == "" {
+		base, err := os.UserCacheDir()
+		if err != nil {
+			return usage("--cache is needed: %v", err)
+		}
+		f.cache = filepath.Join(base, "stepfall", "queue")
+	}
+	if f.cache, err = filepath.Abs(f.cache); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.cache, 0o700); err != nil {
+		return fmt.Errorf("--cache: %w", err)
+	}
+	return nil
 }
 
 // taskWorker returns the worker for tasks; done cleans up.

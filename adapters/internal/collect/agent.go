@@ -111,7 +111,7 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
 }
 
-func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
+func (a *agentRuns) run(ctx context.Context, t *Task) (_ *answer, err error) {
 	run := t.QueryID + "/" + a.name
 	row := &Outcome{QueryID: t.QueryID, Group: t.Group, Prompt: t.Prompt, Model: a.name}
 	a.mu.Lock()
@@ -119,7 +119,6 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
 	a.mu.Unlock()
 	dir := t.WorkDir
 	if dir == "" {
-		var err error
 		if dir, err = os.MkdirTemp("", "agent"); err != nil {
 			return nil, err
 		}

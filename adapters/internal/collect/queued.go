@@ -44,9 +44,8 @@ type callArgs struct {
 	CapUSD float64 `json:"cap_usd,omitempty"`
 }
 
-func (q *Job) ask(ctx context.Context, t *Task, model string) (*answer, error) {
+func (q *Job) ask(ctx context.Context, t *Task, model string) (_ *answer, err error) {
 	args := callArgs{Policy: q.Policy, Model: model, Task: *t, CapUSD: q.CapUSD}
-	var err error
 	if args.Tree, err = q.tree(ctx, t.WorkDir); err != nil {
 		return nil, err
 	}

@@ -129,22 +129,17 @@ func readArchives(pattern string, do func(name string, archive *txtar.Archive) e
 func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
 	head, statement, _ := strings.Cut(string(archive.Comment), "\n\n")
 	t := Task{ID: id, Statement: strings.TrimSpace(statement), wrong: map[string][]patch.Edit{}}
-	fail := ""
+	headers := map[string]string{}
 	for line := range strings.Lines(head) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		switch key {
-		case "repo":
-			t.Repo = value
-		case "level":
-			t.Level, _ = strconv.Atoi(value)
-		case "fail":
-			fail = value
-		default:
+		if headers[key] = value; !slices.Contains([]string{"repo", "level", "fail"}, key) {
 			return t, fmt.Errorf("unknown header %q", key)
 		}
 	}
-	repo, ok := s.Repos[t.Repo]
-	if !ok || t.Level < 1 || t.Level > 3 || fail == "" || t.Statement == "" {
+	t.Repo = headers["repo"]
+	t.Level, _ = strconv.Atoi(headers["level"])
+	repo, fail := s.Repos[t.Repo], headers["fail"]
+	if repo == nil || t.Level < 1 || t.Level > 3 || fail == "" || t.Statement == "" {
 		return t, fmt.Errorf("repo, level, fail or the statement is missing or wrong")
 	}
 	if repo.Language == "go" {

@@ -67,10 +67,9 @@ func prompt(t *Task, dir string, earlier []sdk.Attempt) string {
 		fmt.Fprintf(&b, "\nThese tests must pass: %s\n", strings.Join(t.FailToPass, ", "))
 	}
 	for _, a := range earlier {
-		if a.Verdict == nil || a.Verdict.Outcome != sdk.Failed {
-			continue
+		if a.Verdict != nil && a.Verdict.Outcome == sdk.Failed {
+			fmt.Fprintf(&b, "\nAn earlier attempt made this patch:\n%s\nIt was rejected:\n%s\n", shorten(a.Answer.Text, 6000), t.failure(a.Verdict.Evidence))
 		}
-		fmt.Fprintf(&b, "\nAn earlier attempt made this patch:\n%s\nIt was rejected:\n%s\n", shorten(a.Answer.Text, 6000), t.failure(a.Verdict.Evidence))
 	}
 	return b.String()
 }

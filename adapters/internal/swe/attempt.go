@@ -45,7 +45,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 }
 
 // runAgent lets the agent work on the tree, and sets the answer's patch, usage and cost.
-func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answer *sdk.Answer) (*Trajectory, error) {
+func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answer *sdk.Answer) (t *Trajectory, err error) {
 	model := w.s.Setup.Models[c.Model.Name]
 	if w.s.Mode == PerStep {
 		model = w.s.Setup.Routed
@@ -58,13 +58,12 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		hands.compile = w.compile
 	}
 	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
-	var err error
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
 		answer.Text, err = tree.Diff(ctx)
 		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
-	t, err := w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
+	t, err = w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.workerName()})
 	if err != nil {

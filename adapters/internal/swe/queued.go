@@ -131,9 +131,8 @@ func (q *Job) bundle(ctx context.Context, repo *Repository, commits []string) (s
 	return name, q.Queue.Send(ctx, name, func(w io.Writer) error { return repo.bundle(ctx, commits, w) })
 }
 
-func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
-	r := &Result{InstanceID: t.InstanceID}
-	var err error
+func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, err error) {
+	r = &Result{InstanceID: t.InstanceID}
 	// The worker's repository gives the same: the commit is a full name by now.
 	if r.Task, err = t.fingerprint(ctx, repo); err != nil {
 		r.Error = err.Error()

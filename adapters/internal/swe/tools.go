@@ -98,7 +98,7 @@ func (t *tools) runCalls(ctx context.Context, calls []llms.ToolCall) (results []
 }
 
 // run runs one tool call. Faults go to the model as output; the error is that of the context.
-func (t *tools) run(ctx context.Context, name, arguments string) (string, error) {
+func (t *tools) run(ctx context.Context, name, arguments string) (out string, err error) {
 	var a struct {
 		Command, Path, Old, New string
 		From, To                int
@@ -106,8 +106,6 @@ func (t *tools) run(ctx context.Context, name, arguments string) (string, error)
 	if err := json.Unmarshal([]byte(cmp.Or(strings.TrimSpace(arguments), "{}")), &a); err != nil {
 		return fmt.Sprintf("error: the arguments are no JSON object: %v", err), nil
 	}
-	var out string
-	var err error
 	t.passing = false
 	switch name {
 	case "shell":

@@ -61,12 +61,10 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 	for i := range lines { // as they came: a verdict after the steps of its run
 		s := &lines[i]
 		l.last = s.Seq
-		t := traces[s.ID]
-		if t == nil {
-			continue
+		if t := traces[s.ID]; t != nil {
+			k := l.keyOf(t, ledgerKey{s.Start.UTC().Truncate(24 * time.Hour), s.Tenant, s.Key, s.Policy})
+			entry(l.accounts, k).Record(ctx, t)
 		}
-		k := l.keyOf(t, ledgerKey{s.Start.UTC().Truncate(24 * time.Hour), s.Tenant, s.Key, s.Policy})
-		entry(l.accounts, k).Record(ctx, t)
 	}
 	return len(lines), nil
 }
@@ -84,12 +82,7 @@ func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
 		}
 		return own
 	}
-	if len(l.runs) >= maxRuns { // one or another is forgotten
-		for name := range l.runs {
-			delete(l.runs, name)
-			break
-		}
-	}
+	dropAny(l.runs, maxRuns)
 	l.runs[run] = own
 	return own
 }

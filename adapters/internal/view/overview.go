@@ -180,12 +180,10 @@ func (p *overviewPage) days(sums []store.Sum) *chart {
 	for i := range p.Models {
 		one := series{Name: plainText(p.Models[i].Model), Kind: "line"}
 		for k := range days {
-			day, err := time.Parse(time.DateOnly, days[k].Day)
-			if err != nil {
-				continue
+			if day, err := time.Parse(time.DateOnly, days[k].Day); err == nil {
+				usd := cost[[2]string{days[k].Day, p.Models[i].Model}]
+				one.Points = append(one.Points, point{X: float64(day.Unix()), Y: usd, XText: days[k].Day, YText: dollars(usd)})
 			}
-			usd := cost[[2]string{days[k].Day, p.Models[i].Model}]
-			one.Points = append(one.Points, point{X: float64(day.Unix()), Y: usd, XText: days[k].Day, YText: dollars(usd)})
 		}
 		c.Series = append(c.Series, one)
 	}

@@ -49,13 +49,18 @@ func (s *sampler) remember(t *sdk.Trace) {
 	if s.traces == nil {
 		s.traces = map[string]*sdk.Trace{}
 	}
-	if len(s.traces) >= maxCachedTraces { // one or another is forgotten
-		for id := range s.traces {
-			delete(s.traces, id)
-			break
-		}
-	}
+	dropAny(s.traces, maxCachedTraces)
 	s.traces[t.ID] = t
+}
+
+// dropAny drops one entry or another of a full map.
+func dropAny[K comparable, V any](m map[K]V, most int) {
+	for key := range m {
+		if len(m) < most {
+			return
+		}
+		delete(m, key)
+	}
 }
 
 // newest returns the traces of the newest n steps that the filter selects, the oldest first.

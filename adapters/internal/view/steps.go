@@ -70,14 +70,13 @@ func (v *viewer) steps(ctx context.Context, q url.Values) (*stepsPage, error) {
 	return p, nil
 }
 
-func (v *viewer) makeSteps(ctx context.Context, a pageQuery, limit int) (*stepsPage, error) {
-	p := &stepsPage{
+func (v *viewer) makeSteps(ctx context.Context, a pageQuery, limit int) (p *stepsPage, err error) {
+	p = &stepsPage{
 		frame: v.frame("steps", "Steps", a.Before == nil), Asked: a, Earlier: a.Before != nil,
 		Stops: allStops, Sorts: slices.Sorted(maps.Keys(stepOrders)), Outcomes: []string{sdk.Passed.String(), sdk.Failed.String(), sdk.Inconclusive.String()},
 	}
 	f := a.Filter
 	f.Limit = limit
-	var err error
 	if order := stepOrders[a.Sort]; order != nil && v.export == nil {
 		f.Limit = 10 * limit
 		if p.Steps, err = v.o.Traces.Steps(ctx, f); err == nil {

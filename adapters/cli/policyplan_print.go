@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -173,24 +174,7 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 	}
 	t := w.table(columns...)
 	for _, row := range p.rows() {
-		if row.optional && !slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return row.value(r) != 0 }) {
-			continue
-		}
-		cells := []any{row.name}
-		for _, r := range p.Policies {
-			cells = append(cells, fmt.Sprintf(row.format, row.value(r)))
-		}
-		if isPair {
-			cells = append(cells, change(row.value(p.Policies[0]), row.value(p.Policies[1]), strings.Contains(row.format, "%%")))
-		}
-		t.row(cells...)
-		if !isPair && row.interval != nil {
-			low, high := row.interval(p.Policies[0])
-			if low == high {
-				continue // nothing differs from which to tell how far others may lie
-			}
-			t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
-		}
+		p.addRow(t, &row)
 	}
 	t.print()
 	if believed {
@@ -215,6 +199,28 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 			verdict = "ABOVE"
 		}
 		w.f("%s: %.6f USD per query is %s the budget of %.6f\n", r.Policy, r.CostUSD, verdict, b)
+	}
+}
+
+// addRow adds a row to a plan's table and, where there is one policy, a row with the row's interval.
+func (p *madePlan) addRow(t *grid, row *planRow) {
+	if row.optional && !slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return row.value(r) != 0 }) {
+		return
+	}
+	cells := []any{row.name}
+	for _, r := range p.Policies {
+		cells = append(cells, fmt.Sprintf(row.format, row.value(r)))
+	}
+	if len(p.Policies) == 2 {
+		cells = append(cells, change(row.value(p.Policies[0]), row.value(p.Policies[1]), strings.Contains(row.format, "%%")))
+	}
+	t.row(cells...)
+	if len(p.Policies) == 2 || row.interval == nil {
+		return
+	}
+	// Where nothing differs, nothing tells how far others may lie.
+	if low, high := row.interval(p.Policies[0]); low != high {
+		t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
 	}
 }
 
@@ -286,14 +292,10 @@ func modelsOf(results []*forecast.Forecast) []string {
 }
 
 func matchesOf(results []*forecast.Forecast) []string {
-	var names []string
+	names := map[string]int{}
 	for _, r := range results {
-		for name := range r.Matches {
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
+		maps.Copy(names, r.Matches)
 	}
-	slices.Sort(names)
-	return names
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
 }

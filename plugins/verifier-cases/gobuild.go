@@ -14,9 +14,9 @@ import (
 func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
 
 // withGo lets a go command use the user's build flags and read the user's caches. What it
-// writes to them is discarded after the run.
-func withGo(ctx context.Context, spec *jail.Spec, argv []string) error {
-	if !isGo(argv) {
+// writes to them is discarded after the run. A container has caches of its own.
+func (r *run) withGo(ctx context.Context, spec *jail.Spec, argv []string) error {
+	if r.v.containers != nil || !isGo(argv) {
 		return nil
 	}
 	env, err := goflags.ReadEnv(ctx, argv[0], "")

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -64,46 +65,15 @@ func description() plugin.Plugin {
 }
 
 func open(ctx context.Context, c Config) (sdk.Verifier, error) {
-	var wrong schema.Diagnostics
-	for i, name := range c.Require {
-		if !slices.Contains(jail.Names(), name) {
-			wrong = append(wrong, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))...)
-		}
-	}
-	for i, dir := range c.ReadOnly {
-		if !filepath.IsAbs(dir) {
-			wrong = append(wrong, schema.Errorf([]string{"read_only", strconv.Itoa(i)}, "%q is not absolute", dir)...)
-		}
-	}
-	for _, list := range []struct {
-		name  string
-		files []string
-	}{{"built", c.Built}, {"file", []string{c.File}}} {
-		for _, file := range list.files {
-			if file != "" && !filepath.IsLocal(file) {
-				wrong = append(wrong, schema.Errorf([]string{list.name}, "%q is not inside the work tree", file)...)
-			}
-		}
-	}
-	if _, err := os.Stat(c.Cases); err != nil {
-		wrong = append(wrong, schema.Errorf([]string{"cases"}, "%v", err)...)
-	}
-	if len(wrong) > 0 {
+	if wrong := c.validate(); len(wrong) > 0 {
 		return nil, wrong
 	}
-	where, err := filepath.Abs(c.Cases)
-	if err == nil {
-		where, err = filepath.EvalSymlinks(where)
-	}
-	if err != nil {
+	var err error
+	if c.Cases, err = realPath(c.Cases); err != nil {
 		return nil, err
 	}
-	c.Cases = where
 	v := &verifier{config: c, temp: plugin.ScratchDir(ctx), known: map[string]*cases.Set{}}
-	if c.Parallel == 0 {
-		v.config.Parallel = runtime.NumCPU()
-	}
-	v.slots = make(chan struct{}, v.config.Parallel)
+	v.slots = make(chan struct{}, cmp.Or(c.Parallel, runtime.NumCPU()))
 	if c.File != "" {
 		v.config.File = path.Clean(filepath.ToSlash(c.File))
 	}
@@ -123,6 +93,34 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	}
 	v.sandbox = walls
 	return v, nil
+}
+
+// validate returns what is wrong with the configuration.
+func (c *Config) validate() (wrong schema.Diagnostics) {
+	for i, name := range c.Require {
+		if !slices.Contains(jail.Names(), name) {
+			wrong = append(wrong, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))...)
+		}
+	}
+	for i, dir := range c.ReadOnly {
+		if !filepath.IsAbs(dir) {
+			wrong = append(wrong, schema.Errorf([]string{"read_only", strconv.Itoa(i)}, "%q is not absolute", dir)...)
+		}
+	}
+	wrong = slices.Concat(wrong, checkLocal("built", c.Built...), checkLocal("file", c.File))
+	if _, err := os.Stat(c.Cases); err != nil {
+		wrong = append(wrong, schema.Errorf([]string{"cases"}, "%v", err)...)
+	}
+	return wrong
+}
+
+func checkLocal(argument string, files ...string) (wrong schema.Diagnostics) {
+	for _, file := range files {
+		if file != "" && !filepath.IsLocal(file) {
+			wrong = append(wrong, schema.Errorf([]string{argument}, "%q is not inside the work tree", file)...)
+		}
+	}
+	return wrong
 }
 
 // resolve replaces a version manager's scripts by the programs that they would run.

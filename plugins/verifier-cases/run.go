@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,17 @@ func isBelow(folder, path string) bool {
 	return err == nil && filepath.IsLocal(inside)
 }
 
+// judge applies the answer, builds it, and runs it on the cases.
+func (r *run) judge(ctx context.Context, answer *sdk.Answer, list []cases.Case) (*sdk.Verdict, error) {
+	if failed, err := r.apply(answer); failed != nil || err != nil {
+		return failed, err
+	}
+	if failed, err := r.build(ctx); failed != nil || err != nil {
+		return failed, err
+	}
+	return r.cases(ctx, list)
+}
+
 func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	c := &r.v.config
 	if len(c.Build) == 0 {
@@ -74,30 +86,16 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	spec := r.spec(c.Build, c.BuildTime)
 	spec.Reports = c.Built
 	spec.Limits.Memory, spec.Limits.Processes, spec.Limits.Disk = 0, 0, 0
-	if r.v.containers == nil {
-		if err := withGo(ctx, spec, c.Build); err != nil {
-			return nil, err
-		}
+	if err := r.withGo(ctx, spec, c.Build); err != nil {
+		return nil, err
 	}
 	result, err := r.start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	r.result = result
-	switch {
-	case result.End == jail.EndRefused:
-		return r.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
-	case cannotStart(result) && !r.hasFile(c.Build[0]):
-		if why, err := r.fault(ctx, c.Build); why != "" || err != nil {
-			return r.verdict(sdk.Inconclusive, "the build cannot be run: "+why), err
-		}
-		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
-	case result.End == jail.EndTimeout && isGo(c.Build):
-		return r.verdict(sdk.Inconclusive, "the build ended by timeout, perhaps while Go compiled its library: raise build_timeout, or build something once outside"), nil
-	case result.End != jail.EndExit:
-		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
-	case result.ExitCode != 0:
-		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
+	if failed, err := r.buildVerdict(ctx, result); failed != nil || err != nil {
+		return failed, err
 	}
 	for _, name := range c.Built {
 		data, ok := result.Reports[name]
@@ -107,6 +105,31 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 		r.changes = append(r.changes, jail.Change{Path: name, Data: data, Mode: 0o755})
 	}
 	return nil, nil
+}
+
+// buildVerdict returns the verdict on an answer whose build has not ended well, or nil.
+func (r *run) buildVerdict(ctx context.Context, result *jail.Result) (*sdk.Verdict, error) {
+	command := r.v.config.Build
+	why, err := r.fault(ctx, result, "the build", command)
+	switch {
+	case err != nil:
+		return nil, err
+	case why != "":
+		return r.verdict(sdk.Inconclusive, why), nil
+	case result.End == jail.EndRefused:
+		return r.verdict(sdk.Inconclusive, noIsolation(result)), nil
+	case result.End == jail.EndTimeout && isGo(command):
+		return r.verdict(sdk.Inconclusive, "the build ended by timeout, perhaps while Go compiled its library: raise build_timeout, or build something once outside"), nil
+	case result.End != jail.EndExit:
+		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
+	case result.ExitCode != 0:
+		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
+	}
+	return nil, nil
+}
+
+func noIsolation(result *jail.Result) string {
+	return "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
 }
 
 func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
@@ -144,19 +167,20 @@ func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error
 				return // another case ended it
 			}
 			came[i], faults[i] = e, err
-			if err != nil || e.unfit != "" || e.wrong != "" && !r.v.config.All {
+			if err != nil || r.endsRest(e) {
 				stop()
 			}
 		})
 	}
 	wait.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := cmp.Or(ctx.Err(), errors.Join(faults...)); err != nil {
 		return nil, err
 	}
 	return r.decide(list, came), nil
+}
+
+func (r *run) endsRest(e caseResult) bool {
+	return e.unfit != "" || e.wrong != "" && !r.v.config.All
 }
 
 func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
@@ -208,14 +232,7 @@ func name(number int, c *cases.Case) string {
 func describe(number int, c *cases.Case, e *caseResult) string {
 	text := name(number, c) + ": "
 	if !c.Public {
-		why, stopped := ends[e.result.End]
-		switch {
-		case stopped:
-			return text + why
-		case c.Expect.ExitCode == nil && e.result.ExitCode != 0:
-			return text + "it ended with an error"
-		}
-		return text + "wrong output"
+		return text + describeHidden(c, e.result)
 	}
 	text += e.wrong
 	if errs := strings.TrimSpace(string(e.result.Stderr)); errs != "" {
@@ -235,6 +252,13 @@ func describe(number int, c *cases.Case, e *caseResult) string {
 	return text + "\n  got: " + last(string(e.result.Stdout))
 }
 
+func describeHidden(c *cases.Case, result *jail.Result) string {
+	if c.Expect.ExitCode == nil && result.ExitCode != 0 {
+		return cmp.Or(ends[result.End], "it ended with an error")
+	}
+	return cmp.Or(ends[result.End], "wrong output")
+}
+
 // ends describes the ends of runs that are failures of the answer.
 var ends = map[jail.End]string{
 	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
@@ -249,50 +273,38 @@ func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
-	if r.v.containers == nil {
-		if err := withGo(ctx, spec, r.v.config.Command); err != nil { // go run
-			return caseResult{}, err
-		}
+	if err := r.withGo(ctx, spec, r.v.config.Command); err != nil { // go run
+		return caseResult{}, err
 	}
 	result, err := r.start(ctx, spec)
 	if err != nil {
 		return caseResult{}, err
 	}
 	e := caseResult{ran: true, result: result}
-	if why, ok := ends[result.End]; ok {
-		e.wrong = why
-		return e, nil
-	}
-	switch {
-	case result.End == jail.EndRefused:
-		e.unfit = "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
-		return e, nil
-	case cannotStart(result) && !r.hasFile(r.v.config.Command[0]):
-		// A program that did start may have the same exit code.
-		if e.unfit, err = r.commandFault(ctx); e.unfit != "" || err != nil {
-			return e, err
-		}
-		e.wrong = fmt.Sprintf("exit code %d", result.ExitCode)
-		return e, nil
-	case len(c.HTTP) > 0 && result.ExitCode != 0:
-		e.wrong = "the server did not answer"
-		return e, nil
-	}
-	out, ok := c.Read(result)
-	switch {
-	case !ok:
-		e.wrong = "what it put out cannot be read"
-	case len(r.v.config.Checker) > 0:
-		return e, r.check(ctx, c, out, &e)
-	default:
-		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
-	}
-	return e, nil
+	return e, r.compare(ctx, c, &e)
 }
 
-// hasFile reports whether the file is from the answer or its build.
-func (r *run) hasFile(name string) bool {
-	return slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == filepath.ToSlash(filepath.Clean(name)) })
+// compare says in e what is wrong with the result of a case, or why that says nothing.
+func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) (err error) {
+	config := &r.v.config
+	out, unreadable := c.Read(e.result)
+	switch {
+	case e.result.End == jail.EndRefused:
+		e.unfit = noIsolation(e.result)
+	case ends[e.result.End] != "":
+		e.wrong = ends[e.result.End]
+	case r.cannotStart(e.result, config.Command):
+		// A program that did start may have the same exit code.
+		e.wrong = fmt.Sprintf("exit code %d", e.result.ExitCode)
+		e.unfit, err = r.fault(ctx, e.result, "the command", config.Command)
+	case unreadable != "":
+		e.wrong = unreadable
+	case len(config.Checker) > 0 && c.Expect.Stdout != nil:
+		return r.check(ctx, c, out, e)
+	default:
+		e.wrong = c.Check(out, cases.Compare{By: config.Compare, Tolerance: config.Tolerance})
+	}
+	return err
 }
 
 // cannotStart reports whether the exit code is a shell's for a command that cannot be run.
@@ -300,76 +312,52 @@ func cannotStart(result *jail.Result) bool {
 	return result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127)
 }
 
-// commandFault returns why the command cannot be run, or "".
-func (r *run) commandFault(ctx context.Context) (string, error) {
-	why, err := r.fault(ctx, r.v.config.Command)
-	if why != "" {
-		why = "the command cannot be run: " + why
-	}
-	return why, err
+// cannotStart is the same for a command that is no file from the answer or its build.
+func (r *run) cannotStart(result *jail.Result, argv []string) bool {
+	program := filepath.ToSlash(filepath.Clean(argv[0]))
+	return cannotStart(result) && !slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == program })
 }
 
-// fault returns why argv cannot be run here, or "". It runs it with the answer's files empty,
-// so that the answer has no influence.
-func (r *run) fault(ctx context.Context, argv []string) (string, error) {
+// fault returns why what, a command that ended so, cannot be run here, or "". It runs it with the
+// answer's files empty, so that the answer has no influence.
+func (r *run) fault(ctx context.Context, result *jail.Result, what string, argv []string) (string, error) {
+	if !r.cannotStart(result, argv) {
+		return "", nil
+	}
 	spec := r.spec(slices.Concat([]string{"/bin/sh", "-c", `exec "$@" < /dev/null`, "sh"}, argv), r.v.config.Timeout)
 	spec.ReadOnly = append(spec.ReadOnly, jail.ToolPaths(argv[0])...)
 	for i := range spec.Changes {
 		spec.Changes[i].Data = nil
 	}
 	result, err := r.start(ctx, spec)
-	if err != nil || !cannotStart(result) {
+	if err != nil || !cannotStart(result) || tail(result) == "" {
 		return "", err
 	}
-	return tail(result), nil
+	return what + " cannot be run: " + tail(result), nil
 }
 
 // check runs the checker, in a jail without files of the answer.
 func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *caseResult) error {
-	if c.Expect.Stdout == nil {
-		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
-		return nil
-	}
 	if out.ExitCode != 0 {
 		e.wrong = fmt.Sprintf("exit code %d", out.ExitCode)
 		return nil
 	}
-	empty, err := os.MkdirTemp(r.v.temp, "checker-")
-	if err != nil {
-		return err
-	}
+	empty, err := r.v.emptyDir("checker-")
 	defer os.RemoveAll(empty)
-	if err := os.Chmod(empty, 0o755); err != nil {
+	if err != nil {
 		return err
 	}
 	own := &run{v: r.v, sandbox: r.sandbox, dir: empty, changes: []jail.Change{
 		{Path: "input", Data: []byte(c.Stdin)}, {Path: "expected", Data: []byte(*c.Expect.Stdout)}, {Path: "output", Data: []byte(out.Stdout)},
 	}}
-	checker, err := filepath.Abs(r.v.config.Checker[0])
-	if err != nil || !strings.Contains(r.v.config.Checker[0], "/") {
-		checker = r.v.config.Checker[0]
-	}
-	var readable []string
-	argv := []string{checker}
-	for _, argument := range r.v.config.Checker[1:] {
-		// Arguments that are files of the policy's folder.
-		if path, err := filepath.Abs(argument); err == nil && strings.Contains(argument, "/") {
-			if _, err := os.Stat(path); err == nil {
-				argument, readable = path, append(readable, path)
-			}
-		}
-		argv = append(argv, argument)
-	}
+	argv, files := r.v.config.checkerCommand()
 	spec := own.spec(append(argv, "input", "expected", "output"), r.v.config.Timeout)
-	spec.ReadOnly = append(spec.ReadOnly, readable...)
-	if filepath.IsAbs(checker) {
-		spec.ReadOnly = append(spec.ReadOnly, checker)
-	}
+	spec.ReadOnly = append(spec.ReadOnly, files...)
 	result, err := r.sandbox.Run(ctx, spec)
 	switch {
 	case err != nil:
 		return err
-	case result.End != jail.EndExit || result.ExitCode == 126 || result.ExitCode == 127:
+	case result.End != jail.EndExit || cannotStart(result):
 		e.unfit = "the checker ended by " + string(result.End)
 		if c.Public {
 			e.unfit += ": " + tail(result)
@@ -378,6 +366,22 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ca
 		e.wrong = "wrong output: " + tail(result)
 	}
 	return nil
+}
+
+// checkerCommand returns the checker with the absolute paths of the files of the policy's folder
+// that it names, and these.
+func (c *Config) checkerCommand() (argv, files []string) {
+	for i, word := range c.Checker {
+		path, err := filepath.Abs(word)
+		if err == nil && i > 0 {
+			_, err = os.Stat(path)
+		}
+		if err == nil && strings.Contains(word, "/") {
+			word, files = path, append(files, path)
+		}
+		argv = append(argv, word)
+	}
+	return argv, files
 }
 
 // tail returns the end of the output.

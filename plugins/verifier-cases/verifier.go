@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -54,7 +55,8 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 }
 
 func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	walls, err := v.sandboxOf(ctx, req.Query)
+	query := cmp.Or(req.Query, &sdk.Query{})
+	walls, err := v.sandboxOf(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -65,50 +67,46 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if req.Answer == nil {
 		return nil, errors.New("there is no answer")
 	}
-	query, dir := "", v.config.WorkDir
-	if req.Query != nil {
-		query = req.Query.ID
-		if req.Query.WorkDir != "" {
-			dir = req.Query.WorkDir
-		}
-	}
-	set, err := v.casesOf(query)
+	set, err := v.casesOf(query.ID)
 	if err != nil {
 		return nil, err
 	}
+	dir := cmp.Or(query.WorkDir, v.config.WorkDir)
 	if dir == "" {
-		empty, err := os.MkdirTemp(v.temp, "cases-")
+		dir, err = v.emptyDir("cases-")
+		defer os.RemoveAll(dir)
 		if err != nil {
 			return nil, err
 		}
-		defer os.RemoveAll(empty)
-		if err := os.Chmod(empty, 0o755); err != nil {
-			return nil, err
-		}
-		dir = empty
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+	if dir, err = realPath(dir); err != nil {
 		return nil, err
 	}
 	r := &run{v: v, sandbox: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
-	if failed, err := r.apply(req.Answer); failed != nil || err != nil {
-		return failed, err
+	return r.judge(ctx, req.Answer, set.Cases)
+}
+
+// emptyDir makes a folder that a sandbox can read; the caller removes it, also after an error.
+func (v *verifier) emptyDir(prefix string) (string, error) {
+	dir, err := os.MkdirTemp(v.temp, prefix)
+	if err != nil {
+		return "", err
 	}
-	if failed, err := r.build(ctx); failed != nil || err != nil {
-		return failed, err
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// realPath returns the absolute path without symbolic links.
+func realPath(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
 	}
-	return r.cases(ctx, set.Cases)
+	return filepath.EvalSymlinks(absolute)
 }
 
 func (v *verifier) sandboxOf(ctx context.Context, query *sdk.Query) (sandbox, error) {
 	if v.containers == nil {
 		return v.sandbox, nil
-	}
-	if query == nil {
-		query = &sdk.Query{}
 	}
 	return v.containers.For(ctx, query.ID, query.Labels["image"])
 }

@@ -72,19 +72,21 @@ type Output struct {
 
 // Check returns what is wrong with the output, or "".
 func (c *Case) Check(out *Output, compare Compare) string {
-	if c.Expect.ExitCode == nil && out.ExitCode != 0 || c.Expect.ExitCode != nil && out.ExitCode != *c.Expect.ExitCode {
+	if out.ExitCode != *cmp.Or(c.Expect.ExitCode, new(int)) {
 		return fmt.Sprintf("exit code %d", out.ExitCode)
 	}
-	if len(c.Expect.Result) > 0 {
-		if !sameJSON(string(c.Expect.Result), out.Stdout, compare.Tolerance) {
-			return "wrong result"
-		}
+	if len(c.Expect.Result) > 0 && !sameJSON(string(c.Expect.Result), out.Stdout, compare.Tolerance) {
+		return "wrong result"
 	}
 	if c.Expect.Stdout != nil {
 		if why := compare.Texts(*c.Expect.Stdout, out.Stdout); why != "" {
 			return "wrong output: " + why
 		}
 	}
+	return cmp.Or(c.checkFiles(out, compare), c.checkResponses(out, compare))
+}
+
+func (c *Case) checkFiles(out *Output, compare Compare) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
 		got, ok := out.Files[name]
 		if !ok {
@@ -94,6 +96,10 @@ func (c *Case) Check(out *Output, compare Compare) string {
 			return "wrong content of " + name + ": " + why
 		}
 	}
+	return ""
+}
+
+func (c *Case) checkResponses(out *Output, compare Compare) string {
 	for i, request := range c.HTTP {
 		if request.Expect == nil {
 			continue
@@ -120,11 +126,7 @@ func (want *Response) check(got *Response, compare Compare) string {
 	if want.Body == nil {
 		return ""
 	}
-	body := ""
-	if got.Body != nil {
-		body = *got.Body
-	}
-	if why := compare.Texts(*want.Body, body); why != "" {
+	if why := compare.Texts(*want.Body, *cmp.Or(got.Body, new(string))); why != "" {
 		return "wrong body: " + why
 	}
 	return ""

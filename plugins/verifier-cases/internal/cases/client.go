@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -49,17 +48,8 @@ func client(argv []string) error {
 	if err := json.Unmarshal(data, &requests); err != nil {
 		return err
 	}
-	var config net.ListenConfig
-	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	port, err := freePort()
 	if err != nil {
-		return err
-	}
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return errors.New("no port")
-	}
-	port := strconv.Itoa(address.Port)
-	if err := listener.Close(); err != nil {
 		return err
 	}
 	server := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
@@ -84,6 +74,16 @@ func client(argv []string) error {
 		responses = append(responses, *response)
 	}
 	return json.NewEncoder(os.Stdout).Encode(responses)
+}
+
+func freePort() (string, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	return port, errors.Join(err, listener.Close())
 }
 
 // awaitServer waits until the server listens.

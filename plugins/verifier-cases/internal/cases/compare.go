@@ -3,6 +3,7 @@ package cases
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -37,21 +38,24 @@ func (c Compare) Texts(want, got string) string {
 	case "words", "numbers":
 		return c.words(strings.Fields(want), strings.Fields(got))
 	}
-	wanted, have := trimLines(want), trimLines(got)
+	return c.lines(trimLines(want), trimLines(got))
+}
+
+func (c Compare) lines(want, got []string) string {
 	if c.By == "any_order" {
-		slices.Sort(wanted)
-		slices.Sort(have)
+		slices.Sort(want)
+		slices.Sort(got)
 	}
-	for i := range min(len(wanted), len(have)) {
-		if wanted[i] != have[i] {
+	for i := range min(len(want), len(got)) {
+		if want[i] != got[i] {
 			if c.By == "any_order" {
 				return "other lines"
 			}
 			return fmt.Sprintf("line %d differs", i+1)
 		}
 	}
-	if len(wanted) != len(have) {
-		return fmt.Sprintf("%d lines, not %d", len(have), len(wanted))
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d lines, not %d", len(got), len(want))
 	}
 	return ""
 }
@@ -152,25 +156,17 @@ func sameJSON(want, got string, tolerance float64) bool {
 }
 
 func sameValue(want, got any, tolerance float64) bool {
+	same := func(a, b any) bool { return sameValue(a, b, tolerance) }
 	switch w := want.(type) {
 	case json.Number:
 		g, ok := got.(json.Number)
 		return ok && (Compare{By: "numbers", Tolerance: tolerance}).close(w.String(), g.String())
 	case []any:
 		g, ok := got.([]any)
-		return ok && slices.EqualFunc(w, g, func(a, b any) bool { return sameValue(a, b, tolerance) })
+		return ok && slices.EqualFunc(w, g, same)
 	case map[string]any:
 		g, ok := got.(map[string]any)
-		if !ok || len(g) != len(w) {
-			return false
-		}
-		for name, value := range w {
-			other, there := g[name]
-			if !there || !sameValue(value, other, tolerance) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(w, g, same)
 	}
 	return want == got
 }

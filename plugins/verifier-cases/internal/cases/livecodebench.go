@@ -23,53 +23,62 @@ func (r *row) liveCodeBench() ([]Case, error) {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 	}
-	var all []Case
-	for _, part := range []struct {
-		text   string
-		public bool
-	}{{r.Public, true}, {r.Private, false}} {
-		if strings.TrimSpace(part.text) == "" {
-			continue
-		}
-		text := part.text
-		if !strings.HasPrefix(strings.TrimSpace(text), "[") {
-			var err error
-			if text, err = unpack(text); err != nil {
-				return nil, fmt.Errorf("packed cases: %w", err)
-			}
-		}
-		var list []struct{ Input, Output, TestType string }
-		if err := json.Unmarshal([]byte(text), &list); err != nil {
-			return nil, fmt.Errorf("cases: %w", err)
-		}
-		for _, item := range list {
-			c := Case{Public: part.public}
-			if item.TestType != "functional" {
-				c.Stdin, c.Expect.Stdout = item.Input, &item.Output
-				all = append(all, c)
-				continue
-			}
-			if metadata.Function == "" {
-				return nil, errors.New("a functional case, and no func_name in the metadata")
-			}
-			c.Call = &Call{Function: metadata.Function}
-			for line := range strings.Lines(item.Input) {
-				if line = strings.TrimSpace(line); line == "" {
-					continue
-				}
-				if !json.Valid([]byte(line)) {
-					return nil, fmt.Errorf("the argument %.40q is no JSON", line)
-				}
-				c.Call.Arguments = append(c.Call.Arguments, json.RawMessage(line))
-			}
-			if !json.Valid([]byte(item.Output)) {
-				return nil, fmt.Errorf("the result %.40q is no JSON", item.Output)
-			}
-			c.Expect.Result = json.RawMessage(item.Output)
-			all = append(all, c)
+	public, err := liveCodeBenchCases(r.Public, metadata.Function)
+	if err != nil {
+		return nil, err
+	}
+	for i := range public {
+		public[i].Public = true
+	}
+	private, err := liveCodeBenchCases(r.Private, metadata.Function)
+	return append(public, private...), err
+}
+
+func liveCodeBenchCases(text, function string) (all []Case, err error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		if text, err = unpack(text); err != nil {
+			return nil, fmt.Errorf("packed cases: %w", err)
 		}
 	}
+	var list []struct{ Input, Output, TestType string }
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return nil, fmt.Errorf("cases: %w", err)
+	}
+	for _, item := range list {
+		c := Case{Stdin: item.Input, Expect: Expect{Stdout: &item.Output}}
+		if item.TestType == "functional" {
+			if c, err = functionalCase(function, item.Input, item.Output); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, c)
+	}
 	return all, nil
+}
+
+// functionalCase returns the call of a function with the arguments in the lines of input.
+func functionalCase(function, input, output string) (c Case, err error) {
+	if function == "" {
+		return c, errors.New("a functional case, and no func_name in the metadata")
+	}
+	c.Call = &Call{Function: function}
+	for line := range strings.Lines(input) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if !json.Valid([]byte(line)) {
+			return c, fmt.Errorf("the argument %.40q is no JSON", line)
+		}
+		c.Call.Arguments = append(c.Call.Arguments, json.RawMessage(line))
+	}
+	if !json.Valid([]byte(output)) {
+		return c, fmt.Errorf("the result %.40q is no JSON", output)
+	}
+	c.Expect.Result = json.RawMessage(output)
+	return c, nil
 }
 
 func unpack(text string) (string, error) {
@@ -90,29 +99,24 @@ func unpack(text string) (string, error) {
 
 // unpickle reads a pickle of one string. It refuses all other opcodes.
 func unpickle(data []byte) (string, error) {
-	malformed := errors.New("it is no pickle of one string")
-	if len(data) > 2 && data[0] == 0x80 { // PROTO
-		data = data[2:]
+	_, data, _ = cutOpcode(data, 0x80, 1) // PROTO
+	_, data, _ = cutOpcode(data, 0x95, 8) // FRAME
+	// SHORT_BINUNICODE, BINUNICODE, BINUNICODE8
+	for opcode, width := range map[byte]int{0x8c: 1, 'X': 4, 0x8d: 8} {
+		size, text, ok := cutOpcode(data, opcode, width)
+		if ok && size < uint64(len(text)) && text[len(text)-1] == '.' {
+			return string(text[:size]), nil
+		}
 	}
-	if len(data) > 9 && data[0] == 0x95 { // FRAME
-		data = data[9:]
+	return "", errors.New("it is no pickle of one string")
+}
+
+// cutOpcode returns the argument of an opcode, a number of so many bytes, and what follows it.
+func cutOpcode(data []byte, opcode byte, width int) (argument uint64, rest []byte, ok bool) {
+	if len(data) <= width || data[0] != opcode {
+		return 0, data, false
 	}
-	if len(data) == 0 {
-		return "", malformed
-	}
-	size := uint64(0)
-	switch opcode, rest := data[0], data[1:]; {
-	case opcode == 0x8c && len(rest) >= 1: // SHORT_BINUNICODE
-		size, data = uint64(rest[0]), rest[1:]
-	case opcode == 'X' && len(rest) >= 4: // BINUNICODE
-		size, data = uint64(binary.LittleEndian.Uint32(rest)), rest[4:]
-	case opcode == 0x8d && len(rest) >= 8: // BINUNICODE8
-		size, data = binary.LittleEndian.Uint64(rest), rest[8:]
-	default:
-		return "", malformed
-	}
-	if size >= uint64(len(data)) || data[len(data)-1] != '.' {
-		return "", malformed
-	}
-	return string(data[:size]), nil
+	var number [8]byte
+	copy(number[:], data[1:1+width])
+	return binary.LittleEndian.Uint64(number[:]), data[1+width:], true
 }

@@ -64,13 +64,13 @@ func Load(path, query string) (*Set, error) {
 // loader reads cases and collects the real paths of links.
 type loader struct{ linked []string }
 
-// follow adds the real path of a file if it is another one.
-func (l *loader) follow(path string) error {
+// follow returns the real path of a file, and adds it if it is another one.
+func (l *loader) follow(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil && real != path {
 		l.linked = append(l.linked, real)
 	}
-	return err
+	return real, err
 }
 
 func (l *loader) below(dir, query string) ([]Case, error) {
@@ -122,21 +122,9 @@ func (r *row) is(query string) bool {
 }
 
 func (l *loader) file(path, query string) ([]Case, error) {
-	if err := l.follow(path); err != nil {
-		return nil, err
-	}
-	file, info, err := regular.Open(os.OpenFile, path)
+	rows, err := l.rows(path)
 	if err != nil {
 		return nil, err
-	}
-	defer file.Close()
-	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
-	}
-	in := bufio.NewReader(file)
-	rows, err := readRows(in)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for i := range rows {
 		if rows[i].is(query) {
@@ -153,6 +141,25 @@ func (l *loader) file(path, query string) ([]Case, error) {
 		}
 	}
 	return all, nil
+}
+
+func (l *loader) rows(path string) ([]row, error) {
+	if _, err := l.follow(path); err != nil {
+		return nil, err
+	}
+	file, info, err := regular.Open(os.OpenFile, path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if info.Size() > maxBytes {
+		return nil, fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
+	}
+	rows, err := readRows(bufio.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return rows, nil
 }
 
 // readRows reads a list of rows, or rows one after another.
@@ -214,30 +221,34 @@ func (r *row) pairs() ([]Case, error) {
 			all = append(all, Case{Stdin: asText(r.Inputs[i]), Expect: Expect{Stdout: &want}})
 			continue
 		}
-		arguments, ok := r.Inputs[i].([]any)
-		if !ok {
-			arguments = []any{r.Inputs[i]}
-		}
-		c := Case{Call: &Call{Function: r.FnName}}
-		for _, a := range arguments {
-			data, err := json.Marshal(a)
-			if err != nil {
-				return nil, err
-			}
-			c.Call.Arguments = append(c.Call.Arguments, data)
-		}
-		result := r.Outputs[i]
-		if list, ok := result.([]any); ok && len(list) == 1 {
-			result = list[0] // these data sets wrap results
-		}
-		data, err := json.Marshal(result)
+		c, err := callCase(r.FnName, r.Inputs[i], r.Outputs[i])
 		if err != nil {
 			return nil, err
 		}
-		c.Expect.Result = data
 		all = append(all, c)
 	}
 	return all, nil
+}
+
+// callCase returns a call of a function, with a list of arguments or one that is no list.
+func callCase(function string, input, result any) (c Case, err error) {
+	arguments, ok := input.([]any)
+	if !ok {
+		arguments = []any{input}
+	}
+	c.Call = &Call{Function: function}
+	for _, a := range arguments {
+		data, err := json.Marshal(a)
+		if err != nil {
+			return c, err
+		}
+		c.Call.Arguments = append(c.Call.Arguments, data)
+	}
+	if list, ok := result.([]any); ok && len(list) == 1 {
+		result = list[0] // these data sets wrap results
+	}
+	c.Expect.Result, err = json.Marshal(result)
+	return c, err
 }
 
 // asText joins lines where a data set has a list of them.
@@ -261,12 +272,9 @@ var inputEnds, outputEnds = []string{".in", ".input", ".stdin"}, []string{".out"
 // and NAME/output, in/NAME and out/NAME, and NAME.json. Cases in a folder sample,
 // samples or public are public.
 func (l *loader) folder(dir string) ([]Case, error) {
-	real, err := filepath.EvalSymlinks(dir)
+	dir, err := l.follow(dir)
 	if err != nil {
 		return nil, err
-	}
-	if real != dir {
-		dir, l.linked = real, append(l.linked, real)
 	}
 	var all []Case
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -286,26 +294,31 @@ func (l *loader) folder(dir string) ([]Case, error) {
 			all = append(all, found...)
 			return err
 		}
-		output := outputOf(path)
-		if output == "" {
-			return nil
-		}
-		input, err := l.text(path)
-		if err != nil {
-			return err
-		}
-		want, err := l.text(output)
-		if err != nil {
-			return err
-		}
-		c := Case{Name: caseName(name), Stdin: input, Expect: Expect{Stdout: &want}}
-		for part := range strings.SplitSeq(name, "/") {
-			c.Public = c.Public || slices.Contains([]string{"sample", "samples", "public"}, part)
-		}
-		all = append(all, c)
-		return nil
+		found, err := l.pair(path, name)
+		all = append(all, found...)
+		return err
 	})
 	return all, err
+}
+
+// pair reads an input and its output; it returns none for another file.
+func (l *loader) pair(path, name string) ([]Case, error) {
+	output := outputOf(path)
+	if output == "" {
+		return nil, nil
+	}
+	input, err := l.text(path)
+	if err != nil {
+		return nil, err
+	}
+	want, err := l.text(output)
+	if err != nil {
+		return nil, err
+	}
+	isPublic := slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool {
+		return slices.Contains([]string{"sample", "samples", "public"}, part)
+	})
+	return []Case{{Name: caseName(name), Public: isPublic, Stdin: input, Expect: Expect{Stdout: &want}}}, nil
 }
 
 func caseName(name string) string {
@@ -343,7 +356,7 @@ func outputOf(path string) string {
 }
 
 func (l *loader) text(path string) (string, error) {
-	if err := l.follow(path); err != nil {
+	if _, err := l.follow(path); err != nil {
 		return "", err
 	}
 	data, err := regular.Read(os.OpenFile, path, maxBytes)

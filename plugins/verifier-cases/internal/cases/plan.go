@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	_ "embed" // the callers of functions
 	"encoding/json"
 	"maps"
@@ -33,12 +34,14 @@ const (
 	httpFile  = ".stepfall-http.json"
 )
 
-// callers know how to call a function in a file of their language; other programs
-// get {"function", "arguments"} as a line on standard input and write the result.
-var callers = []struct {
+type caller struct {
 	program    *regexp.Regexp
 	name, text string
-}{
+}
+
+// callers know how to call a function in a file of their language; other programs
+// get {"function", "arguments"} as a line on standard input and write the result.
+var callers = []caller{
 	{regexp.MustCompile(`^(python|pypy)[\d.]*$`), ".stepfall-call.py", callPython},
 	{regexp.MustCompile(`^node$`), ".stepfall-call.cjs", callNode},
 }
@@ -53,17 +56,9 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 	stdin := []byte(c.Stdin)
 	switch {
 	case len(c.HTTP) > 0:
-		// Expectations stay here.
-		asked := slices.Clone(c.HTTP)
-		for i := range asked {
-			asked[i].Expect = nil
-		}
-		data, err := json.Marshal(asked)
-		if err != nil {
-			return nil, err
-		}
-		self, err := os.Executable()
-		if err != nil {
+		data, err := c.requests()
+		self, unknown := os.Executable()
+		if err := cmp.Or(err, unknown); err != nil {
 			return nil, err
 		}
 		p.Changes = append(p.Changes, jail.Change{Path: httpFile, Data: data})
@@ -75,11 +70,9 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 			return nil, err
 		}
 		stdin = append(data, '\n')
-		for _, caller := range callers {
-			if caller.program.MatchString(path.Base(command[0])) && file != "" {
-				p.Argv = []string{command[0], caller.name, file}
-				p.Changes = append(p.Changes, jail.Change{Path: caller.name, Data: []byte(caller.text)})
-			}
+		if i := slices.IndexFunc(callers, func(c caller) bool { return c.program.MatchString(path.Base(command[0])) }); i >= 0 && file != "" {
+			p.Argv = []string{command[0], callers[i].name, file}
+			p.Changes = append(p.Changes, jail.Change{Path: callers[i].name, Data: []byte(callers[i].text)})
 		}
 	}
 	p.Changes = append(p.Changes, jail.Change{Path: stdinFile, Data: stdin})
@@ -87,16 +80,29 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 	return p, nil
 }
 
-// Read returns what came of a planned run. ok is false when it says nothing that can
-// be compared.
-func (c *Case) Read(result *jail.Result) (out *Output, ok bool) {
+// requests returns those to a server as JSON, without what is expected.
+func (c *Case) requests() ([]byte, error) {
+	asked := slices.Clone(c.HTTP)
+	for i := range asked {
+		asked[i].Expect = nil
+	}
+	return json.Marshal(asked)
+}
+
+// Read returns what came of a planned run, or why it says nothing that can be compared.
+func (c *Case) Read(result *jail.Result) (out *Output, unreadable string) {
 	out = &Output{Stdout: string(result.Stdout), ExitCode: result.ExitCode, Files: map[string]string{}}
 	for name, data := range result.Reports {
 		out.Files[name] = string(data)
 	}
-	if len(c.HTTP) == 0 {
-		return out, true
+	switch {
+	case len(c.HTTP) == 0:
+		return out, ""
+	case result.ExitCode != 0:
+		return nil, "the server did not answer"
+	case json.Unmarshal(result.Stdout, &out.Responses) != nil:
+		return nil, "what it put out cannot be read"
 	}
 	out.Stdout = ""
-	return out, json.Unmarshal(result.Stdout, &out.Responses) == nil
+	return out, ""
 }

@@ -59,8 +59,8 @@ const (
 
 // sweep removes files older than maxUnused from a build cache, at most every sweepEvery.
 func sweep(dir string) error {
-	stamp, now := dir+".swept", time.Now()
-	if info, err := os.Stat(stamp); err == nil && now.Sub(info.ModTime()) < sweepEvery {
+	stamp := dir + ".swept"
+	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < sweepEvery {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(stamp), 0o700); err != nil {
@@ -73,17 +73,20 @@ func sweep(dir string) error {
 	if err := os.RemoveAll(dir + ".links"); err != nil { // to what is there no more
 		return err
 	}
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		var info fs.FileInfo
-		if err == nil && entry.Type().IsRegular() {
-			info, err = entry.Info()
-		}
-		if info != nil && now.Sub(info.ModTime()) >= maxUnused {
-			err = os.Remove(path)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // there is none yet, or another process has removed it
-		}
-		return err
-	})
+	return filepath.WalkDir(dir, removeUnused)
+}
+
+// removeUnused removes a file that is older than maxUnused.
+func removeUnused(path string, entry fs.DirEntry, err error) error {
+	var info fs.FileInfo
+	if err == nil && entry.Type().IsRegular() {
+		info, err = entry.Info()
+	}
+	if info != nil && time.Since(info.ModTime()) >= maxUnused {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there is none yet, or another process has removed it
+	}
+	return err
 }

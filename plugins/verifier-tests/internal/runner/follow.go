@@ -50,6 +50,8 @@ var (
 	// interpreters run the first file that they are given, testRunners read each.
 	interpreters = regexp.MustCompile(`^(sh|bash|dash|ash|ksh|zsh|fish|source|\.|python[\d.]*|pypy[\d.]*|node|deno|bun|ts-node|tsx|ruby|perl|php|lua[\d.]*|Rscript|julia|java|awk|gawk|expect|bats|tclsh|elixir|escript|swift|groovy|kotlin|osascript|pwsh)$`)
 	testRunners  = regexp.MustCompile(`^(pytest|py\.test|mocha|jest|vitest|ava|tap|jasmine|karma|rspec|phpunit|behave|nose2?|nosetests|go|tox|nox|make|gmake|bats|busted|prove|playwright|cypress|mvnw?|gradlew?)$`)
+	// commandFlag is an option of a shell with a command behind it.
+	commandFlag = regexp.MustCompile(`^-.*c$`)
 	// preloads are the options that name a file to load before the script.
 	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
 	// wrappers run the command that follows them.
@@ -58,6 +60,8 @@ var (
 	includes = regexp.MustCompile(`^(\.|source|include)$`)
 	// comparers check their input: the command before the pipe is tested, and may be changed.
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
+	// examiners look at the files that their arguments name.
+	examiners = regexp.MustCompile(`^(diff|cmp|grep|\[|test)$`)
 )
 
 // ownFiles are the files that programs read by default.
@@ -72,12 +76,11 @@ var noProgram = regexp.MustCompile(`^[-\d]|=`)
 
 // command adds what one command runs.
 func (f *follower) command(words []string, depth int) {
-	for len(words) > 0 && noProgram.MatchString(words[0]) {
-		words = words[1:]
-	}
-	if len(words) == 0 || depth > maxFollowed {
+	first := slices.IndexFunc(words, func(word string) bool { return !noProgram.MatchString(word) })
+	if first < 0 || depth > maxFollowed {
 		return
 	}
+	words = words[first:]
 	f.addFile(words[0], depth)
 	program := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe")
 	for _, name := range ownFiles[program] {
@@ -112,15 +115,16 @@ func (f *follower) arguments(program string, words []string, depth int) {
 
 // script adds the script in the arguments of an interpreter, and what is loaded before it.
 func (f *follower) script(program string, words []string, depth int) {
+	before := program
 	for i, word := range words {
-		flag := strings.HasPrefix(word, "-")
 		switch {
-		case flag && strings.HasSuffix(word, "c") && i+1 < len(words) && !strings.HasPrefix(program, "python"):
+		case commandFlag.MatchString(word) && i+1 < len(words) && !strings.HasPrefix(program, "python"):
 			f.shell(words[i+1], depth)
 			return
-		case f.operand(word, depth) && !flag && (i == 0 || !preloads.MatchString(words[i-1])):
+		case f.operand(word, depth) && !strings.HasPrefix(word, "-") && !preloads.MatchString(before):
 			return
 		}
+		before = word
 	}
 }
 
@@ -298,21 +302,26 @@ func (f *follower) cargoTargets(cargo string) {
 	}
 	for _, one := range metadata.Packages {
 		for _, target := range one.Targets {
-			name, ok := f.localPath(target.SrcPath)
-			if kind := target.Kind[0]; !ok || kind != "test" && kind != "bench" && kind != "custom-build" {
-				continue
-			}
-			f.files[name] = true
-			if dir := path.Dir(name); target.Kind[0] != "custom-build" && dir != "." && path.Base(dir) != "src" {
-				f.patterns = append(f.patterns, dir+"/**")
-			}
+			f.cargoTarget(target.Kind[0], target.SrcPath)
 		}
+	}
+}
+
+func (f *follower) cargoTarget(kind, source string) {
+	name, ok := f.localPath(source)
+	if !ok || !slices.Contains([]string{"test", "bench", "custom-build"}, kind) {
+		return
+	}
+	f.files[name] = true
+	if dir := path.Dir(name); kind != "custom-build" && dir != "." && path.Base(dir) != "src" {
+		f.patterns = append(f.patterns, dir+"/**")
 	}
 }
 
 var (
 	// jvmFolders are folders of tests, and of builds that are a part of this one.
 	jvmFolders = regexp.MustCompile(`<testSourceDirectory>\s*([^<]+?)\s*<|<testResource>\s*<directory>\s*([^<]+?)\s*<|\bincludeBuild\s*\(?\s*["']([^"']+)["']`)
+	buildFile  = regexp.MustCompile(`^pom\.xml$|\.gradle(\.kts)?$`)
 	pathWord   = regexp.MustCompile(`[\w@./{}$-]+`)
 	// ownFolder matches how build files refer to their own folder.
 	ownFolder = regexp.MustCompile(`^\$\{?[\w.]+}?/`)
@@ -322,7 +331,7 @@ var (
 func (f *follower) buildFiles() {
 	for _, file := range f.tree.Files {
 		folder, base := path.Dir(file), path.Base(file)
-		if base != "pom.xml" && !strings.HasSuffix(base, ".gradle") && !strings.HasSuffix(base, ".gradle.kts") {
+		if !buildFile.MatchString(base) {
 			continue
 		}
 		output, text := "build", f.text(file)

@@ -95,8 +95,8 @@ func examinedWords(file *syntax.File) (words []string) {
 				}
 			}
 		case *syntax.CallExpr:
-			if all := literals(n); len(all) > 0 && (comparers.MatchString(all[0]) || all[0] == "[" || all[0] == "test") {
-				words = append(words, all[1:]...)
+			if examiners.MatchString(programOf(n)) {
+				words = append(words, literals(n)[1:]...)
 			}
 		}
 		return true
@@ -111,7 +111,7 @@ func outputStatements(node syntax.Node) []*syntax.Stmt {
 	case *syntax.CmdSubst:
 		return n.Stmts
 	case *syntax.BinaryCmd:
-		if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && len(call.Args) > 0 && comparers.MatchString(literal(call.Args[0])) {
+		if n.Op == syntax.Pipe && comparers.MatchString(programOf(n.Y.Cmd)) {
 			return []*syntax.Stmt{n.X}
 		}
 	case *syntax.Stmt:
@@ -120,6 +120,14 @@ func outputStatements(node syntax.Node) []*syntax.Stmt {
 		}
 	}
 	return nil
+}
+
+// programOf returns the program that a command calls by its name, or "".
+func programOf(command syntax.Command) string {
+	if call, ok := command.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+		return literal(call.Args[0])
+	}
+	return ""
 }
 
 // writesFile reports whether a redirection writes the standard output to a file.

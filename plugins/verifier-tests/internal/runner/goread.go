@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -34,16 +35,15 @@ type goState struct {
 func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
-	hasFailed := false
 	for _, name := range order {
 		report.addPackage(name, packages[name])
-		hasFailed = hasFailed || packages[name].status == Fail
 	}
+	hasFailed := slices.ContainsFunc(order, func(name string) bool { return packages[name].status == Fail })
 	if result.ExitCode == 0 && (hasFailed || report.Broken != "") {
 		report.Tampering = append(report.Tampering, "the command reported failures and ended as if there were none")
 	}
-	if len(report.Tests) == 0 && report.Broken == "" {
-		report.Broken = lastOutput(result)
+	if len(report.Tests) == 0 {
+		report.Broken = cmp.Or(report.Broken, lastOutput(result))
 	}
 	passed := slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Pass })
 	if !passed && noModule.MatchString(report.Broken) {
@@ -93,7 +93,7 @@ func readEvents(result *jail.Result) (packages map[string]*goPackage, order []st
 		}
 		p.take(e)
 	}
-	if build.Len() > 0 && result.ExitCode != 0 {
+	if result.ExitCode != 0 {
 		broken = build.String()
 	}
 	return packages, order, broken

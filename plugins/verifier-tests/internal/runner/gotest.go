@@ -58,15 +58,17 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 			return nil, err
 		}
 	}
-	insert := []string{}
-	if !hasFlag(argv, "json") {
-		insert = append(insert, "-json")
-	}
-	if !hasFlag(argv, "count") {
-		insert = append(insert, "-count=1")
-	}
-	plan.Argv = slices.Insert(plan.Argv, flagsAt(argv), insert...)
+	plan.Argv = withFlag(withFlag(plan.Argv, "-count=1"), "-json")
 	return plan, nil
+}
+
+// withFlag adds a flag to a go test command that does not have it.
+func withFlag(argv []string, flag string) []string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(flag, "-"), "=")
+	if hasFlag(argv, name) {
+		return argv
+	}
+	return slices.Insert(slices.Clone(argv), flagsAt(argv), flag)
 }
 
 // withoutSources runs a test program after removing the sources of its tests.
@@ -78,15 +80,13 @@ var readsSources = regexp.MustCompile(`\bruntime\.Caller|\.go["\x60]|"go/(ast|bu
 // Narrow asks for the packages of the files where the command asks for all, leaves
 // out what go vet says of them, which the whole run has asked, and has the tests run without their sources.
 func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
-	if !hasFlag(argv, "vet") {
-		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-vet=off")
-	}
+	argv = withFlag(argv, "-vet=off")
 	looks := func(file string) bool {
 		data, err := regular.Read(os.OpenFile, filepath.Join(tree.Dir, filepath.FromSlash(file)), maxScript)
 		return err != nil || readsSources.Match(data)
 	}
-	if !hasFlag(argv, "exec") && !slices.ContainsFunc(files, looks) {
-		argv = slices.Insert(slices.Clone(argv), flagsAt(argv), "-exec="+withoutSources)
+	if !slices.ContainsFunc(files, looks) {
+		argv = withFlag(argv, "-exec="+withoutSources)
 	}
 	at := slices.Index(argv, "./...")
 	if at < 0 || len(files) == 0 || flagsAt(argv) > flagsOfTest {

@@ -57,7 +57,7 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 }
 
 func (*gradle) Read(plan *Plan, result *jail.Result) *Report {
-	report := (&sealedRun{name: "gradle"}).Read(plan, result)
+	report := (&sealedRun{name: "gradle", read: readSealed}).Read(plan, result)
 	report.Files = plan.sources(report.Tests)
 	report.Unfit = notFetched.FindString(report.Broken)
 	return report

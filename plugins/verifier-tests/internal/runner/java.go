@@ -44,33 +44,38 @@ func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	if m.config.Foreign {
 		return plan, nil
 	}
-	// Settings of the machine and the user may hold passwords and are not to be read.
-	// Without their mirrors it must not matter where an artifact was fetched from.
-	options := []string{
-		"--offline", "--batch-mode",
-		"-Dmaven.legacyLocalRepo=true", "-Daether.enhancedLocalRepository.trackingFilename=stepfall.none",
-	}
-	dir := ".stepfall-" + strings.ToLower(nonce)
-	for kind, letter := range map[string]string{"settings": "s", "toolchains": "t"} {
-		file := dir + "/" + kind + ".xml"
-		plan.Changes = append(plan.Changes, jail.Change{Path: file, Data: []byte("<" + kind + "/>\n")})
-		for long, short := range map[string]string{"--" + kind: "-" + letter, "--global-" + kind: "-g" + letter} {
-			if !slices.ContainsFunc(argv, func(a string) bool { return a == short || strings.HasPrefix(a, long) }) {
-				options = append(options, long+"="+file)
-			}
-		}
-	}
-	if !slices.ContainsFunc(argv, func(a string) bool {
-		return strings.HasPrefix(a, "--fail-") || slices.Contains([]string{"-ff", "-fae", "-fn"}, a)
-	}) {
+	options := append(plan.emptySettings(".stepfall-"+strings.ToLower(nonce)), "--offline", "--batch-mode",
+		// Without the mirrors of the user's settings it must not matter where an artifact was fetched from.
+		"-Dmaven.legacyLocalRepo=true", "-Daether.enhancedLocalRepository.trackingFilename=stepfall.none")
+	if !hasOption(argv, "--fail-", "-ff", "-fae", "-fn") {
 		options = append(options, "--fail-at-end")
 	}
 	const local = "-Dmaven.repo.local="
-	if home, err := os.UserHomeDir(); err == nil && !slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, local) }) {
+	if home, err := os.UserHomeDir(); err == nil && !hasOption(argv, local) {
 		options = append(options, local+filepath.Join(home, ".m2", "repository"))
 	}
 	plan.Argv = slices.Insert(plan.Argv, 1, options...)
 	return plan, nil
+}
+
+// emptySettings adds empty settings in a folder to the plan, and returns the options that put them in the
+// place of those of the machine and the user, which may hold passwords and are not to be read.
+func (p *Plan) emptySettings(dir string) (options []string) {
+	for kind, letter := range map[string]string{"settings": "s", "toolchains": "t"} {
+		file := dir + "/" + kind + ".xml"
+		p.Changes = append(p.Changes, jail.Change{Path: file, Data: []byte("<" + kind + "/>\n")})
+		for long, short := range map[string]string{"--" + kind: "-" + letter, "--global-" + kind: "-g" + letter} {
+			if !hasOption(p.Argv, long, short) {
+				options = append(options, long+"="+file)
+			}
+		}
+	}
+	return options
+}
+
+// hasOption reports whether an argument begins with prefix or is one of the words.
+func hasOption(argv []string, prefix string, words ...string) bool {
+	return slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, prefix) || slices.Contains(words, a) })
 }
 
 // buildArguments returns the arguments of the JVM that a build runs in, with the user's own, of which

@@ -59,7 +59,7 @@ func (t Test) Is(name string) bool {
 	if group == "" || len(group)+len(t.Name) == len(name) {
 		return false
 	}
-	return t.Group == group || strings.HasSuffix(t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
+	return strings.HasSuffix("/"+t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
 }
 
 // nodeID converts names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
@@ -140,23 +140,25 @@ func (r *Report) FirstFailure() string {
 // cut within their parameters: such a name means all that begin so, where they agree
 // on whether they pass.
 func (r *Report) Find(name string) []Test {
-	var found []Test
-	for _, test := range r.Tests {
-		if test.Is(name) {
-			found = append(found, test)
-		}
-	}
+	found := filter(r.Tests, func(t Test) bool { return t.Is(name) })
 	if len(found) > 0 || strings.Count(name, "[") <= strings.Count(name, "]") {
 		return found
 	}
 	dotted := nodeID(name)
-	for _, test := range r.Tests {
-		if id := test.ID(); strings.HasPrefix(id, name) || dotted != "" && strings.HasPrefix(id, dotted) {
-			found = append(found, test)
-		}
-	}
+	found = filter(r.Tests, func(t Test) bool {
+		return strings.HasPrefix(t.ID(), name) || dotted != "" && strings.HasPrefix(t.ID(), dotted)
+	})
 	if slices.ContainsFunc(found, func(t Test) bool { return (t.Status == Pass) != (found[0].Status == Pass) }) {
 		return nil
+	}
+	return found
+}
+
+func filter(tests []Test, is func(Test) bool) (found []Test) {
+	for _, test := range tests {
+		if is(test) {
+			found = append(found, test)
+		}
 	}
 	return found
 }

@@ -36,7 +36,7 @@ type sealedRun struct {
 	source, extension, watch string
 	// argv puts the module into the command. module is its name, file its path.
 	argv func(argv []string, module, file, report string) []string
-	// read reads a report of another form than ours.
+	// read reads the report.
 	read func(data []byte) *Report
 }
 
@@ -92,26 +92,14 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	mac.Write(data)
 	mac.Write([]byte{0})
 	mac.Write(more)
-	report := &Report{}
 	var saw loadedFiles
 	switch {
-	case !written && result.ExitCode == 0:
-		report.Tampering = []string{"the command reported success and left no report"}
-		return report
 	case !written:
-		report.Broken = lastOutput(result)
-		if strings.Contains(report.Broken, ": No module named "+s.name) {
-			report.Unfit = report.Broken
-		}
-		return report
+		return s.missingReport(result)
 	case hex.EncodeToString(mac.Sum(nil)) != string(seal) || json.Unmarshal(more, &saw) != nil:
-		report.Tampering = []string{"the report does not come from the end of the test run"}
-		return report
-	case s.read != nil:
-		report = s.read(data)
-	default:
-		report = readSealed(data)
+		return &Report{Tampering: []string{"the report does not come from the end of the test run"}}
 	}
+	report := s.read(data)
 	report.Files, report.Places, report.Path = saw.Files, saw.Places, saw.Path
 	report.Replaced, report.Callers = saw.Replaced, saw.Callers
 	if report.Broken != "" {
@@ -122,6 +110,17 @@ func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 		report.Tests = append(report.Tests, Test{Name: CommandName, Status: Fail, Output: lastOutput(result)})
 	}
 	report.check(result)
+	return report
+}
+
+func (s *sealedRun) missingReport(result *jail.Result) *Report {
+	if result.ExitCode == 0 {
+		return &Report{Tampering: []string{"the command reported success and left no report"}}
+	}
+	report := &Report{Broken: lastOutput(result)}
+	if strings.Contains(report.Broken, ": No module named "+s.name) {
+		report.Unfit = report.Broken
+	}
 	return report
 }
 
@@ -156,7 +155,7 @@ func newPytest() *sealedRun {
 // newModule is python -m MODULE, for pytest and unittest: our module is the program,
 // and the folder of the tree is on the path only when all is loaded that judges.
 func newModule(name string, at int) *sealedRun {
-	s := &sealedRun{name: name, env: pythonEnv, source: sealPython, extension: ".py"}
+	s := &sealedRun{name: name, env: pythonEnv, source: sealPython, extension: ".py", read: readSealed}
 	s.argv = func(argv []string, _, file, _ string) []string {
 		return slices.Concat(argv[:at], []string{file}, argv[at+2:])
 	}
@@ -196,7 +195,7 @@ func watchFile(module string) string { return path.Join(path.Dir(module), "watch
 
 func newNode() *sealedRun {
 	return &sealedRun{
-		name: "node --test", source: sealNode, extension: ".mjs", watch: watchNode,
+		name: "node --test", source: sealNode, extension: ".mjs", watch: watchNode, read: readSealed,
 		argv: func(argv []string, _, file, _ string) []string {
 			argv = withoutFlags(argv, nil, []string{"--test-reporter", "--test-reporter-destination"})
 			return slices.Insert(argv, 1, "--require=./"+watchFile(file), "--test-reporter=./"+file, "--test-reporter-destination=stdout")

@@ -60,7 +60,7 @@ func sourceDirectives(f *modfile.File) []string {
 		}
 		for _, line := range lines {
 			words := slices.Concat(block, line.Token)
-			if words[0] != "require" && words[0] != "go" && words[0] != "retract" && words[0] != "tool" {
+			if !slices.Contains([]string{"require", "go", "retract", "tool"}, words[0]) {
 				all = append(all, strings.Join(words, " "))
 			}
 		}

@@ -105,9 +105,18 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 
 // functions returns the tests and examples of the file.
 func (g *goTest) functions() (all []*ast.FuncDecl) {
+	for _, function := range g.declared() {
+		if function.Recv == nil && (isTest(function) || strings.HasPrefix(function.Name.Name, "Example")) {
+			all = append(all, function)
+		}
+	}
+	return all
+}
+
+// declared returns the functions and methods of the file that have a body.
+func (g *goTest) declared() (all []*ast.FuncDecl) {
 	for _, declaration := range g.file.Decls {
-		function, ok := declaration.(*ast.FuncDecl)
-		if ok && function.Recv == nil && function.Body != nil && (isTest(function) || strings.HasPrefix(function.Name.Name, "Example")) {
+		if function, ok := declaration.(*ast.FuncDecl); ok && function.Body != nil {
 			all = append(all, function)
 		}
 	}
@@ -176,24 +185,27 @@ func (g *goTest) test() {
 		return
 	}
 	g.watchFailure(body.Lbrace+1, "defer func() { if r := recover(); r != nil { %s; panic(r) } }();")
-	ast.Inspect(body, func(node ast.Node) bool {
-		switch n := node.(type) {
-		case *ast.IfStmt:
-			if reportsFailure(n.Body) {
-				g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
-				g.condition(n.Cond)
-				g.isLenient = false
-			}
-		case *ast.ExprStmt:
-			if call, ok := n.X.(*ast.CallExpr); ok {
-				g.assertion(call)
-			}
-			if isFailure(n) {
-				g.watchFailure(n.Pos(), "%s;")
-			}
+	ast.Inspect(body, g.statement)
+}
+
+// statement alters a statement of the test at hand that may make it fail.
+func (g *goTest) statement(node ast.Node) bool {
+	switch n := node.(type) {
+	case *ast.IfStmt:
+		if reportsFailure(n.Body) {
+			g.isLenient = !slices.ContainsFunc(n.Body.List, isFailure)
+			g.condition(n.Cond)
+			g.isLenient = false
 		}
-		return true
-	})
+	case *ast.ExprStmt:
+		if call, ok := n.X.(*ast.CallExpr); ok {
+			g.assertion(call)
+		}
+		if isFailure(n) {
+			g.watchFailure(n.Pos(), "%s;")
+		}
+	}
+	return true
 }
 
 var (
@@ -224,32 +236,40 @@ func (g *goTest) condition(condition ast.Expr) {
 		g.condition(c.X)
 		return
 	case *ast.BinaryExpr:
-		if c.Op == token.LOR {
-			g.condition(c.X)
-			g.condition(c.Y)
-			return
-		}
-		if c.Op == token.NEQ && g.alterComparison(condition, c.Y, c.X) {
-			return
-		}
-		watched := g.watchNumbers(c)
-		if g.request.Way == Record {
-			g.replace(byTruth, condition, watched)
-		}
-		g.addAlteration(byTruth, condition, func() { g.replace(byTruth, condition, "!("+watched+")") })
+		g.binaryCondition(c)
 		return
 	case *ast.UnaryExpr:
-		call, ok := c.X.(*ast.CallExpr)
-		switch {
-		case !ok || c.Op != token.NOT:
-		case calledName(call) == "Is" && len(call.Args) == 2 && strings.HasPrefix(g.text(call.Fun), "errors."):
-			g.addAlteration(byValue, condition, func() { g.replace(byValue, call.Args[1], "errors.New("+strconv.Quote(randomWord(g.random))+")") })
-			return
-		case comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call):
+		if call, ok := c.X.(*ast.CallExpr); ok && c.Op == token.NOT && g.negatedCall(c, call) {
 			return
 		}
 	}
 	g.addAlteration(byTruth, condition, func() { g.replace(byTruth, condition, "!("+g.text(condition)+")") })
+}
+
+func (g *goTest) binaryCondition(c *ast.BinaryExpr) {
+	if c.Op == token.LOR {
+		g.condition(c.X)
+		g.condition(c.Y)
+		return
+	}
+	if c.Op == token.NEQ && g.alterComparison(c, c.Y, c.X) {
+		return
+	}
+	watched := g.watchNumbers(c)
+	if g.request.Way == Record {
+		g.replace(byTruth, c, watched)
+	}
+	g.addAlteration(byTruth, c, func() { g.replace(byTruth, c, "!("+watched+")") })
+}
+
+// negatedCall alters what a call compares that must be true, and reports whether it does.
+func (g *goTest) negatedCall(condition ast.Expr, call *ast.CallExpr) bool {
+	name := calledName(call)
+	if name == "Is" && len(call.Args) == 2 && strings.HasPrefix(g.text(call.Fun), "errors.") {
+		g.addAlteration(byValue, condition, func() { g.replace(byValue, call.Args[1], "errors.New("+strconv.Quote(randomWord(g.random))+")") })
+		return true
+	}
+	return comparerName.MatchString(name) && g.alterCompared(condition, call)
 }
 
 // addAlteration alters a condition as [Request.Way] says: Reach makes it true, Hold alters a
@@ -266,11 +286,13 @@ func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	case Expectation:
 		alter()
 		// The test fails, and goes on as if the condition did not hold.
-		if k == byLiteral && g.request.Record != "" && !g.isLenient && g.tester != "_" {
+		if k == byLiteral && g.canGoOn() {
 			g.insert(k, condition.End(), " && func() bool { "+g.tester+".Fail(); return false }()")
 		}
 	}
 }
+
+func (g *goTest) canGoOn() bool { return g.request.Record != "" && !g.isLenient && g.tester != "_" }
 
 // sides returns what a call compares, the likelier expected value first.
 func sides(call *ast.CallExpr) []ast.Expr {
@@ -285,40 +307,63 @@ func sides(call *ast.CallExpr) []ast.Expr {
 // alterComparison alters the expected one of a condition's operands, and reports whether there
 // is one: compared by a call, made of literals, or read from a file.
 func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool {
-	reads := false
-	for i, operand := range operands {
-		if g.text(operand) == "nil" {
-			return false
-		}
-		isResult := len(operands) == 2 && isLiteral(operands[1-i])
-		for _, source := range g.values(operand) {
-			if call, ok := source.(*ast.CallExpr); ok && isResult && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
-				return true // got.Cmp(want) != 0, diff != ""
-			}
-			reads = reads || holdsCall(source, readerName.MatchString)
-		}
+	if slices.ContainsFunc(operands, func(operand ast.Expr) bool { return g.text(operand) == "nil" }) {
+		return false
 	}
-	for i, operand := range operands {
-		if found := g.madeOfLiterals(operand); len(found) > 0 {
-			saw, edits, compared := "", g.edits[byLiteral], g.compared
-			if len(operands) == 2 {
-				saw = g.record(operand, operands[1-i])
-			}
-			if saw != "" && g.request.Rest {
-				g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
-				return true
-			}
-			if saw != "" || g.request.Way != Hold {
-				g.addAlteration(byLiteral, condition, func() { g.alterLiterals(found...) })
-			}
-			return true
-		}
+	if g.alterResult(condition, operands) || g.alterExpected(condition, operands) {
+		return true
 	}
-	if reads && g.request.Data {
+	reads := func(source ast.Expr) bool { return holdsCall(source, readerName.MatchString) }
+	if g.request.Data && slices.ContainsFunc(operands, func(operand ast.Expr) bool { return slices.ContainsFunc(g.values(operand), reads) }) {
 		g.replace(byData, condition, "")
 		return true
 	}
 	return false
+}
+
+// alterResult is alterComparison for the result of a call that compares: got.Cmp(want) != 0, diff != "".
+func (g *goTest) alterResult(condition ast.Expr, operands []ast.Expr) bool {
+	if len(operands) != 2 {
+		return false
+	}
+	for i, operand := range operands {
+		for _, source := range g.values(operand) {
+			call, ok := source.(*ast.CallExpr)
+			if ok && isLiteral(operands[1-i]) && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// alterExpected alters the first operand that is made of literals.
+func (g *goTest) alterExpected(condition ast.Expr, operands []ast.Expr) bool {
+	at := slices.IndexFunc(operands, func(operand ast.Expr) bool { return len(g.madeOfLiterals(operand)) > 0 })
+	if at < 0 {
+		return false
+	}
+	saw, isCovered := g.recordUncovered(func() string {
+		if len(operands) != 2 {
+			return ""
+		}
+		return g.record(operands[at], operands[1-at])
+	})
+	if !isCovered && (saw != "" || g.request.Way != Hold) {
+		g.addAlteration(byLiteral, condition, func() { g.alterLiterals(g.madeOfLiterals(operands[at])...) })
+	}
+	return true
+}
+
+// recordUncovered records a comparison, unless [Request.Rest] has a run without it that does so.
+func (g *goTest) recordUncovered(record func() string) (saw string, isCovered bool) {
+	edits, compared := g.edits[byLiteral], g.compared
+	saw = record()
+	if saw != "" && g.request.Rest {
+		g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
+		return saw, true
+	}
+	return saw, false
 }
 
 // isLiteral reports whether an expression is a single literal, such as the 0 of Cmp(x) != 0.
@@ -345,24 +390,24 @@ func (g *goTest) assertion(c *ast.CallExpr) {
 	if len(c.Args) < 2 || isMethod && g.text(selected.X) == g.tester || !g.isOfTester(c) && slices.Contains(failureMethods, name) {
 		return
 	}
-	var found []ast.Expr
-	if helperName.MatchString(name) && inverse[name] == "" {
-		for _, argument := range c.Args {
-			found = append(found, g.madeOfLiterals(argument)...)
-		}
+	if inverse[name] == "" {
+		g.equalAssertion(c)
+	} else if isMethod {
+		g.alterCall(byTruth, c, func() { g.replace(byTruth, selected.Sel, inverse[name]) })
 	}
-	if len(found) == 0 {
-		if inverse[name] != "" && isMethod {
-			g.alterCall(byTruth, c, func() { g.replace(byTruth, selected.Sel, inverse[name]) })
-		}
+}
+
+// equalAssertion alters the literals in what an assertion expects.
+func (g *goTest) equalAssertion(c *ast.CallExpr) {
+	var found []ast.Expr
+	for _, argument := range c.Args {
+		found = append(found, g.madeOfLiterals(argument)...)
+	}
+	if len(found) == 0 || !helperName.MatchString(calledName(c)) {
 		return
 	}
-	saw, edits, compared := "", g.edits[byLiteral], g.compared
-	if len(c.Args) > 2 && g.text(c.Args[0]) == g.tester {
-		saw = g.recordSides(c)
-	}
-	if saw != "" && g.request.Rest {
-		g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
+	saw, isCovered := g.recordUncovered(func() string { return g.recordSides(c) })
+	if isCovered {
 		return
 	}
 	alter := func() { g.alterLiterals(found...) }
@@ -386,6 +431,9 @@ func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 
 // recordSides is record for the arguments of a helper: assert.Equal(t, want, got).
 func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
+	if len(c.Args) < 3 || g.text(c.Args[0]) != g.tester {
+		return ""
+	}
 	sides := c.Args[1:3]
 	at := slices.IndexFunc(sides, func(e ast.Expr) bool { return len(g.madeOfLiterals(e)) > 0 })
 	if at < 0 || len(g.madeOfLiterals(sides[1-at])) > 0 {

@@ -46,7 +46,7 @@ func (g *goTest) canRecord(actual ast.Expr) bool {
 	case *ast.BasicLit, *ast.FuncLit:
 		return false
 	case *ast.Ident:
-		return g.request.Record != "" && !slices.Contains([]string{"nil", "true", "false"}, a.Name)
+		return g.request.Record != "" && !slices.Contains(constants, a.Name)
 	}
 	return g.request.Record != ""
 }
@@ -75,11 +75,9 @@ func literalNotes(values []ast.Expr, isOperator bool) []string {
 
 // plainGo formats a literal as the function plain of goRecords does.
 func plainGo(e ast.Expr) (string, bool) {
-	switch v := e.(type) {
+	switch v := ast.Unparen(e).(type) {
 	case *ast.Ident:
-		return v.Name, v.Name == "true" || v.Name == "false"
-	case *ast.ParenExpr:
-		return plainGo(v.X)
+		return v.Name, isLiteral(v)
 	case *ast.UnaryExpr:
 		text, ok := plainGo(v.X)
 		_, isLiteral := v.X.(*ast.BasicLit)
@@ -127,19 +125,23 @@ func plainComposite(v *ast.CompositeLit) (string, bool) {
 	isPlain := isArray || isMap || isStruct(v) && len(v.Elts) > 0
 	var parts []string
 	for _, element := range v.Elts {
-		pair, isPair := element.(*ast.KeyValueExpr)
-		text := ""
-		if isPair {
-			key, ok := plainGo(pair.Key)
-			text, element, isPlain = key+":", pair.Value, isPlain && ok && isMap
-		}
-		value, ok := plainGo(element)
-		parts, isPlain = append(parts, text+value), isPlain && ok
+		text, ok := plainElement(element, isMap)
+		parts, isPlain = append(parts, text), isPlain && ok
 	}
 	if isMap {
 		slices.Sort(parts)
 	}
 	return "[" + strings.Join(parts, ",") + "]", isPlain
+}
+
+func plainElement(element ast.Expr, isMap bool) (string, bool) {
+	pair, isPair := element.(*ast.KeyValueExpr)
+	if !isPair {
+		return plainGo(element)
+	}
+	key, isKey := plainGo(pair.Key)
+	value, isValue := plainGo(pair.Value)
+	return key + ":" + value, isKey && isValue && isMap
 }
 
 // withRecords adds the functions that record comparisons to a source.

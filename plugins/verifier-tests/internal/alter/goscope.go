@@ -11,17 +11,13 @@ import (
 
 // helpers returns the functions of the file that take a testing.T and that only the test calls.
 func (g *goTest) helpers(test *ast.FuncDecl) (all []*ast.FuncDecl) {
-	for _, declaration := range g.file.Decls {
-		helper, ok := declaration.(*ast.FuncDecl)
-		if !ok || helper.Recv != nil || helper.Body == nil || isTest(helper) || testerName(helper) == "" {
+	declared := g.declared()
+	for _, helper := range declared {
+		if helper.Recv != nil || isTest(helper) || testerName(helper) == "" {
 			continue
 		}
 		isCalled := func(in *ast.FuncDecl) bool { return len(callsIn(in, helper.Name.Name)) > 0 }
-		isOther := func(d ast.Decl) bool {
-			f, ok := d.(*ast.FuncDecl)
-			return ok && f.Body != nil && f != test && isCalled(f)
-		}
-		if isCalled(test) && !slices.ContainsFunc(g.file.Decls, isOther) {
+		if isCalled(test) && !slices.ContainsFunc(declared, func(f *ast.FuncDecl) bool { return f != test && isCalled(f) }) {
 			all = append(all, helper)
 		}
 	}

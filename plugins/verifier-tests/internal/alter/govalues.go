@@ -31,17 +31,12 @@ func (g *goTest) alterLiterals(values ...ast.Expr) {
 
 // literals returns the literals that an expression is made of.
 func (g *goTest) literals(e ast.Expr) []ast.Expr {
+	if e = ast.Unparen(e); isLiteral(e) {
+		return []ast.Expr{e}
+	}
 	var parts []ast.Expr
 	switch v := e.(type) {
-	case *ast.BasicLit:
-		return []ast.Expr{v}
-	case *ast.Ident:
-		if v.Name == "true" || v.Name == "false" {
-			return []ast.Expr{v}
-		}
 	case *ast.UnaryExpr:
-		parts = []ast.Expr{v.X}
-	case *ast.ParenExpr:
 		parts = []ast.Expr{v.X}
 	case *ast.BinaryExpr:
 		parts = []ast.Expr{v.X, v.Y}
@@ -85,20 +80,12 @@ func members(c *ast.CompositeLit) []ast.Expr {
 func (g *goTest) values(e ast.Expr) []ast.Expr {
 	switch v := e.(type) {
 	case *ast.Ident:
-		if v.Name == "nil" || v.Name == "true" || v.Name == "false" {
-			return []ast.Expr{v}
-		}
-		if g.uses(v.Name) > 1 {
-			return nil
-		}
-		return g.boundValues(v.Name)
+		return g.namedValues(v)
 	case *ast.SelectorExpr:
-		if row, ok := v.X.(*ast.Ident); ok && !g.isInput(v) {
-			return g.fields(row.Name, v.Sel.Name)
-		}
+		return g.fieldValues(v)
 	case *ast.IndexExpr:
-		if list, ok := v.X.(*ast.Ident); ok && g.uses(list.Name) == 1 {
-			rows, _ := g.rows(list)
+		if g.uses(g.text(v.X)) == 1 {
+			rows, _ := g.rows(v.X)
 			return rows
 		}
 	case *ast.CallExpr:
@@ -107,6 +94,26 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 		}
 	}
 	return []ast.Expr{e}
+}
+
+// constants are the names that stand for themselves.
+var constants = []string{"nil", "true", "false"}
+
+func (g *goTest) namedValues(name *ast.Ident) []ast.Expr {
+	switch {
+	case slices.Contains(constants, name.Name):
+		return []ast.Expr{name}
+	case g.uses(name.Name) > 1:
+		return nil
+	}
+	return g.boundValues(name.Name)
+}
+
+func (g *goTest) fieldValues(field *ast.SelectorExpr) []ast.Expr {
+	if row, ok := field.X.(*ast.Ident); ok && !g.isInput(field) {
+		return g.fields(row.Name, field.Sel.Name)
+	}
+	return []ast.Expr{field}
 }
 
 // binding is an assignment of a value, or of its elements, to a name; a nil value is unknown.
@@ -118,22 +125,27 @@ type binding struct {
 func bindings(node ast.Node) (all []binding) {
 	switch n := node.(type) {
 	case *ast.AssignStmt:
-		for i, left := range n.Lhs {
-			all = append(all, binding{left, n.Rhs[min(i, len(n.Rhs)-1)], false})
-		}
+		return assigned(n.Lhs, n.Rhs)
 	case *ast.ValueSpec:
-		for i, left := range n.Names {
-			all = append(all, binding{name: left})
-			if len(n.Values) > 0 {
-				all[i].value = n.Values[min(i, len(n.Values)-1)]
-			}
-		}
+		return assigned(n.Names, n.Values)
 	case *ast.RangeStmt:
 		if n.Key != nil {
 			all = append(all, binding{name: n.Key})
 		}
 		if n.Value != nil {
 			all = append(all, binding{n.Value, n.X, true})
+		}
+	}
+	return all
+}
+
+// assigned returns the bindings of names to values, which may be one call or none.
+func assigned[Name ast.Expr](names []Name, values []ast.Expr) []binding {
+	all := make([]binding, len(names))
+	for i, name := range names {
+		all[i].name = name
+		if len(values) > 0 {
+			all[i].value = values[min(i, len(values)-1)]
 		}
 	}
 	return all
@@ -175,11 +187,8 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	row := g.text(field.X)
 	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
 	for use := range scope.Preorder((*ast.SelectorExpr)(nil), (*ast.Ident)(nil)) {
-		_, isRow := use.Node().(*ast.Ident)
 		switch text := g.text(use.Node()); {
-		case isRow && (isExpected || text != row || !g.isArgument(use)):
-		case !isRow && (text != g.text(field) || g.isOnlyCompared(use, isExpected)):
-		default:
+		case text == row && !isExpected && g.isArgument(use), text == g.text(field) && !g.isOnlyCompared(use, isExpected):
 			return true
 		}
 	}
@@ -189,13 +198,10 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 // isInputList reports whether the test does more with what is ranged over than compare it: it
 // may insert the elements somewhere and expect to read them back.
 func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
-	name, ok := list.(*ast.Ident)
-	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
-	if !ok || !isTest {
-		return false
-	}
+	name := g.text(list)
+	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
 	for use := range scope.Preorder((*ast.Ident)(nil)) {
-		if use.Node().(*ast.Ident).Name != name.Name || use.Parent().Node() == loop || g.isOnlyCompared(use, false) {
+		if use.Node().(*ast.Ident).Name != name || use.Parent().Node() == loop || g.isOnlyCompared(use, false) {
 			continue
 		}
 		isNamed := slices.ContainsFunc(bindings(use.Parent().Node()), func(b binding) bool { return b.name == use.Node() })
@@ -220,19 +226,12 @@ func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	for at := use; ; at = at.Parent() {
 		switch parent := at.Parent().Node().(type) {
 		case *ast.BinaryExpr:
-			switch parent.Op {
-			case token.EQL, token.NEQ, token.LSS, token.GTR, token.LEQ, token.GEQ, token.LAND, token.LOR:
+			if parent.Op.Precedence() <= token.EQL.Precedence() { // of comparisons, && and ||
 				return true
 			}
 		case *ast.CallExpr:
-			name := calledName(parent)
-			switch {
-			case name == "len" || name == "Is" || g.isReport(parent) || comparerName.MatchString(name) || helperName.MatchString(name):
-				return true
-			case isExpected && (parent.Fun == at.Node() || converters.MatchString(g.text(parent.Fun))):
-				return true
-			case !makerName.MatchString(name):
-				return false
+			if compares, isLast := g.comparesIn(parent, at.Node(), isExpected); isLast {
+				return compares
 			}
 		case *ast.IfStmt:
 			return true
@@ -241,6 +240,15 @@ func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 			return isExpected
 		}
 	}
+}
+
+// comparesIn reports whether a call compares a use of a value, reports it, or converts an expected one;
+// isLast is false if it makes another value of it.
+func (g *goTest) comparesIn(call *ast.CallExpr, use ast.Node, isExpected bool) (compares, isLast bool) {
+	name := calledName(call)
+	compares = slices.Contains([]string{"len", "Is"}, name) || g.isReport(call) || comparerName.MatchString(name) || helperName.MatchString(name) ||
+		isExpected && (call.Fun == use || converters.MatchString(g.text(call.Fun)))
+	return compares, compares || !makerName.MatchString(name)
 }
 
 // converters matches functions that convert an expected value to the form that is compared.
@@ -275,19 +283,21 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 
 // rows returns the elements of what is ranged over, and the names of their fields.
 func (g *goTest) rows(e ast.Expr) (rows []ast.Expr, fields []string) {
-	if name, ok := e.(*ast.Ident); ok {
-		for _, source := range g.boundValues(name.Name) {
-			if _, isTable := source.(*ast.CompositeLit); isTable {
-				more, names := g.rows(source)
+	switch v := e.(type) {
+	case *ast.Ident:
+		for _, source := range g.boundValues(v.Name) {
+			if table, ok := source.(*ast.CompositeLit); ok {
+				more, names := g.tableRows(table)
 				rows, fields = append(rows, more...), names
 			}
 		}
-		return rows, fields
+	case *ast.CompositeLit:
+		return g.tableRows(v)
 	}
-	table, ok := e.(*ast.CompositeLit)
-	if !ok {
-		return nil, nil
-	}
+	return rows, fields
+}
+
+func (g *goTest) tableRows(table *ast.CompositeLit) (rows []ast.Expr, fields []string) {
 	for _, element := range table.Elts {
 		if pair, ok := element.(*ast.KeyValueExpr); ok {
 			element = pair.Value

@@ -84,18 +84,10 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
 	case len(all) == 0:
-	case len(all) > 1 && s.name != "assert!" && plainName.MatchString(s.name) && !slices.ContainsFunc(all, func(at [2]int) bool { return !s.isMade(at) }):
-		// A function of the tests' own is given what goes in first, and what is to come out.
-		c.leaves = s.literalsIn([2]int{all[1][0], all[len(all)-1][1]})
 	case plainName.MatchString(s.name):
-		if c = s.equality(s.sides(all[0])); len(c.leaves) == 0 {
-			c = s.truth(all[0], !strings.EqualFold(s.name, "assertfalse"))
-		}
+		return s.plainComparison(all)
 	case len(all) > 1 && equalName.MatchString(s.name) && !notEqual.MatchString(s.name):
-		sides := all[:2]
-		if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.textAt(all[2]), "->") { // a message, as JUnit 4 has it
-			sides = all[1:3]
-		}
+		sides := s.withoutMessage(all)
 		if c = s.equality(sides); len(c.leaves) == 0 && opposites[s.name] == "" {
 			c.leaves = s.ownLiterals(sides)
 		}
@@ -103,20 +95,42 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 	return c
 }
 
+// plainComparison is comparison for an assertion that something is so.
+func (s *lineAssertion) plainComparison(all [][2]int) (c lineComparison) {
+	if len(all) > 1 && s.name != "assert!" && !slices.ContainsFunc(all, func(at [2]int) bool { return !s.isMade(at) }) {
+		// A function of the tests' own is given what goes in first, and what is to come out.
+		return lineComparison{leaves: s.literalsIn([2]int{all[1][0], all[len(all)-1][1]})}
+	}
+	isTruth := !strings.EqualFold(s.name, "assertfalse")
+	if isTruth {
+		c = s.equality(s.sides(all[0]))
+	}
+	if len(c.leaves) == 0 {
+		c = s.truth(all[0], isTruth)
+	}
+	return c
+}
+
+// withoutMessage returns the first two arguments behind a message, which JUnit 4 has first.
+func (s *lineAssertion) withoutMessage(all [][2]int) [][2]int {
+	if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.textAt(all[2]), "->") {
+		return all[1:3]
+	}
+	return all[:2]
+}
+
 // equality returns the comparison of two sides of which only one is made of literals.
 func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	if len(sides) != 2 || s.isMade(sides[0]) == s.isMade(sides[1]) {
 		return c
 	}
-	c.actual, c.expected = sides[0], sides[1]
-	if s.isMade(sides[0]) {
-		c.actual, c.expected = sides[1], sides[0]
-	}
+	at := slices.IndexFunc(sides, s.isMade)
+	c.actual, c.expected = sides[1-at], sides[at]
 	c.leaves = s.literalsIn(c.expected)
 	if text := s.textAt(c.expected); plainLiteralText.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
 		c.note = "=" + strings.TrimSpace(text)
-		if sign := strings.Index(text, "-"); sign >= 0 && len(c.leaves) == 1 && !strings.Contains(text, `"`) {
-			c.leaves[0][0] = c.expected[0] + sign
+		if strings.HasPrefix(c.note, "=-") {
+			c.leaves[0][0] = c.expected[0] + strings.Index(text, "-")
 		}
 	}
 	return c
@@ -156,9 +170,6 @@ func (s *lineAssertion) ownLiterals(sides [][2]int) (own [][2]int) {
 func (s *lineAssertion) sides(at [2]int) [][2]int {
 	from, whole := at[0], s.textAt(at)
 	within := func(match []int, group int) [2]int { return [2]int{from + match[2*group], from + match[2*group+1]} }
-	if strings.EqualFold(s.name, "assertfalse") {
-		return nil
-	}
 	if call := cmpCall.FindStringSubmatchIndex(whole); call != nil {
 		if isEqual := (call[2] < call[3]) != (call[6] >= 0); !isEqual {
 			return nil
@@ -174,11 +185,11 @@ func (s *lineAssertion) sides(at [2]int) [][2]int {
 		return all[:min(2, len(all))]
 	}
 	blank := literals.ReplaceAllStringFunc(whole, func(text string) string { return strings.Repeat("_", len(text)) })
-	left, right, isEquality := strings.Cut(blank, "==")
-	if !isEquality || strings.Contains(right, "==") || operators.MatchString(blank) {
+	if strings.Count(blank, "==") != 1 || operators.MatchString(blank) {
 		return nil
 	}
-	return [][2]int{{from, from + len(left)}, {from + len(left) + len("=="), at[1]}}
+	middle := from + strings.Index(blank, "==")
+	return [][2]int{{from, middle}, {middle + len("=="), at[1]}}
 }
 
 // truth is the comparison of a condition that must be wanted.

@@ -85,7 +85,7 @@ func (n *lineNotes) valueOf(c *lineComparison) string {
 func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int) string {
 	isTruth, isAltered, site := c.operator != "", a.request.Way != Record, a.source.Path+":"+strconv.Itoa(place)
 	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{a.language.notes.valueOf(c)}})
-	a.values[a.name] = a.values[a.name] || !isTruth
+	mark(a.values, a.name, !isTruth)
 	wanted, call, other := (c.note == "=true") != isAltered, a.language.notes.saw, ""
 	edits := []edit{{c.expected[0], c.expected[1], ""}}
 	if !isTruth {

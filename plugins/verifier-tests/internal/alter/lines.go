@@ -183,7 +183,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	text := s.text
 	switch {
 	case a.collects:
-		a.notes[a.name] = a.notes[a.name] || isNoted
+		mark(a.notes, a.name, isNoted)
 	case a.request.Way == Reach:
 		at := strings.LastIndexAny(text[:s.at], " \t{") + 1
 		text = text[:at] + a.language.fail + text[at:]
@@ -193,13 +193,15 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	default:
 		var isValue bool
 		text, isValue = s.alter(&c, a.otherLiteral)
-		a.values[a.name] = a.values[a.name] || isValue
+		mark(a.values, a.name, isValue)
 	}
 	if text != s.text {
 		a.source.count(a.name, a.counts)
 	}
 	return text
 }
+
+func mark(tests map[string]bool, test string, is bool) { tests[test] = tests[test] || is }
 
 // bodyLine adds to the line on which the body of a test begins: a failure for End, or helpers.
 func (a *lineAlteration) bodyLine(line string) string {

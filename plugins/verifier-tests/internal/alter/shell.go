@@ -39,9 +39,7 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	}
 	s := &shellAlteration{request: request, random: random, source: &altered, text: file.Text, prefix: randomWord(random) + "_", results: map[string]bool{}, roles: map[syntax.Node]string{}, others: map[string]string{}}
 	syntax.Walk(script, func(node syntax.Node) bool {
-		if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, s.results) {
-			s.results[a.Name.Value] = true
-		}
+		s.setResults(node)
 		s.setRoles(node)
 		return true
 	})
@@ -93,6 +91,12 @@ func (s *shellAlteration) walk(script *syntax.File) {
 		}
 		return true
 	})
+}
+
+func (s *shellAlteration) setResults(node syntax.Node) {
+	if a, ok := node.(*syntax.Assign); ok && a.Value != nil && holdsResult(a.Value, s.results) {
+		s.results[a.Name.Value] = true
+	}
 }
 
 // notRole is the role of a comparison that need not hold by any operator.
@@ -186,19 +190,22 @@ func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	for i, word := range words {
 		from, to := int(word.Pos().Offset()), int(word.End().Offset())
 		text := otherOperand(s.word(word), s.random)
-		isNoted := text != "" && len(words) == 2 && s.request.Record != "" && s.mustBeEqual(site) && holdsResult(words[1-i], s.results)
 		switch {
 		case text == "":
 		case s.request.Way == Reach:
 			at := int(site.Pos().Offset())
 			s.edits = append(s.edits, edit{at, at, failScript})
-		case isNoted:
+		case len(words) == 2 && s.canRecord(site, words[1-i]):
 			s.record(word, words[1-i])
 		case s.request.Way == Expectation && !s.hasNotes:
 			s.edits = append(s.edits, edit{from, to, text})
 			s.others[strings.Trim(s.word(word), `"'`)] = strings.Trim(text, `"`)
 		}
 	}
+}
+
+func (s *shellAlteration) canRecord(site syntax.Node, actual *syntax.Word) bool {
+	return s.request.Record != "" && s.mustBeEqual(site) && holdsResult(actual, s.results)
 }
 
 // record wraps what a literal word is compared with in a call that records it, and alters the
@@ -246,8 +253,8 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 			}
 		}
 	case "test", "[":
-		for i, word := range words {
-			if slices.Contains(equalityOperators, word.Lit()) && i > 1 && i+1 < len(words) {
+		for i := 2; i+1 < len(words); i++ {
+			if slices.Contains(equalityOperators, words[i].Lit()) {
 				return []*syntax.Word{words[i-1], words[i+1]}
 			}
 		}

@@ -16,10 +16,10 @@ const letters = "abcdefghijklmnopqrstuvwxyz"
 // otherLiteral returns another literal of the same kind that fits the same types, or the literal
 // itself where none is known.
 func otherLiteral(literal string, random *rand.Rand) string {
-	switch quote := literal[0]; {
-	case literal == "true" || literal == "false":
-		return strconv.FormatBool(literal != "true")
-	case quote == '"' || quote == '`' || quote == '\'':
+	if opposite := map[string]string{"true": "false", "false": "true"}[literal]; opposite != "" {
+		return opposite
+	}
+	if quote := literal[0]; strings.IndexByte("\"`'", quote) >= 0 {
 		last := len(literal) - 1
 		text := literal[:1] + otherText(literal[1:last], random) + literal[last:]
 		if quote == '\'' && len(text) != len(literal) {

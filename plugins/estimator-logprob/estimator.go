@@ -55,19 +55,18 @@ func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 		}
 	}
 	mine, haveClasses := feature.Classes(answer.LogProbs, e.classes)
-	if haveClasses {
-		signals["class_entropy"] = feature.Entropy(mine)
-		for _, p := range mine {
-			signals["class_top_prob"] = max(signals["class_top_prob"], p)
-		}
+	if !haveClasses {
+		return signals
 	}
+	signals["class_entropy"] = feature.Entropy(mine)
+	signals["class_top_prob"] = max(signals["class_top_prob"], slices.Max(mine))
 	divergence, compared := 0.0, 0.0
 	for i := range attempts {
 		if i == at {
 			continue
 		}
 		other := &attempts[i].Answer
-		if theirs, ok := feature.Classes(other.LogProbs, e.classes); ok && haveClasses {
+		if theirs, ok := feature.Classes(other.LogProbs, e.classes); ok {
 			divergence += feature.JensenShannon(mine, theirs)
 			compared++
 		}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -79,12 +79,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 		return nil, err
 	}
 	defer os.RemoveAll(temp)
-	dir := temp
-	if v.config.Dir != "" {
-		dir = v.config.Dir
-	} else if req.Query != nil && req.Query.WorkDir != "" {
-		dir = req.Query.WorkDir
-	}
+	dir := cmp.Or(v.config.Dir, cmp.Or(req.Query, &sdk.Query{}).WorkDir, temp)
 	ctx, cancel := context.WithTimeoutCause(ctx, v.config.Timeout, errTimeout)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -104,10 +99,10 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
 	command.WaitDelay = 10 * time.Second // to read what it wrote, on a busy machine
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errTimeout) {
-		return nil, cause
-	}
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
+			return nil, cause
+		}
 		return nil, err
 	}
 	isolation := &sdk.Verdict{Isolation: confined.Layers, IsolationMissing: confined.Missing}
@@ -180,13 +175,10 @@ func parse(output []byte) (*sdk.Verdict, error) {
 		return nil, errors.New(`what it wrote has no "outcome": passed, failed or inconclusive`)
 	}
 	verdict := &sdk.Verdict{Outcome: *r.Outcome, Confidence: r.Confidence, Evidence: r.Evidence, CostUSD: r.CostUSD}
-	if r.Score != nil {
-		verdict.Score = *r.Score
-	} else if *r.Outcome == sdk.Passed {
-		verdict.Score = 1
-	}
+	implied := map[sdk.Outcome]float64{sdk.Passed: 1}[*r.Outcome]
+	verdict.Score = *cmp.Or(r.Score, &implied)
 	for name, value := range map[string]float64{"score": verdict.Score, "confidence": verdict.Confidence} {
-		if math.IsNaN(value) || value < 0 || value > 1 {
+		if !(value >= 0 && value <= 1) {
 			return nil, fmt.Errorf("its %s, %v, is not in [0, 1]", name, value)
 		}
 	}

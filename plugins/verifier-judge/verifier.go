@@ -49,10 +49,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		verdict.Evidence = "there is no answer"
 		return verdict, nil
 	}
-	var other *sdk.Answer
-	if v.config.Mode == "compare" && len(req.Earlier) > 0 {
-		other = &req.Earlier[len(req.Earlier)-1].Answer
-	}
+	other, subject := v.subject(req)
 	var ballots [2]ballot
 	for i := range ballots {
 		var err error
@@ -65,26 +62,26 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 			return verdict, nil
 		}
 	}
-	for _, b := range ballots {
-		if b.forIt {
-			verdict.Score += 0.5
-		}
-	}
-	subject := "the answer acceptable"
-	if other != nil {
-		subject = "the answer better than that of " + other.Model
-	}
-	switch verdict.Score {
-	case 1:
-		verdict.Outcome, verdict.Evidence = sdk.Passed, v.config.Model+" finds "+subject+", in both orders"
-	case 0:
-		verdict.Outcome, verdict.Evidence = sdk.Failed, v.config.Model+" does not find "+subject+", in both orders"
-	default:
-		verdict.Evidence = v.config.Model + " changes its mind with the order of the options"
+	switch {
+	case ballots[0].forIt != ballots[1].forIt:
+		verdict.Score, verdict.Evidence = 0.5, v.config.Model+" changes its mind with the order of the options"
 		return verdict, nil
+	case ballots[0].forIt:
+		verdict.Outcome, verdict.Score, verdict.Evidence = sdk.Passed, 1, v.config.Model+" finds "+subject+", in both orders"
+	default:
+		verdict.Outcome, verdict.Evidence = sdk.Failed, v.config.Model+" does not find "+subject+", in both orders"
 	}
 	verdict.Confidence = min(v.config.Confidence, (ballots[0].sure+ballots[1].sure)/2)
 	return verdict, nil
+}
+
+// subject returns the answer to compare with, nil for none, and what the judge is to find, in words.
+func (v *verifier) subject(req *sdk.VerifyRequest) (other *sdk.Answer, subject string) {
+	if v.config.Mode != "compare" || len(req.Earlier) == 0 {
+		return nil, "the answer acceptable"
+	}
+	other = &req.Earlier[len(req.Earlier)-1].Answer
+	return other, "the answer better than that of " + other.Model
 }
 
 // acceptable is the option for an answer that ends its task.
@@ -93,31 +90,8 @@ const acceptable = "The answer is acceptable: correct and complete."
 // ask asks once. If swapped, the order of the options or, in a comparison, of the answers is
 // reversed.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
-	see := view{
-		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
-		Options: [2]string{acceptable, "The answer is not acceptable."},
-		Mark:    rand.Text(),
-		Calls:   len(req.Answer.ToolCalls) > 0 || other != nil && len(other.ToolCalls) > 0,
-	}
-	if see.Calls {
-		see.Options[0] = "The answer is acceptable: the right next step, with the right arguments."
-	}
-	// letterFor is the reply that favours the answer.
-	letterFor := "A"
-	if other != nil {
-		see.Other = v.cut(textAndCalls(other))
-		see.Options = [2]string{"Answer 1 is better.", "Answer 2 is better."}
-	}
-	if swapped {
-		letterFor = "B"
-		if other != nil {
-			see.Answer, see.Other = see.Other, see.Answer
-		} else {
-			see.Options[0], see.Options[1] = see.Options[1], see.Options[0]
-		}
-	}
 	var text strings.Builder
-	if err := v.prompt.Execute(&text, see); err != nil {
+	if err := v.prompt.Execute(&text, v.view(req, other, swapped)); err != nil {
 		return ballot{}, err
 	}
 	reply, err := v.models(ctx).CallModel(ctx, v.config.Model, &sdk.Query{
@@ -131,14 +105,36 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if err != nil {
 		return ballot{}, err
 	}
-	b := ballot{forIt: letter == letterFor, sure: 1}
+	// B favours the answer if swapped.
+	b := ballot{forIt: (letter == "B") == swapped, sure: 1}
 	if p, ok := feature.Classes(reply.LogProbs, []string{"A", "B"}); ok {
-		b.sure = p[0]
-		if letter == "B" {
-			b.sure = p[1]
-		}
+		b.sure = p[strings.Index("AB", letter)]
 	}
 	return b, nil
+}
+
+// view is what the prompt shows of an answer and another, nil for none.
+func (v *verifier) view(req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) view {
+	see := view{
+		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
+		Options: [2]string{acceptable, "The answer is not acceptable."},
+		Mark:    rand.Text(),
+		Calls:   len(req.Answer.ToolCalls) > 0 || other != nil && len(other.ToolCalls) > 0,
+	}
+	if see.Calls {
+		see.Options[0] = "The answer is acceptable: the right next step, with the right arguments."
+	}
+	if other != nil {
+		see.Other = v.cut(textAndCalls(other))
+		see.Options = [2]string{"Answer 1 is better.", "Answer 2 is better."}
+	}
+	switch {
+	case swapped && other != nil:
+		see.Answer, see.Other = see.Other, see.Answer
+	case swapped:
+		see.Options[0], see.Options[1] = see.Options[1], see.Options[0]
+	}
+	return see
 }
 
 var standsAlone = regexp.MustCompile(`\b[AB]\b`)

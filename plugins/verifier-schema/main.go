@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -36,32 +37,29 @@ func description() plugin.Plugin {
 
 func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	v := &verifier{config: c}
-	var at string
-	switch {
-	case c.Schema != nil && c.SchemaFile != "":
-		return nil, schema.Errorf([]string{"schema_file"}, "there is a schema as well: only one of the two can hold")
-	case c.SchemaFile != "":
-		data, err := os.ReadFile(c.SchemaFile)
-		if err != nil {
-			return nil, schema.Errorf([]string{"schema_file"}, "%v", err)
-		}
-		v.schema, at = data, "schema_file"
-	case c.Schema != nil:
-		at = "schema"
-		if text, ok := c.Schema.(string); ok {
-			v.schema = []byte(text)
-			break
-		}
-		data, err := json.Marshal(c.Schema)
-		if err != nil {
-			return nil, schema.Errorf([]string{"schema"}, "%v", err)
-		}
-		v.schema = data
+	text, argument, err := c.readSchema()
+	if err == nil && text != nil {
+		v.schema, err = text, v.schemas.Compile(text)
 	}
-	if v.schema != nil {
-		if err := v.schemas.Compile(v.schema); err != nil {
-			return nil, schema.Errorf([]string{at}, "%v", err)
-		}
+	if err != nil {
+		return nil, schema.Errorf([]string{argument}, "%v", err)
 	}
 	return v, nil
+}
+
+// readSchema returns the schema, nil for none, and the argument that has it.
+func (c *Config) readSchema() (text []byte, argument string, err error) {
+	given, isText := c.Schema.(string)
+	switch {
+	case c.Schema != nil && c.SchemaFile != "":
+		return nil, "schema_file", errors.New("there is a schema as well: only one of the two can hold")
+	case c.SchemaFile != "":
+		text, err = os.ReadFile(c.SchemaFile)
+		return text, "schema_file", err
+	case isText:
+		return []byte(given), "schema", nil
+	case c.Schema != nil:
+		text, err = json.Marshal(c.Schema)
+	}
+	return text, "schema", err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -35,23 +36,21 @@ func (v *verifier) Verify(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdi
 	if req.Answer == nil {
 		return &sdk.Verdict{Evidence: "there is no answer"}, nil
 	}
-	query := req.Query
-	if query == nil {
-		query = &sdk.Query{}
-	}
+	query := cmp.Or(req.Query, &sdk.Query{})
 	f := &finding{}
 	for i := range req.Answer.ToolCalls {
 		if err := v.call(f, query, &req.Answer.ToolCalls[i]); err != nil {
 			return &sdk.Verdict{Evidence: err.Error()}, nil
 		}
 	}
-	if v.config.RequireCall && len(query.Tools) > 0 && len(req.Answer.ToolCalls) == 0 {
+	if len(req.Answer.ToolCalls) > 0 {
+		return v.verdict(f), nil
+	}
+	if v.config.RequireCall && len(query.Tools) > 0 {
 		f.check("the answer calls no tool")
 	}
-	if len(req.Answer.ToolCalls) == 0 {
-		if err := v.text(f, query, req.Answer.Text); err != nil {
-			return &sdk.Verdict{Evidence: err.Error()}, nil
-		}
+	if err := v.text(f, query, req.Answer.Text); err != nil {
+		return &sdk.Verdict{Evidence: err.Error()}, nil
 	}
 	return v.verdict(f), nil
 }
@@ -82,15 +81,19 @@ func joinFaults(faults []string) string {
 	return strings.Join(faults, "\n")
 }
 
-// call checks one tool call. The error says that the tool's schema is unusable.
-func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error {
-	var tool *sdk.Tool
-	for i := range query.Tools {
-		if query.Tools[i].Name == call.Name {
-			tool = &query.Tools[i]
+func toolNamed(query *sdk.Query, name string) (found sdk.Tool, ok bool) {
+	for _, tool := range query.Tools {
+		if tool.Name == name {
+			found, ok = tool, true
 		}
 	}
-	if tool == nil && !v.config.UnknownTools {
+	return found, ok
+}
+
+// call checks one tool call. The error says that the tool's schema is unusable.
+func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error {
+	tool, ok := toolNamed(query, call.Name)
+	if !ok && !v.config.UnknownTools {
 		f.check(fmt.Sprintf("tool %q is not on offer", call.Name))
 		return nil
 	}
@@ -98,7 +101,7 @@ func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error 
 	if strings.TrimSpace(call.Arguments) == "" {
 		arguments = []byte("{}") // how models call tools without parameters
 	}
-	if tool == nil || len(tool.Parameters) == 0 {
+	if len(tool.Parameters) == 0 {
 		var object map[string]any
 		if err := json.Unmarshal(arguments, &object); err != nil {
 			f.check(fmt.Sprintf("tool %q: the arguments are no JSON object: %v", call.Name, err))

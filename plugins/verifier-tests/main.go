@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -63,24 +64,17 @@ func description() plugin.Plugin {
 func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	config := verify.Config{
 		Command: c.Command, Timeout: c.Timeout, WorkDir: c.WorkDir, File: c.File, Protect: c.Protect,
-		AllowTestEdits: c.AllowTestEdits, ShowSecrets: c.ShowSecrets, Report: c.Report, NoPreflight: !c.Preflight, Reruns: c.Reruns,
+		AllowTestEdits: c.AllowTestEdits, ShowSecrets: c.ShowSecrets, Report: c.Report, NoPreflight: !c.Preflight, Reruns: cmp.Or(c.Reruns, -1),
 		Require: c.Require, ReadOnly: c.ReadOnly, Parallel: c.Parallel,
 		MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, Processes: c.Processes, OutputBytes: c.OutputKiB << 10,
 		State: stateDir(c.CacheDir), Log: c.Log,
-	}
-	if c.Reruns == 0 {
-		config.Reruns = -1
 	}
 	for name, value := range c.Env {
 		config.Env = append(config.Env, name+"="+value)
 	}
 	slices.Sort(config.Env)
-	var diagnostics schema.Diagnostics
-	for _, problem := range config.Validate() {
-		diagnostics = append(diagnostics, schema.Errorf(problem.Path, "%s", problem.What)...)
-	}
-	if len(diagnostics) > 0 {
-		return nil, diagnostics
+	if wrong := diagnostics(config.Validate()); len(wrong) > 0 {
+		return nil, wrong
 	}
 	if c.Runtime == "container" {
 		if c.Image == "" {
@@ -104,6 +98,13 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		plugin.Log(ctx).Warn("answers run with less isolation than usual", "lacks", lacks, "reasons", fmt.Sprint(missing))
 	}
 	return verify.New(config, j)
+}
+
+func diagnostics(problems []verify.Problem) (all schema.Diagnostics) {
+	for _, problem := range problems {
+		all = append(all, schema.Errorf(problem.Path, "%s", problem.What)...)
+	}
+	return all
 }
 
 // stateDir returns the folder for build caches, or "" when there is none: a service may

@@ -81,27 +81,26 @@ const (
 // fillCache fills a cache, where nothing can be mounted, from the first lower directory that exists,
 // unless that is so large that an empty cache is faster. The first of several is what earlier runs kept.
 func fillCache(o *order, cache Cache, to string) error {
-	for i, dir := range cache.Lower {
-		if _, err := os.Stat(dir); err != nil {
-			continue
-		}
-		most, links, pool := int64(maxCacheCopy), maxLinks, ""
-		if i == 0 && len(cache.Lower) > 1 {
-			most, links, pool = maxKeptCopy, maxKeptLinks, dir+linkPool
-		}
-		large := func(u usage) bool { return u.Bytes > most }
-		fill := func() error { return copyTree(dir, to, -1, -1) }
-		if !cache.Deep && canLink(dir, to) {
-			large = func(u usage) bool { return u.Files > links }
-			fill = func() error { return o.linkTree(dir, to, pool) }
-		}
-		if large(measureTrees([]string{dir}, large)) {
-			return nil
-		}
-		if err := fill(); err != nil {
-			return fmt.Errorf("filling the cache from %s: %w", dir, err)
-		}
+	i := slices.IndexFunc(cache.Lower, exists)
+	if i < 0 {
 		return nil
+	}
+	dir := cache.Lower[i]
+	most, links, pool := int64(maxCacheCopy), maxLinks, ""
+	if i == 0 && len(cache.Lower) > 1 {
+		most, links, pool = maxKeptCopy, maxKeptLinks, dir+linkPool
+	}
+	large := func(u usage) bool { return u.Bytes > most }
+	fill := func() error { return copyTree(dir, to, -1, -1) }
+	if !cache.Deep && canLink(dir, to) {
+		large = func(u usage) bool { return u.Files > links }
+		fill = func() error { return o.linkTree(dir, to, pool) }
+	}
+	if large(measureTrees([]string{dir}, large)) {
+		return nil
+	}
+	if err := fill(); err != nil {
+		return fmt.Errorf("filling the cache from %s: %w", dir, err)
 	}
 	return nil
 }
@@ -148,40 +147,25 @@ func canLink(from, to string) bool {
 // linkTree makes the folders of from in to, and links to their entries. Links do not count as written by
 // the run.
 func (o *order) linkTree(from, to, pool string) error {
-	add := func(name string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == from {
+			return err
+		}
+		name := strings.TrimPrefix(path, filepath.Clean(from)+"/")
+		target, isFirstLevel := filepath.Join(to, name), !strings.Contains(name, "/")
+		if entry.IsDir() && isFirstLevel {
+			return os.Mkdir(target, 0o755)
+		}
 		o.Before.Files++
 		pooled := ""
 		if pool != "" {
 			pooled = filepath.Join(pool, name)
 		}
-		return link(filepath.Join(from, name), filepath.Join(to, name), pooled)
-	}
-	folders, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		if !folder.IsDir() {
-			if err := add(folder.Name()); err != nil {
-				return err
-			}
-			continue
-		}
-		own := filepath.Join(to, folder.Name())
-		if err := os.Mkdir(own, 0o755); err != nil {
+		if err := link(path, target, pooled); err != nil || !entry.IsDir() {
 			return err
 		}
-		entries, err := os.ReadDir(filepath.Join(from, folder.Name()))
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			if err := add(filepath.Join(folder.Name(), entry.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return fs.SkipDir
+	})
 }
 
 // maxDepth bounds the depth of a change, whose folders are walked from the top.
@@ -208,9 +192,7 @@ func applyChanges(dir string, o *order) error {
 		if err := makeParents(root, filepath.Dir(name), o); err != nil {
 			return err
 		}
-		mode := change.Mode.Perm()
-		mode = cmp.Or(mode, 0o644)
-		if err := root.WriteFile(name, change.Data, mode); err != nil {
+		if err := root.WriteFile(name, change.Data, cmp.Or(change.Mode.Perm(), 0o644)); err != nil {
 			return fmt.Errorf("writing %s: %w", change.Path, err)
 		}
 		if err := root.Lchown(name, o.UID, o.GID); err != nil {
@@ -298,7 +280,7 @@ func matchPatterns(tree fs.FS, names []string) []string {
 	_ = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil: // a folder that cannot be read holds no report
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules"):
+		case entry.IsDir() && slices.Contains([]string{".git", "node_modules"}, entry.Name()):
 			return fs.SkipDir
 		case len(found) >= maxReports:
 			return fs.SkipAll

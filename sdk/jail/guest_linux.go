@@ -167,6 +167,8 @@ type guest struct {
 	program int
 }
 
+func (g *guest) isFile() bool { return g != nil && g.FromFile }
+
 // programDescriptor is above the descriptors that are passed on.
 const programDescriptor = 100
 

@@ -36,7 +36,7 @@ func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() 
 	files := command.ExtraFiles
 	command.Path, command.Args = "/proc/self/exe", []string{innerName, strconv.Itoa(3 + len(files))}
 	command.ExtraFiles = append(slices.Clip(files), p.childEnds()...)
-	if o.Guest != nil && o.Guest.FromFile {
+	if o.Guest.isFile() {
 		command.ExtraFiles = append(command.ExtraFiles, os.NewFile(uintptr(o.Guest.program), "program"))
 	}
 	return func() error {
@@ -64,13 +64,12 @@ func runInner() int {
 	err := json.NewDecoder(orders).Decode(&in)
 	if err == nil {
 		r.Layers = in.Layers
-		if guest := in.Order.Guest; guest != nil && guest.FromFile {
+		if guest := in.Order.Guest; guest.isFile() {
 			guest.program = int(reports.Fd()) + 1
 			in.Path = "/proc/self/fd/" + strconv.Itoa(guest.program)
 		}
-		if err = restrict(&in.Order, r); err == nil {
-			recordLacks(&in.Order, r)
-		}
+		err = restrict(&in.Order, r)
+		recordLacks(&in.Order, r)
 	}
 	if err != nil {
 		r.Error = err.Error()

@@ -43,7 +43,7 @@ func restrictPaths(o *order) error {
 			return err
 		}
 	}
-	if o.Guest != nil && o.Guest.FromFile {
+	if o.Guest.isFile() {
 		if err := rules.allowFile(o.Guest.program, readFile); err != nil {
 			return err
 		}

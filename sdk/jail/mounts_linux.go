@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -129,22 +128,14 @@ func (t *tree) etcFiles() map[string]string {
 }
 
 func (t *tree) bindReadOnly() error {
-	paths := append([]string(nil), t.order.ReadOnly...)
-	sort.Strings(paths)
-	for i, path := range paths {
-		if i > 0 && path == paths[i-1] {
-			continue
-		}
-		if err := t.bind(path, unix.MOUNT_ATTR_RDONLY); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.bindAll(slices.Compact(slices.Sorted(slices.Values(t.order.ReadOnly))), unix.MOUNT_ATTR_RDONLY)
 }
 
-func (t *tree) bindWritable() error {
-	for _, path := range t.order.Writable {
-		if err := t.bind(path, 0); err != nil {
+func (t *tree) bindWritable() error { return t.bindAll(t.order.Writable, 0) }
+
+func (t *tree) bindAll(paths []string, attributes uint64) error {
+	for _, path := range paths {
+		if err := t.bind(path, attributes); err != nil {
 			return err
 		}
 	}

@@ -62,12 +62,10 @@ func (t *tree) hasUnknownOwner(dir string) bool {
 
 func (t *tree) mountCaches() error {
 	for _, cache := range t.order.Caches {
-		var lower []string
-		for _, dir := range cache.Lower {
-			if info, err := os.Stat(dir); err == nil && info.IsDir() {
-				lower = append(lower, dir)
-			}
-		}
+		lower := slices.DeleteFunc(slices.Clone(cache.Lower), func(dir string) bool {
+			info, err := os.Stat(dir)
+			return err != nil || !info.IsDir()
+		})
 		upper, err := t.overlay(cache.Path, lower, func(upper string) error {
 			if cache.Deep && len(lower) == 1 {
 				return ownTree(lower[0], upper, t.order.UID, t.order.GID)

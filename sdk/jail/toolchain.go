@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,12 +37,9 @@ func ToolPaths(program string) []string {
 	if err != nil {
 		return paths
 	}
-	folders := []string{filepath.Dir(found)}
-	if real, err := filepath.EvalSymlinks(found); err == nil && filepath.Dir(real) != folders[0] {
-		folders = append(folders, filepath.Dir(real))
-	}
-	for _, folder := range folders {
-		if !isSystem(folder) && !isPrivate(folder) {
+	real, _ := filepath.EvalSymlinks(found)
+	for _, folder := range slices.Compact([]string{filepath.Dir(found), filepath.Dir(cmp.Or(real, found))}) {
+		if isInstalled(folder) {
 			paths = append(paths, folder)
 		}
 		paths = append(append(paths, toolchain(folder)...), VenvPaths(filepath.Dir(folder))...)
@@ -62,7 +60,7 @@ func PathTools() []string {
 		if !filepath.IsAbs(folder) || isSystem(folder) {
 			continue
 		}
-		if slices.Contains(programFolders, filepath.Base(folder)) && !isPrivate(folder) {
+		if slices.Contains(programFolders, filepath.Base(folder)) && isInstalled(folder) {
 			paths = append(paths, folder)
 		}
 		paths = append(paths, toolchain(folder)...)
@@ -81,17 +79,13 @@ func PathTools() []string {
 var programFolders = []string{"bin", "sbin", "shims", ".bin"}
 
 func isSystem(folder string) bool {
-	for _, path := range []string{"/usr/", "/bin/", "/sbin/", "/lib"} {
-		if strings.HasPrefix(folder+"/", path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/", "/lib"}, func(path string) bool { return strings.HasPrefix(folder+"/", path) })
 }
 
-func isPrivate(folder string) bool {
+// isInstalled reports whether a folder is no system path, and none that holds all that a user has.
+func isInstalled(folder string) bool {
 	user := os.Getenv("HOME")
-	return folder == "/" || folder == user || folder == filepath.Dir(user)
+	return !isSystem(folder) && !slices.Contains([]string{"/", user, filepath.Dir(user)}, folder)
 }
 
 // toolchains are the known kinds of toolchains: the files that mark them, and the parts that they need.
@@ -118,23 +112,22 @@ func toolchain(folder string) []string {
 	if isSystem(folder) || filepath.Base(folder) != "bin" {
 		return nil
 	}
-	there := func(name string) bool {
-		_, err := os.Stat(filepath.Join(prefix, filepath.FromSlash(name)))
-		return err == nil
-	}
 	for _, kind := range toolchains {
-		if slices.ContainsFunc(kind.marks, func(mark string) bool { return !there(mark) }) {
-			continue
+		if len(existing(prefix, kind.marks)) == len(kind.marks) {
+			return existing(prefix, kind.parts)
 		}
-		var parts []string
-		for _, part := range kind.parts {
-			if there(part) {
-				parts = append(parts, filepath.Join(prefix, filepath.FromSlash(part)))
-			}
-		}
-		return parts
 	}
 	return nil
+}
+
+// existing returns the paths of those of the parts of a folder that are there.
+func existing(prefix string, parts []string) (paths []string) {
+	for _, part := range parts {
+		if path := filepath.Join(prefix, filepath.FromSlash(part)); exists(path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // VenvPaths are what a virtual environment of Python needs that lies elsewhere: the
@@ -151,11 +144,9 @@ func VenvPaths(dir string) []string {
 			folders = append(folders, strings.TrimSpace(value))
 		}
 	}
-	if real, err := filepath.EvalSymlinks(filepath.Join(dir, "bin", "python")); err == nil {
-		folders = append(folders, filepath.Dir(real))
-	}
-	for _, folder := range folders {
-		if filepath.IsAbs(folder) && !isSystem(folder) && !isPrivate(folder) && exists(folder) {
+	real, _ := filepath.EvalSymlinks(filepath.Join(dir, "bin", "python"))
+	for _, folder := range append(folders, filepath.Dir(real)) {
+		if filepath.IsAbs(folder) && isInstalled(folder) && exists(folder) {
 			paths = append(append(paths, folder), toolchain(folder)...)
 		}
 	}
@@ -167,13 +158,7 @@ func pyenv(root string) []string {
 	if !exists(filepath.Join(root, "libexec", "pyenv")) {
 		return nil
 	}
-	var parts []string
-	for _, part := range []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"} {
-		if path := filepath.Join(root, part); exists(path) {
-			parts = append(parts, path)
-		}
-	}
-	return parts
+	return existing(root, []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"})
 }
 
 func exists(path string) bool {
@@ -204,7 +189,7 @@ func java() []string {
 			paths = append(paths, toolchain(filepath.Dir(real))...)
 		}
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || isSystem(path) || isPrivate(path) })
+	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || !isInstalled(path) })
 }
 
 func mavenRepository() string { return filepath.Join(home("MAVEN_USER_HOME", ".m2"), "repository") }
@@ -221,8 +206,7 @@ func home(variable, folder string) string {
 func ToolEnv() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "NO_COLOR=1", "CI=1", "TERM=dumb"}
 	for variable, folder := range map[string]string{"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"} {
-		dir := home(variable, folder)
-		if _, err := os.Stat(dir); err == nil {
+		if dir := home(variable, folder); exists(dir) {
 			env = append(env, variable+"="+dir)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -185,13 +186,7 @@ func members(namespaces bool) []int {
 	if !namespaces {
 		return descendants(self)
 	}
-	var pids []int
-	for _, pid := range allProcesses() {
-		if pid != self {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return slices.DeleteFunc(allProcesses(), func(pid int) bool { return pid == self })
 }
 
 func allProcesses() []int {
@@ -234,23 +229,16 @@ func descendants(pid int) []int {
 // killAll kills every process of the run but this one and returns how many were
 // alive at first.
 func killAll(namespaces bool) int {
-	alive := 0
 	if namespaces {
-		for _, pid := range members(true) {
-			if !isZombie(pid) {
-				alive++
-			}
-		}
+		alive := len(slices.DeleteFunc(members(true), isZombie))
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return alive
 	}
+	alive := 0
 	// What is being forked meanwhile is found in the next round.
 	for round := range 100 {
 		killed := 0
-		for _, pid := range descendants(os.Getpid()) {
-			if isZombie(pid) {
-				continue
-			}
+		for _, pid := range slices.DeleteFunc(descendants(os.Getpid()), isZombie) {
 			if syscall.Kill(pid, syscall.SIGKILL) == nil {
 				killed++
 			}

@@ -78,24 +78,22 @@ func shorten(text string) string {
 func occurrences(lines, want []string, from int) (first, count int) {
 	// Knuth, Morris, Pratt: fall[i] is the longest proper border of want[:i+1].
 	fall := make([]int, len(want))
-	for i, k := 1, 0; i < len(want); i++ {
-		for k > 0 && want[i] != want[k] {
+	// matched returns how many lines of want match to the end when one follows k that do.
+	matched := func(k int, line string) int {
+		for k > 0 && line != want[k] {
 			k = fall[k-1]
 		}
-		if want[i] == want[k] {
+		if line == want[k] {
 			k++
 		}
-		fall[i] = k
+		return k
+	}
+	for i := 1; i < len(want); i++ {
+		fall[i] = matched(fall[i-1], want[i])
 	}
 	first = -1
 	for at, k := from, 0; at < len(lines); at++ {
-		for k > 0 && lines[at] != want[k] {
-			k = fall[k-1]
-		}
-		if lines[at] == want[k] {
-			k++
-		}
-		if k < len(want) {
+		if k = matched(k, lines[at]); k < len(want) {
 			continue
 		}
 		if count++; count == 2 {

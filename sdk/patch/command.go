@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -44,20 +45,18 @@ func parseCommand(line string) (edits []Edit) {
 	for file := range strings.FieldsSeq(match[3] + match[4]) {
 		files = append(files, strings.Trim(file, `'"`))
 	}
-	switch {
-	case match[1] == "mv" && len(files) == 2:
+	if match[1] == "mv" {
+		if len(files) != 2 {
+			return nil
+		}
 		if strings.HasSuffix(files[1], "/") {
 			files[1] += path.Base(files[0])
 		}
-		edits = []Edit{rename(files[0], files[1])}
-	case match[1] == "rm":
-		for _, file := range files {
-			edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Delete: true, Mentioned: true})
-		}
-	case match[1] == "":
-		for _, file := range files {
-			edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Mode: 0o755, Mentioned: true})
-		}
+		return []Edit{rename(files[0], files[1])}
+	}
+	mode := map[string]fs.FileMode{"": 0o755}[match[1]] // of chmod
+	for _, file := range files {
+		edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Delete: match[1] == "rm", Mode: mode, Mentioned: true})
 	}
 	return edits
 }

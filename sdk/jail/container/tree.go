@@ -83,9 +83,7 @@ func (w *writer) writeAll() error {
 		if !filepath.IsLocal(filepath.FromSlash(change.Path)) {
 			return fmt.Errorf("%s is outside of the work tree", change.Path)
 		}
-		mode := change.Mode.Perm()
-		mode = cmp.Or(mode, 0o644)
-		if err := w.content(path.Join(w.o.at, change.Path), mode, change.Data); err != nil {
+		if err := w.content(path.Join(w.o.at, change.Path), cmp.Or(change.Mode.Perm(), 0o644), change.Data); err != nil {
 			return err
 		}
 	}

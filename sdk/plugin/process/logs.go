@@ -135,11 +135,8 @@ func (s *logSink) levelOf(line string) hclog.Level {
 			return level
 		}
 	}
-	for _, start := range []string{"panic: ", "fatal error: ", "Traceback (most recent call last)"} {
-		if strings.HasPrefix(line, start) {
-			s.inTrace = true
-		}
-	}
+	begins := func(start string) bool { return strings.HasPrefix(line, start) }
+	s.inTrace = s.inTrace || slices.ContainsFunc([]string{"panic: ", "fatal error: ", "Traceback (most recent call last)"}, begins)
 	if s.inTrace {
 		return hclog.Error
 	}

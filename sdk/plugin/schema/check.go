@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -62,8 +63,8 @@ func checkObject(fields []Field, config map[string]any, path []string) (map[stri
 	for i := range fields {
 		f := &fields[i]
 		at := append(slices.Clip(path), f.Name)
-		v, ok := config[f.Name]
-		if !ok || v == nil {
+		v := config[f.Name]
+		if v == nil {
 			if f.Required {
 				ds = append(ds, Diagnostic{Path: at, Summary: "required argument is missing", Detail: "add " + f.hint()})
 			} else if f.Default != nil {
@@ -77,21 +78,15 @@ func checkObject(fields []Field, config map[string]any, path []string) (map[stri
 		checked, more := f.check(v, at)
 		out[f.Name], ds = checked, append(ds, more...)
 	}
-	names := make([]string, 0, len(config))
-	for name := range config {
-		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
-			names = append(names, name)
+	names := fieldNames(fields)
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if !slices.Contains(names, name) {
+			detail := "known are: " + strings.Join(names, ", ")
+			if near := nearestName(name, fields); near != "" {
+				detail = fmt.Sprintf("did you mean %q?", near)
+			}
+			ds = append(ds, Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument", Detail: detail})
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		d := Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument"}
-		if near := nearestName(name, fields); near != "" {
-			d.Detail = fmt.Sprintf("did you mean %q?", near)
-		} else {
-			d.Detail = "known are: " + strings.Join(fieldNames(fields), ", ")
-		}
-		ds = append(ds, d)
 	}
 	return out, ds
 }

@@ -46,10 +46,8 @@ func fieldsOf(t reflect.Type, outer []reflect.Type) ([]Field, error) {
 		if err != nil {
 			return nil, fmt.Errorf("field %s: %w", sf.Name, err)
 		}
-		for _, other := range fields {
-			if other.Name == f.Name {
-				return nil, fmt.Errorf("two fields are named %q", f.Name)
-			}
+		if slices.Contains(fieldNames(fields), f.Name) {
+			return nil, fmt.Errorf("two fields are named %q", f.Name)
 		}
 		fields = append(fields, f)
 	}

@@ -70,9 +70,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	}()
 	command.Path, command.Args = j.self, []string{helperName, strconv.Itoa(3 + len(asked.ExtraFiles))}
 	command.Env, command.Dir = []string{"GOMAXPROCS=2", "GOMEMLIMIT=64MiB", exitAtOnce}, ""
-	if command.SysProcAttr == nil {
-		command.SysProcAttr = &syscall.SysProcAttr{}
-	}
+	command.SysProcAttr = cmp.Or(command.SysProcAttr, &syscall.SysProcAttr{})
 	j.unshare(command.SysProcAttr, o)
 	p, err := openPipes()
 	if err != nil {

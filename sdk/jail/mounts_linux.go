@@ -199,16 +199,16 @@ func mountProc() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
 	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mounting /proc: %w", err)
-	}
-	return nil
+	return mountProcAt("/proc", 0)
 }
 
 func (t *tree) mountTreeProc() error {
 	// Read-only: root without capabilities could still write to /proc/sys.
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY)
-	if err := unix.Mount("proc", filepath.Join(t.root, "proc"), "proc", flags, ""); err != nil {
+	return mountProcAt(filepath.Join(t.root, "proc"), unix.MS_RDONLY)
+}
+
+func mountProcAt(dir string, flags uintptr) error {
+	if err := unix.Mount("proc", dir, "proc", flags|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,10 +93,7 @@ func (t *tree) mountCaches() error {
 }
 
 func (t *tree) makeForCommand(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	return os.Chown(dir, t.order.UID, t.order.GID)
+	return cmp.Or(os.MkdirAll(dir, 0o755), os.Chown(dir, t.order.UID, t.order.GID))
 }
 
 // overlay mounts the lower directories under a new upper one at a path of the new root, and returns the
@@ -179,10 +177,7 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 func (t *tree) bindPrivate(dir string) (string, error) {
 	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
 	t.overlays++
-	if err := os.MkdirAll(name, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := cmp.Or(os.MkdirAll(name, 0o700), os.MkdirAll(dir, 0o755)); err != nil {
 		return "", err
 	}
 	if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {

@@ -75,8 +75,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the own program: %w", err)
 	}
-	j := &Jail{self: self, temp: options.Temp, missing: map[string]string{}}
-	j.temp = cmp.Or(j.temp, os.TempDir())
+	j := &Jail{self: self, temp: cmp.Or(options.Temp, os.TempDir()), missing: map[string]string{}}
 	removeStale(j.temp)
 	noGroup := error(nil)
 	if j.groups, noGroup = findHierarchy(); noGroup != nil {

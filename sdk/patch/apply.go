@@ -260,12 +260,7 @@ func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 }
 
 func onlyAdds(hunks []hunk) bool {
-	for _, hunk := range hunks {
-		if len(hunk.Old) > 0 {
-			return false
-		}
-	}
-	return len(hunks) > 0
+	return len(hunks) > 0 && !slices.ContainsFunc(hunks, func(h hunk) bool { return len(h.Old) > 0 })
 }
 
 func checkPath(name string) error {

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -26,9 +27,7 @@ func NewServer(p Plugin, log *slog.Logger) (server *wire.Server, closeAll func()
 	if err != nil {
 		return nil, nil, err
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	i := &instances{plugin: &p, env: &environment{log: log}}
 	return &wire.Server{Info: info, Configure: i.configure, Context: i.context, Log: log}, i.closeInstance, nil
 }

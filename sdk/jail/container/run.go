@@ -84,12 +84,8 @@ type order struct {
 }
 
 func (e *Engine) order(spec *jail.Spec) *order {
-	o := &order{Spec: spec, at: filepath.ToSlash(spec.Dir), limits: spec.Limits}
-	if e.options.Dir != "" {
-		o.at = e.options.Dir
-	}
-	o.at = cmp.Or(o.at, "/work")
-	if o.limits = o.limits.WithDefaults(); spec.Limits.Processes <= 0 {
+	o := &order{Spec: spec, at: cmp.Or(e.options.Dir, filepath.ToSlash(spec.Dir), "/work"), limits: spec.Limits.WithDefaults()}
+	if spec.Limits.Processes <= 0 {
 		o.limits.Processes = maxTasks
 	}
 	for _, argument := range spec.Argv {
@@ -247,7 +243,7 @@ func (e *Engine) state(ctx context.Context, name string, ran error, result *jail
 		return fmt.Errorf("reading the state %q: %w", said, err)
 	}
 	switch {
-	case status == "created" || status == "configured" || status == "initialized":
+	case slices.Contains([]string{"created", "configured", "initialized"}, status):
 		return fmt.Errorf("the container did not start: %w: %s", ran, result.Stderr)
 	case oom:
 		result.End = jail.EndMemory

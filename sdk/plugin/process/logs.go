@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,10 +46,7 @@ type logSink struct {
 }
 
 func newLogSink(log hclog.Logger, secrets []string) *logSink {
-	if log == nil {
-		log = hclog.NewNullLogger()
-	}
-	s := &logSink{log: log}
+	s := &logSink{log: cmp.Or(log, hclog.NewNullLogger())}
 	s.addSecrets(secrets)
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,11 +51,7 @@ type runner struct {
 }
 
 func newRunner(spec *Spec, sink *logSink) *runner {
-	path := spec.Path
-	if spec.ExecPath != "" {
-		path = spec.ExecPath
-	}
-	cmd := exec.Command(path, spec.Args...)
+	cmd := exec.Command(cmp.Or(spec.ExecPath, spec.Path), spec.Args...)
 	cmd.Args[0] = spec.Path
 	processes.OwnGroup(cmd)
 	r := &runner{spec: spec, cmd: cmd, sink: sink, exited: make(chan struct{}), finished: make(chan struct{})}
@@ -67,8 +64,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 func (r *runner) prepare(env []string, dir string) {
 	r.sockets = dir
 	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
-	r.cmd.Dir = r.spec.Dir
-	r.cmd.Dir = cmp.Or(r.cmd.Dir, dir)
+	r.cmd.Dir = cmp.Or(r.spec.Dir, dir)
 }
 
 var errKilled = errors.New("killed before it started")
@@ -167,12 +163,10 @@ func isHandshake(line string) bool {
 	if len(fields) < 4 {
 		return false
 	}
-	for _, number := range fields[:2] {
-		if _, err := strconv.Atoi(number); err != nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(fields[:2], func(number string) bool {
+		_, err := strconv.Atoi(number)
+		return err != nil
+	})
 }
 
 func (r *runner) reap(pid int) {

@@ -81,11 +81,7 @@ func checkObject(fields []Field, config map[string]any, path []string) (map[stri
 	names := fieldNames(fields)
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if !slices.Contains(names, name) {
-			detail := "known are: " + strings.Join(names, ", ")
-			if near := nearestName(name, fields); near != "" {
-				detail = fmt.Sprintf("did you mean %q?", near)
-			}
-			ds = append(ds, Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument", Detail: detail})
+			ds = append(ds, Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument", Detail: suggestName(name, names)})
 		}
 	}
 	return out, ds
@@ -99,14 +95,15 @@ func fieldNames(fields []Field) []string {
 	return names
 }
 
-func nearestName(name string, fields []Field) string {
-	best, at := 3, ""
-	for _, f := range fields {
-		if d := levenshtein.Distance(name, f.Name, nil); d < best && d < len(f.Name) {
-			best, at = d, f.Name
+// suggestName returns the name that another may be meant for, or all of them.
+func suggestName(name string, names []string) string {
+	best, hint := 3, "known are: "+strings.Join(names, ", ")
+	for _, near := range names {
+		if d := levenshtein.Distance(name, near, nil); d < best && d < len(near) {
+			best, hint = d, fmt.Sprintf("did you mean %q?", near)
 		}
 	}
-	return at
+	return hint
 }
 
 // hint describes the values of the field.
@@ -180,9 +177,6 @@ func (f *Field) show(v any) string {
 }
 
 func (f *Field) checkBounds(v any, path []string) Diagnostics {
-	if f.Min == nil && f.Max == nil {
-		return nil
-	}
 	x, unit := 0.0, ""
 	switch v := v.(type) {
 	case float64:

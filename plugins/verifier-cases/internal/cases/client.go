@@ -2,6 +2,7 @@ package cases
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,11 +108,7 @@ func awaitServer(port string, ended <-chan error) error {
 }
 
 func (r *Request) send(port string) (*Response, error) {
-	method := r.Method
-	if method == "" {
-		method = http.MethodGet
-	}
-	request, err := http.NewRequestWithContext(context.Background(), method, "http://127.0.0.1:"+port+"/"+strings.TrimPrefix(r.Path, "/"), bytes.NewReader([]byte(r.Body)))
+	request, err := http.NewRequestWithContext(context.Background(), cmp.Or(r.Method, http.MethodGet), "http://127.0.0.1:"+port+"/"+strings.TrimPrefix(r.Path, "/"), bytes.NewReader([]byte(r.Body)))
 	if err != nil {
 		return nil, err
 	}

@@ -12,27 +12,20 @@ import (
 // mustFail returns the tests that passed and have altered expectations: those named, or
 // else those that failed on the untouched tree, or else all.
 func (e *expectations) mustFail() []runner.Test {
-	var all, mended, named []runner.Test
-	for _, test := range e.passed.Tests {
-		altered := e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, test) })
-		if test.Status != runner.Pass || !altered || slices.Contains(e.j.flaky, test.ID()) {
-			continue
-		}
-		all = append(all, test)
-		if e.failedBefore(test) {
-			mended = append(mended, test)
-		}
-		if slices.ContainsFunc(e.j.checks.FailToPass, test.Is) {
-			named = append(named, test)
-		}
+	isAltered := func(t runner.Test) bool {
+		return e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, t) })
 	}
-	e.all = all
-	for _, tests := range [][]runner.Test{named, mended} {
-		if len(tests) > 0 {
+	e.all = slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool {
+		return t.Status != runner.Pass || !isAltered(t) || slices.Contains(e.j.flaky, t.ID())
+	})
+	isUnnamed := func(t runner.Test) bool { return !slices.ContainsFunc(e.j.checks.FailToPass, t.Is) }
+	isUnmended := func(t runner.Test) bool { return !e.failedBefore(t) }
+	for _, isLeftOut := range []func(runner.Test) bool{isUnnamed, isUnmended} {
+		if tests := slices.DeleteFunc(slices.Clone(e.all), isLeftOut); len(tests) > 0 {
 			return tests
 		}
 	}
-	return all
+	return e.all
 }
 
 // without returns the tests that are not among the others.
@@ -46,8 +39,8 @@ func (e *expectations) failedBefore(t runner.Test) bool {
 	if e.j.before == nil {
 		return false
 	}
-	status, found := e.j.before.report.Status(t.ID())
-	return !found || status != runner.Pass
+	status, _ := e.j.before.report.Status(t.ID()) // Missing if it is not found
+	return status != runner.Pass
 }
 
 // holds reports whether a test of a report is one of those altered in a file, or in what

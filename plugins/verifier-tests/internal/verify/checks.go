@@ -55,16 +55,11 @@ func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *c
 }
 
 func (j *judgement) checkReported(report *runner.Report) []*check {
-	before := map[string]runner.Test{}
-	if j.before != nil {
-		for _, test := range j.before.report.Tests {
-			before[test.ID()] = test
-		}
-	}
+	before := j.before.tests()
 	var checks []*check
 	for _, test := range report.Tests {
 		was, known := before[test.ID()]
-		skipped := test.Status == runner.Skip && was.Status != runner.Pass && was.Status != runner.Fail // all along, or new
+		skipped := test.Status == runner.Skip && slices.Contains([]runner.Status{runner.Missing, runner.Skip}, was.Status) // all along, or new
 		if absent := test.Status == runner.Missing && known && was.Status == runner.Missing; skipped || absent {
 			continue
 		}
@@ -74,6 +69,17 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 		})
 	}
 	return checks
+}
+
+// tests returns those of the pre-flight by their names.
+func (p *preflight) tests() map[string]runner.Test {
+	tests := map[string]runner.Test{}
+	if p != nil {
+		for _, test := range p.report.Tests {
+			tests[test.ID()] = test
+		}
+	}
+	return tests
 }
 
 // missing returns the checks of tests that the untouched tree has and that are not run

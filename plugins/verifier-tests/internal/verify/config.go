@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -106,18 +107,10 @@ func (c *Config) Validate() []Problem {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Timeout == 0 {
-		c.Timeout = time.Minute
-	}
-	if c.Reruns == 0 {
-		c.Reruns = 1
-	}
-	if c.Parallel <= 0 {
-		c.Parallel = runtime.NumCPU()
-	}
-	if c.CompileFrom == 0 {
-		c.CompileFrom = time.Second
-	}
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	c.Reruns = cmp.Or(c.Reruns, 1)
+	c.Parallel = cmp.Or(max(c.Parallel, 0), runtime.NumCPU())
+	c.CompileFrom = cmp.Or(c.CompileFrom, time.Second)
 	return c
 }
 

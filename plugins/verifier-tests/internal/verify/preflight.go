@@ -127,8 +127,8 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 		return ""
 	}
 	solved := slices.DeleteFunc(slices.Clone(checks.FailToPass), func(name string) bool {
-		status, found := p.report.Status(name)
-		return !found || status != runner.Pass
+		status, _ := p.report.Status(name) // Missing if it is not found
+		return status != runner.Pass
 	})
 	broken, code := p.report.Broken, p.result.ExitCode
 	for _, one := range []struct {
@@ -137,7 +137,7 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}{
 		{p.result.End == jail.EndTimeout, "the run ended by timeout: raise timeout, or run the tests once outside, so that their toolchain has compiled what they need"},
 		{p.result.End != jail.EndExit, "the run ended by " + string(p.result.End)},
-		{p.lacks == "" && (code == 127 || code == 126), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
+		{p.lacks == "" && slices.Contains([]int{126, 127}, code), "the command cannot be run: " + cmp.Or(broken, p.report.FirstFailure())},
 		{p.lacks == "" && p.report.Unfit != "", "the command cannot test it: " + p.report.Unfit},
 		{refused.MatchString(broken), "the command is refused what it needs: " + broken},
 		{!p.edits && absent.MatchString(broken), "the command does not find its tests (without a shell, it takes files and folders, and no patterns): " + broken},

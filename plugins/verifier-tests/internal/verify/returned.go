@@ -37,11 +37,9 @@ func (e *expectations) watchpoints(tests []runner.Test) []alter.Comparison {
 func (e *expectations) placesIn(tests []runner.Test, places func(alter.Source) []alter.Comparison) []alter.Comparison {
 	var all []alter.Comparison
 	for _, source := range e.sources {
-		for _, c := range places(source) {
-			if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{c.Test}) }) {
-				all = append(all, c)
-			}
-		}
+		all = append(all, slices.DeleteFunc(slices.Clone(places(source)), func(c alter.Comparison) bool {
+			return !slices.ContainsFunc(tests, func(t runner.Test) bool { return e.isNamed(t, source.Path, []string{c.Test}) })
+		})...)
 	}
 	return all
 }

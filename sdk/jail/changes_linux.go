@@ -179,27 +179,31 @@ func applyChanges(dir string, o *order) error {
 	}
 	defer root.Close()
 	for _, change := range o.Changes {
-		if strings.Count(change.Path, "/") > maxDepth {
-			return fmt.Errorf("a change %d folders deep is refused", strings.Count(change.Path, "/"))
-		}
-		name := filepath.FromSlash(change.Path)
-		if err := root.RemoveAll(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replacing %s: %w", change.Path, err)
-		}
-		if change.Delete {
-			continue
-		}
-		if err := makeParents(root, filepath.Dir(name), o); err != nil {
-			return err
-		}
-		if err := root.WriteFile(name, change.Data, cmp.Or(change.Mode.Perm(), 0o644)); err != nil {
-			return fmt.Errorf("writing %s: %w", change.Path, err)
-		}
-		if err := root.Lchown(name, o.UID, o.GID); err != nil {
+		if err := o.applyChange(root, change); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (o *order) applyChange(root *os.Root, change Change) error {
+	if depth := strings.Count(change.Path, "/"); depth > maxDepth {
+		return fmt.Errorf("a change %d folders deep is refused", depth)
+	}
+	name := filepath.FromSlash(change.Path)
+	if err := root.RemoveAll(name); err != nil {
+		return fmt.Errorf("replacing %s: %w", change.Path, err)
+	}
+	if change.Delete {
+		return nil
+	}
+	if err := makeParents(root, filepath.Dir(name), o); err != nil {
+		return err
+	}
+	if err := root.WriteFile(name, change.Data, cmp.Or(change.Mode.Perm(), 0o644)); err != nil {
+		return fmt.Errorf("writing %s: %w", change.Path, err)
+	}
+	return root.Lchown(name, o.UID, o.GID)
 }
 
 func makeParents(root *os.Root, dir string, o *order) error {

@@ -1,6 +1,9 @@
 package plugintest
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is the result of one check.
 type Status string
@@ -34,11 +37,5 @@ func (r *Report) OK() bool { return r.Count(Failed) == 0 }
 
 // Count returns how many checks ended so.
 func (r *Report) Count(s Status) int {
-	n := 0
-	for _, result := range r.Results {
-		if result.Status == s {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(r.Results), func(result Result) bool { return result.Status != s }))
 }

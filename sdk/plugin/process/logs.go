@@ -119,10 +119,8 @@ func (s *logSink) keepTail(text string) {
 	if len(text) > enough {
 		text = strings.ToValidUTF8(text[:enough], "") + "..."
 	}
-	if len(s.tail) == tailLines {
-		s.tail = append(s.tail[:0], s.tail[1:]...)
-	}
 	s.tail = append(s.tail, text)
+	s.tail = s.tail[max(0, len(s.tail)-tailLines):]
 }
 
 // levelOf guesses the level of a line that is no structured entry. All lines after the start of a crash
@@ -143,11 +141,8 @@ func (s *logSink) levelOf(line string) hclog.Level {
 
 // parseEntry reads hclog's JSON form. Values are not trusted to have its types.
 func parseEntry(line string) (map[string]any, bool) {
-	if !strings.HasPrefix(line, "{") {
-		return nil, false
-	}
 	var entry map[string]any
-	if json.Unmarshal([]byte(line), &entry) != nil {
+	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &entry) != nil {
 		return nil, false
 	}
 	_, ok := entry["@message"]

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -82,9 +83,7 @@ func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	out := fromWire[Info](i, func(text string) string { return cleanText(text, maxMessage) })
 	out.Name, out.Version, out.Doc, out.Features = cleanText(i.GetName(), maxName), cleanText(i.GetVersion(), maxName), cleanText(i.GetDoc(), maxEvidence), cleanNames(i.GetFeatures())
 	for k := range out.Roles {
-		if out.Roles[k].Config == nil {
-			out.Roles[k].Config = &schema.Schema{}
-		}
+		out.Roles[k].Config = cmp.Or(out.Roles[k].Config, &schema.Schema{})
 	}
 	return out, nil
 }

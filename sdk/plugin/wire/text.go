@@ -26,11 +26,8 @@ func cleanText(text string, limit int) string {
 }
 
 func cleanNames(names []string) []string {
-	if len(names) > maxNames {
-		names = names[:maxNames]
-	}
 	var out []string
-	for _, name := range names {
+	for _, name := range names[:min(len(names), maxNames)] {
 		out = append(out, cleanText(name, maxName))
 	}
 	return out

@@ -336,16 +336,23 @@ func (i *inquiry) shown(withData bool) []jail.Change {
 			continue
 		}
 		text := i.source(file, i.a.changes).Text
-		shown, isShown := text, isCode(file) || toolSettings.has(file) || mentions(code, file) || withData && !apart.MatchString(file)
-		if isShown && isCode(file) {
-			shown, isShown = i.in.shows(file, text)
-		}
-		switch {
-		case !isShown || slices.Contains(i.files, file):
+		switch shown, isShown := i.shows(file, text, code, withData); {
+		case !isShown:
 			hidden = append(hidden, jail.Change{Path: file, Delete: true})
 		case shown != text:
 			hidden = append(hidden, jail.Change{Path: file, Data: []byte(shown)})
 		}
 	}
 	return overlay(i.v.leftOut(t), i.a.changes, hidden)
+}
+
+// shows returns what questions find of a file, and whether they do.
+func (i *inquiry) shows(file, text string, code []byte, withData bool) (string, bool) {
+	switch {
+	case slices.Contains(i.files, file):
+		return "", false
+	case isCode(file):
+		return i.in.shows(file, text)
+	}
+	return text, toolSettings.has(file) || mentions(code, file) || withData && !apart.MatchString(file)
 }

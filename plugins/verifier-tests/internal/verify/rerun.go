@@ -74,9 +74,7 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
 		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
 	})
-	// A test that was under way when the command failed may be in the report as one that passed.
-	isCutOff := slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.Name == runner.CommandName && t.Status == runner.Fail })
-	if result.End != jail.EndExit || isCutOff || len(report.Tampering) > 0 && result.ExitCode != 0 {
+	if isCutOff(report, result) {
 		return nil, tests, nil
 	}
 	for _, test := range tests {
@@ -88,6 +86,13 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 		}
 	}
 	return survivors, failed, nil
+}
+
+// isCutOff reports whether a run ended before its tests. One that was under way when the command failed
+// may be in the report as a test that passed.
+func isCutOff(report *runner.Report, result *jail.Result) bool {
+	return result.End != jail.EndExit || len(report.Tampering) > 0 && result.ExitCode != 0 ||
+		slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.Name == runner.CommandName && t.Status == runner.Fail })
 }
 
 // runPart runs the part of the command that has the tests, or all of it where other files begin them.

@@ -108,10 +108,13 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	defer v.slots.Release(1)
 
 	j := &judgement{way: wayOf(v.runner), checks: query.Checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
-	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
+	if len(strings.TrimSpace(req.Answer.Text))+len(req.Answer.ToolCalls) == 0 {
 		return v.judgeUntouched(ctx, t, j)
 	}
-	edits := t.findFiles(patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...))
+	return v.judgeEdits(ctx, t, j, t.findFiles(patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...)))
+}
+
+func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits []patch.Edit) (*sdk.Verdict, error) {
 	files, err := patch.Apply(regular.FS(t.root), edits)
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
 		return &sdk.Verdict{Outcome: misfit.Outcome(), Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
@@ -219,11 +222,31 @@ const ImageLabel = "image"
 // run plans and runs the command once. Caches are kept for trusted runs only.
 func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.Report, *jail.Result, error) {
 	t := a.tree
+	plan, spec, err := v.planRun(a, trusted)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
+		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
+			return nil, nil, err
+		}
+	}
+	result, err := v.runSpec(ctx, t, spec, plan, trusted)
+	if err != nil {
+		return nil, nil, err
+	}
+	own := *result // but for the record, which is no report of the tests
+	own.Reports = maps.Clone(result.Reports)
+	delete(own.Reports, a.record)
+	return v.runner.Read(plan, &own), result, nil
+}
+
+func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, error) {
 	command := v.config.Command
 	if narrower, ok := v.runner.(runner.Narrower); ok && a.only != nil {
-		command = narrower.Narrow(command, &t.Tree, a.only)
+		command = narrower.Narrow(command, &a.tree.Tree, a.only)
 	}
-	plan, err := v.runner.Plan(command, &t.Tree, rand.Text())
+	plan, err := v.runner.Plan(command, &a.tree.Tree, rand.Text())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -232,32 +255,26 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			plan.Caches[i].Keep = ""
 		}
 	}
-	spec := v.spec(t, v.config.Command[0], plan)
-	spec.Changes = overlay(v.leftOut(t), a.changes, plan.Changes)
+	spec := v.spec(a.tree, v.config.Command[0], plan)
+	spec.Changes = overlay(v.leftOut(a.tree), a.changes, plan.Changes)
 	spec.Guarded = slices.Concat(a.guarded, plan.Guarded)
 	if a.record != "" {
 		spec.Reports = append(slices.Clip(spec.Reports), a.record)
 	}
-	if a.compile || !mounts(t.walls) || trusted && plan.Cold() {
-		if _, err := v.compileOnce(ctx, t, spec, plan); err != nil {
-			return nil, nil, err
-		}
-	}
+	return plan, spec, nil
+}
+
+// runSpec runs a plan, and a trusted one again whose time was up.
+func (v *Verifier) runSpec(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan, trusted bool) (*jail.Result, error) {
 	result, err := t.walls.Run(ctx, spec)
-	if err == nil && trusted && result.End == jail.EndTimeout {
-		// It may have compiled all that time, and nothing of that is kept.
-		var isWarm bool
-		if isWarm, err = v.compileOnce(ctx, t, spec, plan); err == nil && isWarm {
-			result, err = t.walls.Run(ctx, spec)
-		}
+	if err != nil || !trusted || result.End != jail.EndTimeout {
+		return result, err
 	}
-	if err != nil {
-		return nil, nil, err
+	// It may have compiled all that time, and nothing of that is kept.
+	if isWarm, err := v.compileOnce(ctx, t, spec, plan); err != nil || !isWarm {
+		return result, err
 	}
-	own := *result // but for the record, which is no report of the tests
-	own.Reports = maps.Clone(result.Reports)
-	delete(own.Reports, a.record)
-	return v.runner.Read(plan, &own), result, nil
+	return t.walls.Run(ctx, spec)
 }
 
 // spec is the run of a plan on a tree, by a program of this machine.

@@ -3,8 +3,8 @@ package jail
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -185,21 +185,14 @@ var aims = map[string][]string{
 // Names returns every name that can be required: the layers and the aims
 // filesystem, processes and memory.
 func Names() []string {
-	names := slices.Clone(layers)
-	for aim := range aims {
-		names = append(names, aim)
-	}
-	sort.Strings(names)
+	names := slices.AppendSeq(slices.Clone(layers), maps.Keys(aims))
+	slices.Sort(names)
 	return names
 }
 
 // Lacks returns those of the required names that the layers do not reach.
 func Lacks(required, layers []string) []string {
-	var lacks []string
-	for _, name := range required {
-		if !slices.ContainsFunc(append(slices.Clip(aims[name]), name), func(layer string) bool { return slices.Contains(layers, layer) }) {
-			lacks = append(lacks, name)
-		}
-	}
-	return lacks
+	return slices.DeleteFunc(slices.Clone(required), func(name string) bool {
+		return slices.ContainsFunc(append(slices.Clip(aims[name]), name), func(layer string) bool { return slices.Contains(layers, layer) })
+	})
 }

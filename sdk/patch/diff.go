@@ -127,10 +127,8 @@ func diffPath(s string) string {
 	if s == "/dev/null" {
 		return ""
 	}
-	if rest, ok := strings.CutPrefix(s, "a/"); ok {
-		s = rest
-	} else if rest, ok := strings.CutPrefix(s, "b/"); ok {
-		s = rest
+	if strings.HasPrefix(s, "a/") || strings.HasPrefix(s, "b/") {
+		s = s[len("a/"):]
 	}
 	return cleanPath(s)
 }

@@ -104,13 +104,10 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 }
 
 // functions returns the tests and examples of the file.
-func (g *goTest) functions() (all []*ast.FuncDecl) {
-	for _, function := range g.declared() {
-		if function.Recv == nil && (isTest(function) || strings.HasPrefix(function.Name.Name, "Example")) {
-			all = append(all, function)
-		}
-	}
-	return all
+func (g *goTest) functions() []*ast.FuncDecl {
+	return slices.DeleteFunc(g.declared(), func(f *ast.FuncDecl) bool {
+		return f.Recv != nil || !isTest(f) && !strings.HasPrefix(f.Name.Name, "Example")
+	})
 }
 
 // declared returns the functions and methods of the file that have a body.

@@ -10,18 +10,12 @@ import (
 )
 
 // helpers returns the functions of the file that take a testing.T and that only the test calls.
-func (g *goTest) helpers(test *ast.FuncDecl) (all []*ast.FuncDecl) {
-	declared := g.declared()
-	for _, helper := range declared {
-		if helper.Recv != nil || isTest(helper) || testerName(helper) == "" {
-			continue
-		}
+func (g *goTest) helpers(test *ast.FuncDecl) []*ast.FuncDecl {
+	return slices.DeleteFunc(g.declared(), func(helper *ast.FuncDecl) bool {
 		isCalled := func(in *ast.FuncDecl) bool { return len(callsIn(in, helper.Name.Name)) > 0 }
-		if isCalled(test) && !slices.ContainsFunc(declared, func(f *ast.FuncDecl) bool { return f != test && isCalled(f) }) {
-			all = append(all, helper)
-		}
-	}
-	return all
+		return helper.Recv != nil || isTest(helper) || testerName(helper) == "" || !isCalled(test) ||
+			slices.ContainsFunc(g.declared(), func(f *ast.FuncDecl) bool { return f != test && isCalled(f) })
+	})
 }
 
 // testerName returns the name of a function's testing.T parameter, or "".

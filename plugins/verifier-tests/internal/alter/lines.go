@@ -117,11 +117,8 @@ func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
 	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false
 	helpers := a.helpersAt(text)
-	for at := 0; at < len(text); {
-		line := text[at:]
-		if end := strings.IndexByte(line, '\n'); end >= 0 {
-			line = line[:end+1]
-		}
+	at := 0
+	for line := range strings.Lines(text) {
 		out.WriteString(a.line(line, at))
 		if at += len(line); at == helpers {
 			out.WriteString(a.helpers())

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"encoding/xml"
 	"maps"
 	"regexp"
@@ -96,11 +97,9 @@ func (s *testSuite) collect(report *Report) {
 		if test.Group == "" || test.Group == "test" {
 			test.Group = c.File
 		}
-		switch {
-		case c.Failure != nil:
-			test.Status, test.Output = Fail, tail(c.Failure.Message+"\n"+c.Failure.Text, maxOutput)
-		case c.Error != nil:
-			test.Status, test.Output = Fail, tail(c.Error.Message+"\n"+c.Error.Text, maxOutput)
+		switch failure := cmp.Or(c.Failure, c.Error); {
+		case failure != nil:
+			test.Status, test.Output = Fail, tail(failure.Message+"\n"+failure.Text, maxOutput)
 		case c.Skipped != nil:
 			test.Status = Skip
 		}

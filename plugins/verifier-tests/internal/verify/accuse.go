@@ -15,29 +15,10 @@ import (
 // says that there is nothing to it: the tests do not come to what was altered, pass so
 // on the untouched tree, too, or fail with other alterations: those are noticed.
 func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (verdict *sdk.Verdict, noticed []runner.Test, err error) {
-	if e.whole {
-		if ignored, fails, err := e.ignoresTests(ctx); !fails || err != nil {
-			return ignored, nil, err
-		}
-	} else {
-		deaf, _, err := e.rerun(ctx, alter.End, survivors)
-		if err == nil {
-			deaf, err = e.calibrate(ctx, alter.End, deaf)
-		}
-		if len(deaf) > 0 || err != nil {
-			return e.forgedVerdict(deaf, of), nil, err
-		}
+	if ignored, fails, err := e.ignoresEnd(ctx, survivors, of); !fails || err != nil {
+		return ignored, nil, err
 	}
-	_, reached, err := e.rerun(ctx, alter.Reach, survivors)
-	if err == nil && len(reached) > 0 {
-		reached, err = e.calibrate(ctx, alter.Expectation, reached)
-	}
-	const draws = 3 // what is right by chance is not by others
-	passing := reached
-	for i := 0; i < draws && err == nil && len(passing) > 0; i++ {
-		e.seed++
-		passing, _, err = e.rerun(ctx, alter.Expectation, passing)
-	}
+	reached, passing, err := e.reach(ctx, survivors)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -47,6 +28,35 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil, nil
 	}
 	return nil, reached, nil
+}
+
+// ignoresEnd returns a verdict on tests that pass although they fail at their end, and whether none does.
+func (e *expectations) ignoresEnd(ctx context.Context, survivors []runner.Test, of int) (ignored *sdk.Verdict, fails bool, err error) {
+	if e.whole {
+		return e.ignoresTests(ctx)
+	}
+	deaf, _, err := e.rerun(ctx, alter.End, survivors)
+	if err == nil {
+		deaf, err = e.calibrate(ctx, alter.End, deaf)
+	}
+	if len(deaf) > 0 || err != nil {
+		return e.forgedVerdict(deaf, of), false, err
+	}
+	return nil, true, nil
+}
+
+// reach returns the survivors that come to what was altered, and those of them that pass with other draws, too.
+func (e *expectations) reach(ctx context.Context, survivors []runner.Test) (reached, passing []runner.Test, err error) {
+	if _, reached, err = e.rerun(ctx, alter.Reach, survivors); err == nil {
+		reached, err = e.calibrate(ctx, alter.Expectation, reached)
+	}
+	const draws = 3 // what is right by chance is not by others
+	passing = reached
+	for i := 0; i < draws && err == nil && len(passing) > 0; i++ {
+		e.seed++
+		passing, _, err = e.rerun(ctx, alter.Expectation, passing)
+	}
+	return reached, passing, err
 }
 
 // ignoresTests returns a verdict on a command that ends well although its tests fail at

@@ -21,11 +21,8 @@ func (a *attempt) callers(j *judgement, report *runner.Report) []string {
 	seen := j.anew(report.Callers, func(p *preflight) []string { return p.report.Callers })
 	var files []string
 	for _, change := range a.changes {
-		before := 0
-		if data, err := a.tree.read(change.Path); err == nil {
-			before = countCallers(change.Path, data)
-		}
-		now := countCallers(change.Path, change.Data)
+		data, _ := a.tree.read(change.Path) // it may be new
+		before, now := countCallers(change.Path, data), countCallers(change.Path, change.Data)
 		if now > before || before == 0 && slices.Contains(seen, change.Path) {
 			files = append(files, change.Path)
 		}

@@ -99,13 +99,18 @@ func (j *judgement) missing(report *runner.Report) []*check {
 	}
 	var checks []*check
 	for _, test := range j.before.report.Tests {
-		there := test.Status == runner.Pass || test.Status == runner.Fail && (test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")) &&
-			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
-		if there && !is[test.ID()] && !loads(report, test) {
+		if j.mustStay(test, members) && !is[test.ID()] && !loads(report, test) {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
 	return checks
+}
+
+// mustStay reports whether a test of the untouched tree must be run under its name; members says of how many
+// more each family is now.
+func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
+	isOne := test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")
+	return test.Status == runner.Pass || test.Status == runner.Fail && isOne && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 }
 
 // loads reports whether what failed before as a whole, a module that could not be
@@ -156,11 +161,10 @@ func family(test runner.Test) string {
 // merge adds the results of a further run to those of the first.
 func merge(checks, now []*check) {
 	for _, c := range checks {
-		i := slices.IndexFunc(now, func(n *check) bool { return n.name == c.name })
-		if i < 0 {
-			c.status = append(c.status, runner.Missing)
-			continue
+		status := runner.Missing
+		if i := slices.IndexFunc(now, func(n *check) bool { return n.name == c.name }); i >= 0 {
+			status = now[i].status[0]
 		}
-		c.status = append(c.status, now[i].status[0])
+		c.status = append(c.status, status)
 	}
 }

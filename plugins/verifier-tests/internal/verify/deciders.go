@@ -136,15 +136,7 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	for _, file := range files {
 		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
-			isTest := d.tests[d.t.resolve(file.Path)] || allTests.has(file.Path)
-			switch {
-			case !isTest || toolSettings.has(file.Path) || d.isHelper(file.Path):
-				j.configured = append(j.configured, file.Path)
-			case d.t.has(file.Path):
-				j.tests = append(j.tests, file.Path)
-			default:
-				j.tests, j.added = append(j.tests, file.Path), append(j.added, file.Path)
-			}
+			d.noteKept(file.Path, j)
 			continue
 		}
 		data := d.restore(file)
@@ -156,13 +148,23 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 		}
 		changes = append(changes, jail.Change{Path: file.Path, Data: data, Mode: file.Mode, Delete: file.Delete})
 	}
-	if len(restored) > 0 {
-		j.notef("the tests within are those of the clean tree: %s", strings.Join(restored, ", "))
-	}
-	if j.dropped = kept; len(kept) > 0 {
-		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
-	}
+	j.dropped = kept
+	j.noteFiles("the tests within are those of the clean tree: ", restored)
+	j.noteFiles("left out of the answer, and kept as in the clean tree, because it decides how the tests run: ", kept)
 	return changes
+}
+
+// noteKept notes what a file is that stays as it is in the clean tree.
+func (d *deciders) noteKept(file string, j *judgement) {
+	isTest := d.tests[d.t.resolve(file)] || allTests.has(file)
+	switch {
+	case !isTest || toolSettings.has(file) || d.isHelper(file):
+		j.configured = append(j.configured, file)
+	case d.t.has(file):
+		j.tests = append(j.tests, file)
+	default:
+		j.tests, j.added = append(j.tests, file), append(j.added, file)
+	}
 }
 
 // testData returns what the tests take their expectations from, where an answer changes
@@ -200,10 +202,7 @@ func (d *deciders) losesExamples(file patch.File) bool {
 	if path.Ext(file.Path) != ".py" || !d.runsDoctests() {
 		return false
 	}
-	before, err := d.t.read(file.Path)
-	if err != nil {
-		return false // it is new
-	}
+	before, _ := d.t.read(file.Path) // it may be new
 	return slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
 }
 

@@ -137,9 +137,7 @@ func (e *expectations) withDiffering(verdict *sdk.Verdict) *sdk.Verdict {
 // tryAltered runs tests with altered expectations, see tryExpectations.
 func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
 	survivors, failed, different, err := e.runCompared(ctx, tests)
-	// Of one test or two code could be right by chance.
-	const few = 2
-	if isSure := len(tests) > few || e.record == "" || len(survivors) > 0; !isSure && different == nil && err == nil {
+	if e.mayBeChance(tests, survivors) && different == nil && err == nil {
 		e.seed++
 		if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, len(e.data) > 0); err == nil {
 			survivors, failed, different, err = e.runCompared(ctx, tests)
@@ -151,19 +149,35 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 	if survivors, err = e.withoutUnaltered(ctx, survivors, failed); err != nil {
 		return nil, err
 	}
-	if len(survivors) > 0 {
-		accusation, noticed, err := e.accuse(ctx, survivors, len(tests))
-		if accusation != nil || err != nil {
-			return accusation, err
-		}
-		survivors, failed = without(survivors, noticed), append(failed, noticed...)
-		if mended := slices.IndexFunc(survivors, func(t runner.Test) bool {
-			return e.failedBefore(t) && (len(failed) == 0 || e.comparesAll(t) && !slices.ContainsFunc(failed, func(other runner.Test) bool { return family(other) == family(t) }))
-		}); !e.whole && mended >= 0 && e.j.before != nil {
-			return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
-		}
+	return e.tryAccusing(ctx, tests, survivors, failed, verdict)
+}
+
+// mayBeChance reports whether so few tests failed that code could be right by chance.
+func (e *expectations) mayBeChance(tests, survivors []runner.Test) bool {
+	const few = 2
+	return len(tests) <= few && e.record != "" && len(survivors) == 0
+}
+
+// tryAccusing weighs what failed with altered expectations unless the survivors accuse the answer.
+func (e *expectations) tryAccusing(ctx context.Context, tests, survivors, failed []runner.Test, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	if len(survivors) == 0 {
+		return e.weigh(tests, failed, verdict), nil
+	}
+	accusation, noticed, err := e.accuse(ctx, survivors, len(tests))
+	if accusation != nil || err != nil {
+		return accusation, err
+	}
+	survivors, failed = without(survivors, noticed), append(failed, noticed...)
+	if mended := slices.IndexFunc(survivors, func(t runner.Test) bool { return e.isMendedAlone(t, failed) }); mended >= 0 {
+		return e.j.verdict(sdk.Inconclusive, "nothing is compared in a test that failed before and passes now: "+survivors[mended].ID()), nil
 	}
 	return e.weigh(without(tests, survivors), failed, verdict), nil
+}
+
+// isMendedAlone reports whether a test failed before, and none that is like it fails as it must.
+func (e *expectations) isMendedAlone(t runner.Test, failed []runner.Test) bool {
+	isLike := func(other runner.Test) bool { return family(other) == family(t) }
+	return !e.whole && e.failedBefore(t) && (len(failed) == 0 || e.comparesAll(t) && !slices.ContainsFunc(failed, isLike))
 }
 
 // comparesAll reports whether all that a test compares is altered, as in Go and Rust.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -48,6 +49,12 @@ type judgement struct {
 
 func (j *judgement) notef(format string, arguments ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, arguments...))
+}
+
+func (j *judgement) noteFiles(what string, files []string) {
+	if len(files) > 0 {
+		j.notes = append(j.notes, what+strings.Join(files, ", "))
+	}
 }
 
 // verdict returns a verdict with the isolation of the last run and all notes.
@@ -211,13 +218,10 @@ func (j *judgement) movedFiles(report *runner.Report) []string {
 	if j.before == nil || j.edits {
 		return nil
 	}
-	var names []string
-	for _, name := range slices.Sorted(maps.Keys(report.Places)) {
-		if before, known := j.before.report.Places[name]; known && before != report.Places[name] {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(report.Places)), func(name string) bool {
+		before, known := j.before.report.Places[name]
+		return !known || before == report.Places[name]
+	})
 }
 
 // anew returns those of the names that the pre-flight did not have.
@@ -298,14 +302,8 @@ func describe(failed []*check, total int) string {
 			fmt.Fprintf(&b, "\n... and %d more", len(failed)-maxShown)
 			break
 		}
-		how := "failed"
-		switch c.status[0] {
-		case runner.Missing:
-			how = "did not run"
-		case runner.Skip:
-			how = "was skipped"
-		}
-		fmt.Fprintf(&b, "\n%s %s", c.name, how)
+		how := map[runner.Status]string{runner.Missing: "did not run", runner.Skip: "was skipped"}[c.status[0]]
+		fmt.Fprintf(&b, "\n%s %s", c.name, cmp.Or(how, "failed"))
 		if c.output != "" {
 			b.WriteString("\n    " + strings.ReplaceAll(strings.TrimSpace(c.output), "\n", "\n    "))
 		}

@@ -163,16 +163,11 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	if p.report.Broken != "" {
 		return j.verdict(sdk.Failed, "nothing is changed, and on the untouched tree the tests do not run:\n"+p.report.Broken)
 	}
-	passed, total := 0, 0
+	count := map[runner.Status]int{}
 	for _, test := range p.report.Tests {
-		switch test.Status {
-		case runner.Pass:
-			passed++
-			total++
-		case runner.Fail:
-			total++
-		}
+		count[test.Status]++
 	}
+	passed, total := count[runner.Pass], count[runner.Pass]+count[runner.Fail]
 	verdict := j.verdict(sdk.Failed, fmt.Sprintf("%d of %d tests pass on the untouched tree", passed, total))
 	if total > 0 {
 		verdict.Score = float64(passed) / float64(total)

@@ -57,11 +57,8 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		broken := &sdk.Verdict{Evidence: fmt.Sprintf("%s: %v", v.config.Command[0], err)}
-		if verdict != nil {
-			broken.Isolation, broken.IsolationMissing = verdict.Isolation, verdict.IsolationMissing
-		}
-		if verdict = broken; errors.Is(err, jail.ErrLacks) {
+		verdict = cmp.Or(verdict, &sdk.Verdict{}) // its isolation
+		if verdict.Evidence = fmt.Sprintf("%s: %v", v.config.Command[0], err); errors.Is(err, jail.ErrLacks) {
 			_, verdict.IsolationMissing = v.jail.Layers()
 		}
 	}

@@ -104,10 +104,8 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
 	t.overlays++
 	upper, work, target := filepath.Join(base, "upper"), filepath.Join(base, "work"), filepath.Join(t.root, at)
-	for _, dir := range []string{upper, work, target} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return "", err
-		}
+	if err := cmp.Or(os.MkdirAll(upper, 0o755), os.MkdirAll(work, 0o755), os.MkdirAll(target, 0o755)); err != nil {
+		return "", err
 	}
 	names, err := bindLower(base, lower)
 	if err != nil {

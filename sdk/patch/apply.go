@@ -104,12 +104,17 @@ func (a *applier) edit(edit Edit) error {
 	if err != nil {
 		return err
 	}
+	return a.write(edit, from, restoreLineEnds(old, content))
+}
+
+// write sets the content of the edited file, and removes one that is moved or deleted.
+func (a *applier) write(edit Edit, from, content string) error {
 	if edit.Delete || from != edit.Path && !edit.Copy {
 		if err := a.set(from, "", true); err != nil || edit.Delete {
 			return err
 		}
 	}
-	if err := a.set(edit.Path, restoreLineEnds(old, content), false); err != nil {
+	if err := a.set(edit.Path, content, false); err != nil {
 		return err
 	}
 	a.files[edit.Path].Mode = cmp.Or(edit.Mode, a.files[edit.Path].Mode)
@@ -234,33 +239,40 @@ func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
 		return "", err
 	}
-	isNew := edit.New || onlyAdds(edit.Hunks)
-	if edit.Kind == Replace {
-		isNew = strings.TrimSpace(edit.Search) == ""
+	if edit.Delete {
+		if exists {
+			return "", nil
+		}
+		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "is to be deleted and does not exist"}
 	}
 	switch {
-	case !exists && edit.Delete:
-		return "", &Error{Path: cmp.Or(edit.From, edit.Path), Reason: "is to be deleted and does not exist"}
-	case edit.Delete:
-		return "", nil
-	case !exists && !isNew:
+	case !exists && !edit.mayMake():
 		return "", &Error{Path: edit.Path, Reason: "does not exist"}
-	case !exists && edit.Kind == Replace:
-		return edit.Content, nil
 	case edit.Kind == Replace:
-		content, err := a.work.replaceOnce(old, edit.Search, edit.Content)
-		if misfit, ok := errors.AsType[*Error](err); ok {
-			err = &Error{Path: edit.Path, Reason: misfit.Reason}
-		}
-		return content, err
+		return a.replace(edit, old, exists)
 	case edit.New:
 		old = "" // a diff that makes a file replaces what was there
 	}
 	return a.work.applyHunks(edit, old)
 }
 
-func onlyAdds(hunks []hunk) bool {
-	return len(hunks) > 0 && !slices.ContainsFunc(hunks, func(h hunk) bool { return len(h.Old) > 0 })
+func (a *applier) replace(edit Edit, old string, exists bool) (string, error) {
+	if !exists {
+		return edit.Content, nil
+	}
+	content, err := a.work.replaceOnce(old, edit.Search, edit.Content)
+	if misfit, ok := errors.AsType[*Error](err); ok {
+		err = &Error{Path: edit.Path, Reason: misfit.Reason}
+	}
+	return content, err
+}
+
+// mayMake reports whether a diff or a search/replace block may make its file.
+func (e *Edit) mayMake() bool {
+	if e.Kind == Replace {
+		return strings.TrimSpace(e.Search) == ""
+	}
+	return e.New || len(e.Hunks) > 0 && !slices.ContainsFunc(e.Hunks, func(h hunk) bool { return len(h.Old) > 0 })
 }
 
 func checkPath(name string) error {

@@ -52,7 +52,7 @@ func editsOf(value any, file string) (edits []Edit) {
 	return edits
 }
 
-func editsOfObject(fields map[string]any, file string) (edits []Edit) {
+func editsOfObject(fields map[string]any, file string) []Edit {
 	if diff, ok := textOfField(fields, "patch", "diff"); ok {
 		return parseText(diff)
 	}
@@ -66,6 +66,10 @@ func editsOfObject(fields map[string]any, file string) (edits []Edit) {
 	if content, ok := textOfField(fields, contentFields...); ok && file != "" {
 		return []Edit{{Kind: whole, Path: file, Content: content}}
 	}
+	return editsOfFields(fields, file)
+}
+
+func editsOfFields(fields map[string]any, file string) (edits []Edit) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		content, isText := fields[name].(string)
 		isFile := isText && looksLikePath(name) && strings.Contains(content, "\n") && !strings.HasPrefix(content, "*** Begin Patch")

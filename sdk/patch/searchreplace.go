@@ -94,16 +94,8 @@ func blockFor(file, text string) (content string, found bool) {
 			continue
 		}
 		end := closingFence(lines, i)
-		fits := 1
-		if language, _, _ := strings.Cut(strings.ToLower(fenceInfo(lines[i])), " "); language == "" {
-			fits = 2
-		} else if slices.Contains(names, language) {
-			fits = 3
-		}
-		if fits > 1 && !exampleLine.MatchString(before) {
-			fits += 2
-		}
-		if fits >= best {
+		language, _, _ := strings.Cut(strings.ToLower(fenceInfo(lines[i])), " ")
+		if fits := fitOf(language, names, before); fits >= best {
 			best, content, found = fits, joinLines(unindent(lines[i+1:end], indent(lines[i]))), true
 		}
 		i, before = end, ""
@@ -112,6 +104,20 @@ func blockFor(file, text string) (content string, found bool) {
 		return whole + "\n", true
 	}
 	return content, found
+}
+
+// fitOf returns how likely a block behind a line of prose is of a language that has the names.
+func fitOf(language string, names []string, before string) int {
+	fits := 1
+	if language == "" {
+		fits = 2
+	} else if slices.Contains(names, language) {
+		fits = 3
+	}
+	if fits > 1 && !exampleLine.MatchString(before) {
+		fits += 2
+	}
+	return fits
 }
 
 // readIndented reads an indented search/replace block at line i, as in an item of a list. It returns i if

@@ -188,17 +188,12 @@ const maxReport = 16 << 20
 
 func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archivedTree, result *jail.Result) error {
 	defer tree.file.Close()
-	if len(o.Reports) == 0 && len(tree.sums) == 0 {
+	if len(o.Reports)+len(tree.sums) == 0 {
 		return nil
 	}
 	result.Reports = map[string][]byte{}
 	if pattern := slices.ContainsFunc(o.Reports, func(report string) bool { return strings.Contains(report, "*") }); len(tree.sums) == 0 && !pattern {
-		for _, report := range o.Reports {
-			if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
-				return err
-			}
-		}
-		return nil
+		return e.collectReports(ctx, name, o, result)
 	}
 	seen := map[string]bool{}
 	err := e.out(ctx, name, o.at, func(file string, data []byte) {
@@ -211,12 +206,18 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 			seen[file] = true
 		}
 	})
-	if err != nil {
-		return err
-	}
-	for _, file := range o.Guarded {
-		if _, guarded := tree.sums[file]; guarded && !seen[file] {
-			result.Touched = append(result.Touched, file)
+	result.Touched = slices.DeleteFunc(slices.Clone(o.Guarded), func(file string) bool {
+		_, guarded := tree.sums[file]
+		return !guarded || seen[file]
+	})
+	return err
+}
+
+// collectReports copies reports out one by one.
+func (e *Engine) collectReports(ctx context.Context, name string, o *order, result *jail.Result) error {
+	for _, report := range o.Reports {
+		if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -40,11 +40,11 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 	}
 	seen := map[string]bool{}
 	for i, class := range c.Classes {
-		if folded := strings.ToLower(strings.TrimSpace(class)); folded == "" || seen[folded] {
+		folded := strings.ToLower(strings.TrimSpace(class))
+		if folded == "" || seen[folded] {
 			return nil, schema.Errorf([]string{"classes", fmt.Sprint(i)}, "%q is empty or there twice", class)
-		} else {
-			seen[folded] = true
 		}
+		seen[folded] = true
 	}
 	return &estimator{trained, c.Classes}, nil
 }

@@ -174,10 +174,7 @@ func (w *writer) folder(at string) error {
 		return err
 	}
 	w.folders[at] = true
-	mode := int64(0o755)
-	if at == "/tmp" {
-		mode = 0o1777
-	}
+	mode := map[bool]int64{true: 0o1777, false: 0o755}[at == "/tmp"]
 	return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: inArchive(at) + "/", Mode: mode, ModTime: epoch})
 }
 

@@ -293,7 +293,7 @@ func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) (err er
 		e.unfit = noIsolation(e.result)
 	case ends[e.result.End] != "":
 		e.wrong = ends[e.result.End]
-	case r.cannotStart(e.result, config.Command):
+	case r.cannotRun(e.result, config.Command):
 		// A program that did start may have the same exit code.
 		e.wrong = fmt.Sprintf("exit code %d", e.result.ExitCode)
 		e.unfit, err = r.fault(ctx, e.result, "the command", config.Command)
@@ -312,8 +312,8 @@ func cannotStart(result *jail.Result) bool {
 	return result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127)
 }
 
-// cannotStart is the same for a command that is no file from the answer or its build.
-func (r *run) cannotStart(result *jail.Result, argv []string) bool {
+// cannotRun is cannotStart for a command that is no file from the answer or its build.
+func (r *run) cannotRun(result *jail.Result, argv []string) bool {
 	program := filepath.ToSlash(filepath.Clean(argv[0]))
 	return cannotStart(result) && !slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == program })
 }
@@ -321,7 +321,7 @@ func (r *run) cannotStart(result *jail.Result, argv []string) bool {
 // fault returns why what, a command that ended so, cannot be run here, or "". It runs it with the
 // answer's files empty, so that the answer has no influence.
 func (r *run) fault(ctx context.Context, result *jail.Result, what string, argv []string) (string, error) {
-	if !r.cannotStart(result, argv) {
+	if !r.cannotRun(result, argv) {
 		return "", nil
 	}
 	spec := r.spec(slices.Concat([]string{"/bin/sh", "-c", `exec "$@" < /dev/null`, "sh"}, argv), r.v.config.Timeout)

@@ -113,15 +113,15 @@ func toolchain(folder string) []string {
 		return nil
 	}
 	for _, kind := range toolchains {
-		if len(existing(prefix, kind.marks)) == len(kind.marks) {
-			return existing(prefix, kind.parts)
+		if len(existingParts(prefix, kind.marks)) == len(kind.marks) {
+			return existingParts(prefix, kind.parts)
 		}
 	}
 	return nil
 }
 
-// existing returns the paths of those of the parts of a folder that are there.
-func existing(prefix string, parts []string) (paths []string) {
+// existingParts returns the paths of those parts of a folder that are there.
+func existingParts(prefix string, parts []string) (paths []string) {
 	for _, part := range parts {
 		if path := filepath.Join(prefix, filepath.FromSlash(part)); exists(path) {
 			paths = append(paths, path)
@@ -158,7 +158,7 @@ func pyenv(root string) []string {
 	if !exists(filepath.Join(root, "libexec", "pyenv")) {
 		return nil
 	}
-	return existing(root, []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"})
+	return existingParts(root, []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"})
 }
 
 func exists(path string) bool {

@@ -105,13 +105,13 @@ func goSource(file Source, request *Request, random *rand.Rand) Source {
 
 // functions returns the tests and examples of the file.
 func (g *goTest) functions() []*ast.FuncDecl {
-	return slices.DeleteFunc(g.declared(), func(f *ast.FuncDecl) bool {
+	return slices.DeleteFunc(g.definitions(), func(f *ast.FuncDecl) bool {
 		return f.Recv != nil || !isTest(f) && !strings.HasPrefix(f.Name.Name, "Example")
 	})
 }
 
-// declared returns the functions and methods of the file that have a body.
-func (g *goTest) declared() (all []*ast.FuncDecl) {
+// definitions returns the functions and methods of the file that have a body.
+func (g *goTest) definitions() (all []*ast.FuncDecl) {
 	for _, declaration := range g.file.Decls {
 		if function, ok := declaration.(*ast.FuncDecl); ok && function.Body != nil {
 			all = append(all, function)

@@ -11,10 +11,10 @@ import (
 
 // helpers returns the functions of the file that take a testing.T and that only the test calls.
 func (g *goTest) helpers(test *ast.FuncDecl) []*ast.FuncDecl {
-	return slices.DeleteFunc(g.declared(), func(helper *ast.FuncDecl) bool {
+	return slices.DeleteFunc(g.definitions(), func(helper *ast.FuncDecl) bool {
 		isCalled := func(in *ast.FuncDecl) bool { return len(callsIn(in, helper.Name.Name)) > 0 }
 		return helper.Recv != nil || isTest(helper) || testerName(helper) == "" || !isCalled(test) ||
-			slices.ContainsFunc(g.declared(), func(f *ast.FuncDecl) bool { return f != test && isCalled(f) })
+			slices.ContainsFunc(g.definitions(), func(f *ast.FuncDecl) bool { return f != test && isCalled(f) })
 	})
 }
 

@@ -125,9 +125,9 @@ type binding struct {
 func bindings(node ast.Node) (all []binding) {
 	switch n := node.(type) {
 	case *ast.AssignStmt:
-		return assigned(n.Lhs, n.Rhs)
+		return bindAll(n.Lhs, n.Rhs)
 	case *ast.ValueSpec:
-		return assigned(n.Names, n.Values)
+		return bindAll(n.Names, n.Values)
 	case *ast.RangeStmt:
 		if n.Key != nil {
 			all = append(all, binding{name: n.Key})
@@ -139,8 +139,8 @@ func bindings(node ast.Node) (all []binding) {
 	return all
 }
 
-// assigned returns the bindings of names to values, which may be one call or none.
-func assigned[Name ast.Expr](names []Name, values []ast.Expr) []binding {
+// bindAll returns the bindings of names to values, which may be one call or none.
+func bindAll[Name ast.Expr](names []Name, values []ast.Expr) []binding {
 	all := make([]binding, len(names))
 	for i, name := range names {
 		all[i].name = name

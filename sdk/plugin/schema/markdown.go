@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,31 +36,26 @@ func rows(b *strings.Builder, fields []Field, prefix string) {
 }
 
 func (f *Field) description() string {
-	parts := []string{}
-	if f.Doc != "" {
-		parts = append(parts, f.Doc)
-	}
+	bounds, enum, deprecated := "", "", ""
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch {
 	case f.Min != nil && f.Max != nil:
-		parts = append(parts, fmt.Sprintf("From %s to %s.", number(*f.Min), number(*f.Max)))
+		bounds = fmt.Sprintf("From %s to %s.", number(*f.Min), number(*f.Max))
 	case f.Min != nil:
-		parts = append(parts, fmt.Sprintf("At least %s.", number(*f.Min)))
+		bounds = fmt.Sprintf("At least %s.", number(*f.Min))
 	case f.Max != nil:
-		parts = append(parts, fmt.Sprintf("At most %s.", number(*f.Max)))
+		bounds = fmt.Sprintf("At most %s.", number(*f.Max))
 	}
 	if len(f.Enum) > 0 {
 		words := make([]string, len(f.Enum))
 		for i, e := range f.Enum {
 			words[i] = fmt.Sprintf("`%v`", e)
 		}
-		parts = append(parts, "One of "+strings.Join(words, ", ")+".")
-	}
-	if f.Sensitive {
-		parts = append(parts, "Never shown.")
+		enum = "One of " + strings.Join(words, ", ") + "."
 	}
 	if f.Deprecated != "" {
-		parts = append(parts, "Deprecated: "+f.Deprecated+".")
+		deprecated = "Deprecated: " + f.Deprecated + "."
 	}
-	return strings.Join(parts, " ")
+	parts := []string{f.Doc, bounds, enum, map[bool]string{true: "Never shown."}[f.Sensitive], deprecated}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
 }

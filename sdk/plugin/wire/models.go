@@ -149,11 +149,7 @@ type modelServer struct {
 
 func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 	if q.GetCancel() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if cancel := s.cancels[q.GetId()]; cancel != nil {
-			cancel()
-		}
+		s.cancel(q.GetId())
 		return
 	}
 	known, _ := s.calls.Load(q.GetCallId())
@@ -190,6 +186,14 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		call.book(answer, err)
 		s.reply(reply)
 	})
+}
+
+func (s *modelServer) cancel(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cancel := s.cancels[id]; cancel != nil {
+		cancel()
+	}
 }
 
 func (s *modelServer) reply(r *pb.ConnectRequest) {

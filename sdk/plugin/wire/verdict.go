@@ -65,7 +65,7 @@ func estimatesFromWire(in []*pb.Estimate, models int, upper float64) ([]sdk.Esti
 	}
 	out := make([]sdk.Estimate, models)
 	for i, e := range in {
-		if e == nil || e.Mean == nil {
+		if e.Mean == nil {
 			out[i] = sdk.Abstain()
 			continue
 		}

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -106,11 +108,10 @@ func finalAnswer(text string) string {
 			}
 			return string(v)
 		}
-		for _, name := range reasons {
-			delete(object, name)
-		}
-		if text, err := json.Marshal(object); err == nil && len(object) > 0 {
-			return canonicalArguments(string(text))
+		maps.DeleteFunc(object, func(name string, _ json.RawMessage) bool { return slices.Contains(reasons[:], name) })
+		if len(object) > 0 {
+			fields, _ := json.Marshal(object) // which were decoded from JSON
+			return canonicalArguments(string(fields))
 		}
 	}
 	if i := strings.LastIndex(text, `\boxed{`); i >= 0 {
@@ -187,7 +188,7 @@ func lowerWords(text string) string {
 			return strings.Join(strings.Fields(strings.ToLower(text)), " ")
 		case c >= 'A' && c <= 'Z':
 			words = append(words, c+'a'-'A')
-		case c != ' ' && (c < '\t' || c > '\r'):
+		case !unicode.IsSpace(rune(c)):
 			words = append(words, c)
 		case len(words) > 0 && words[len(words)-1] != ' ':
 			words = append(words, ' ')
@@ -201,7 +202,7 @@ func isPlain(text string) bool {
 	space := true
 	for i := range len(text) {
 		c := text[i]
-		if c < ' ' || c > '~' || c >= 'A' && c <= 'Z' || c == ' ' && space {
+		if c < ' ' || c > '~' || unicode.IsUpper(rune(c)) || c == ' ' && space {
 			return false
 		}
 		space = c == ' '
@@ -282,9 +283,7 @@ func statedFacts(text string) string {
 	}
 	words := strings.Fields(text)
 	var facts []string
-	negates := false
 	for _, word := range words {
-		negates = negates || isNegation(word)
 		if fact := canonicalAmount(word); strings.ContainsAny(fact, "0123456789") {
 			facts = append(facts, fact)
 		}
@@ -294,7 +293,7 @@ func statedFacts(text string) string {
 	}
 	slices.Sort(facts)
 	facts = slices.Compact(facts)
-	if negates {
+	if slices.ContainsFunc(words, isNegation) {
 		facts = append([]string{"not"}, facts...)
 	}
 	return strings.Join(facts, " ")

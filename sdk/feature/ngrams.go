@@ -51,7 +51,7 @@ func word(text string) (hash uint64, size int) {
 	case unicode.IsSpace(r):
 		return 0, size
 	case unicode.IsDigit(r):
-		for size < len(text) && '0' <= text[size] && text[size] <= '9' {
+		for size < len(text) && unicode.IsDigit(rune(text[size])) {
 			size++
 		}
 		return (fnvBasis ^ uint64(size)) * fnvPrime, size

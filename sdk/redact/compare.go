@@ -110,12 +110,9 @@ func (n *needles) addNeedle(text string) {
 	}
 }
 
-// each calls do for the parts of s that needles match, one after the other: those that are long
-// enough to be a secret, and those that may go on after the end of s.
+// each calls do for the parts of s that needles match, one after the other, and says which are long
+// enough to be a secret, and which may go on after the end of s.
 func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
-	if n.anchors == nil {
-		return
-	}
 	var key uint64
 	for i, end := 0, 0; i < len(s); i++ {
 		c := folded[s[i]]
@@ -128,11 +125,10 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 		}
 		for _, a := range n.anchors[key] {
 			part, length, isOpen := a.extend(s, i, n.isInJSON)
-			if isLong := n.isLong(length, len(a.needle), isOpen); isLong || isOpen {
-				do(part, isLong, isOpen)
-				if isLong {
-					end = max(end, part.to)
-				}
+			isLong := n.isLong(length, len(a.needle), isOpen)
+			do(part, isLong, isOpen)
+			if isLong {
+				end = max(end, part.to)
 			}
 		}
 	}
@@ -153,24 +149,22 @@ func (n *needles) isLong(length, needle int, isOpen bool) bool {
 // extend returns the part of s that the needle matches around an anchor ending at i, how much of the
 // needle that is, and whether the needle may go on after the end of s.
 func (a *anchor) extend(s string, i int, isInJSON bool) (part span, length int, isOpen bool) {
-	part = span{i, i + 1}
-	first := a.at + anchorLength - 1
-	for j := i; j >= 0 && first >= 0; j-- {
-		if c := folded[s[j]]; c == a.needle[first] {
-			part.from = j
-			first--
-		} else if c != 0 || isInJSON && s[j] == '"' {
+	from, first, _ := a.follow(s, i+1, a.at+anchorLength, -1, isInJSON)
+	to, last, end := a.follow(s, i, a.at+anchorLength-1, 1, isInJSON)
+	return span{from, to + 1}, last - first - 1, end == len(s) && last < len(a.needle)
+}
+
+// follow goes on from byte i of s and byte k of the needle, with steps of 1 or -1. It returns the last
+// byte of s that is also the needle's, i if none is, and where it left the needle and s.
+func (a *anchor) follow(s string, i, k, step int, isInJSON bool) (match, left, end int) {
+	match, left = i, k+step
+	for end = i + step; uint(end) < uint(len(s)) && uint(left) < uint(len(a.needle)); end += step {
+		if c := folded[s[end]]; c == a.needle[left] {
+			match = end
+			left += step
+		} else if c != 0 || isInJSON && s[end] == '"' {
 			break
 		}
 	}
-	last, j := a.at+anchorLength, i+1
-	for ; j < len(s) && last < len(a.needle); j++ {
-		if c := folded[s[j]]; c == a.needle[last] {
-			part.to = j + 1
-			last++
-		} else if c != 0 || isInJSON && s[j] == '"' {
-			break
-		}
-	}
-	return part, last - first - 1, j == len(s) && last < len(a.needle)
+	return match, left, end
 }

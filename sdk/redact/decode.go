@@ -69,16 +69,7 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	}
 	whole := func(v *view) {
 		visit(v)
-		if depth == 0 || r.run == 0 {
-			return
-		}
-		v.decodeRuns(run, func(decoded view) {
-			if !r.isASCII {
-				r.walk(decoded, run, depth-1, visit)
-				return
-			}
-			decoded.eachPrintable(run*3/4, func(part view) { r.walk(part, run, depth-1, visit) })
-		})
+		r.walkRuns(v, run, depth, visit)
 	}
 	if rest := trimPartial(v.text); v.isTail && rest != v.text {
 		asItIs := v
@@ -91,11 +82,28 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	}
 }
 
+// walkRuns walks through what the runs of digits in v encode.
+func (r *Redactor) walkRuns(v *view, run, depth int, visit func(*view)) {
+	if depth == 0 || r.run == 0 {
+		return
+	}
+	v.decodeRuns(run, func(decoded view) {
+		if !r.isASCII {
+			r.walk(decoded, run, depth-1, visit)
+			return
+		}
+		decoded.eachPrintable(run*3/4, func(part view) { r.walk(part, run, depth-1, visit) })
+	})
+}
+
 // unescapeAll visits v and the result of each round of decoding. A round looks only at the surroundings of
 // what the one before has decoded, so that the work is linear in the text, however deep escapes are
 // nested.
 func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 	visit(v)
+	if !strings.ContainsAny(v.text, openers) {
+		return
+	}
 	for _, part := range v.unescape(r.window) {
 		r.unescapeAll(&part, visit)
 	}
@@ -113,7 +121,7 @@ func (v *view) fold() view {
 		text[at], units[at] = v.text[i], unit{int32(i), int32(i + 1)}
 		for at < len(text) && strings.IndexByte(openers, text[at]) >= 0 {
 			decoded, n := escape(string(text[at:min(len(text), at+2*maxEscape)]))
-			if n == 0 || len(decoded) > n {
+			if n < max(1, len(decoded)) {
 				break
 			}
 			end := units[at+n-1].to
@@ -135,38 +143,29 @@ const openers = "%\\&="
 
 // unescape decodes each escape once and returns the surroundings of those that it found.
 func (v *view) unescape(window int) (parts []view) {
-	if !strings.ContainsAny(v.text, openers) {
-		return nil
-	}
 	var text []byte
 	var units []unit
 	plain, open := 0, false // where plain text begins; whether a part has
-	flush := func() {
-		parts = append(parts, view{text: string(text), source: v, units: units})
-		text, units, open = nil, nil, false
-	}
 	keep := func(from, to int) { // bytes of v
-		text = append(text, v.text[from:to]...)
-		for i := from; i < to; i++ {
-			units = append(units, unit{int32(i), int32(i + 1)})
+		text, units = append(text, v.text[from:to]...), appendPlain(units, from, to)
+	}
+	flush := func() {
+		if !open {
+			return
 		}
+		end := min(len(v.text), plain+window)
+		keep(plain, end)
+		parts = append(parts, view{text: string(text), source: v, units: units, isTail: v.isTail && end == len(v.text)})
+		text, units = nil, nil
 	}
 	for i := 0; i < len(v.text); {
-		var decoded string
-		n := 0
-		switch v.text[i] {
-		case '%', '\\', '&', '=':
-			decoded, n = escape(v.text[i:])
-		}
+		decoded, n := escape(v.text[i:])
 		if n == 0 {
 			i++
 			continue
 		}
-		if open && i-plain > 2*window {
-			keep(plain, plain+window)
+		if !open || i-plain > 2*window {
 			flush()
-		}
-		if !open {
 			plain, open = max(plain, i-window), true
 		}
 		keep(plain, i)
@@ -176,34 +175,37 @@ func (v *view) unescape(window int) (parts []view) {
 		i += n
 		plain = i
 	}
-	if open {
-		end := min(len(v.text), plain+window)
-		keep(plain, end)
-		flush()
-		parts[len(parts)-1].isTail = v.isTail && end == len(v.text)
-	}
+	flush()
 	return parts
 }
 
-// escape decodes the escape at the beginning of s and returns its length, 0 if there is none.
+// appendPlain appends the units of bytes that stand for themselves.
+func appendPlain(units []unit, from, to int) []unit {
+	for i := from; i < to; i++ {
+		units = append(units, unit{int32(i), int32(i + 1)})
+	}
+	return units
+}
+
+// escape decodes the escape at the beginning of s, which is not empty, and returns its length, 0 if there is none.
 func escape(s string) (decoded string, n int) {
 	switch s[0] {
-	case '%':
-		if len(s) > 1 && (s[1] == 'u' || s[1] == 'U') {
+	case '%', '=': // of an address, and quoted-printable
+		switch {
+		case strings.HasPrefix(s, "%u"), strings.HasPrefix(s, "%U"):
 			return code(s, 2, 4, 4, 16)
-		}
-		return octets(s, 1, 2, 16)
-	case '=': // quoted-printable
-		if strings.HasPrefix(s, "=\r\n") {
+		case strings.HasPrefix(s, "=\r\n"):
 			return "", 3
-		} else if strings.HasPrefix(s, "=\n") {
+		case strings.HasPrefix(s, "=\n"):
 			return "", 2
 		}
 		return octets(s, 1, 2, 16)
 	case '&':
 		return entity(s)
+	case '\\':
+		return backslash(s)
 	}
-	return backslash(s)
+	return "", 0
 }
 
 // backslash is escape where s begins with one.
@@ -211,36 +213,37 @@ func backslash(s string) (decoded string, n int) {
 	if len(s) < 2 {
 		return "", 0
 	}
-	switch c := s[1]; {
-	case (c == 'u' || c == 'x') && len(s) > 2 && s[2] == '{':
-		if decoded, n = code(s, 3, 1, maxEscape, 16); n > 0 && n < len(s) && s[n] == '}' {
+	switch s[1] {
+	case 'u', 'U', 'x':
+		return hexadecimal(s)
+	case '0', '1', '2', '3', '4', '5', '6', '7':
+		for digits := 4; digits > 0 && n == 0; digits-- { // four have to begin with a zero, to be a byte
+			decoded, n = octets(s, 1, digits, 8)
+		}
+		return decoded, n
+	case 'a', 'b', 'f', 'n', 'r', 't', 'v':
+		return "\n", 2 // no secret has one within
+	}
+	if isWordByte(s[1]) {
+		return "", 0
+	}
+	return s[1:2], 2
+}
+
+// hexadecimal is backslash where s goes on with u, U or x.
+func hexadecimal(s string) (decoded string, n int) {
+	switch {
+	case strings.HasPrefix(s, `\u{`), strings.HasPrefix(s, `\x{`):
+		if decoded, n = code(s, 3, 1, maxEscape, 16); strings.HasPrefix(s[n:], "}") {
 			return decoded, n + 1
 		}
 		return "", 0
-	case c == 'u':
+	case s[1] == 'u':
 		return surrogates(s)
-	case c == 'U':
+	case s[1] == 'U':
 		return code(s, 2, 8, 8, 16)
-	case c == 'x':
-		return octets(s, 2, 2, 16)
-	case c == '0':
-		if decoded, n = octets(s, 1, 4, 8); n > 0 {
-			return decoded, n
-		}
-		fallthrough
-	case '0' <= c && c <= '7':
-		for digits := 3; digits > 0; digits-- {
-			if decoded, n = octets(s, 1, digits, 8); n > 0 {
-				return decoded, n
-			}
-		}
-		return "", 0
-	case strings.IndexByte("abfnrtv", c) >= 0:
-		return "\n", 2 // no secret has one within
-	case !isWordByte(c):
-		return s[1:2], 2
 	}
-	return "", 0
+	return octets(s, 2, 2, 16)
 }
 
 // octets reads a byte written as that many digits from s[at] on.
@@ -257,18 +260,16 @@ func octets(s string, at, digits, base int) (string, int) {
 
 // code reads a character whose number has least to most digits from s[at] on, not counting leading zeros.
 func code(s string, at, least, most, base int) (string, int) {
-	end, zeros := at, 0
-	for end < len(s) && end-at-zeros < most && digit(s[end]) < base {
-		if s[end] == '0' && end-at == zeros && most == maxEscape {
-			zeros++
-		}
+	begin := at // of those that count
+	if most == maxEscape {
+		begin = len(s) - len(strings.TrimLeft(s[at:], "0"))
+	}
+	end := begin
+	for end < len(s) && end-begin < most && digit(s[end]) < base {
 		end++
 	}
-	if end-at < least {
-		return "", 0
-	}
 	x, err := strconv.ParseUint(s[at:end], base, 21)
-	if err != nil || x > utf8.MaxRune {
+	if end-at < least || err != nil || x > utf8.MaxRune {
 		return "", 0
 	}
 	return string(rune(x)), end
@@ -301,37 +302,38 @@ func surrogates(s string) (string, int) {
 // entity reads a character reference of HTML, by number or name.
 func entity(s string) (decoded string, n int) {
 	switch {
-	case len(s) > 2 && s[1] == '#' && (s[2] == 'x' || s[2] == 'X'):
+	case strings.HasPrefix(s, "&#x"), strings.HasPrefix(s, "&#X"):
 		decoded, n = code(s, 3, 1, maxEscape, 16)
-	case len(s) > 1 && s[1] == '#':
+	case strings.HasPrefix(s, "&#"):
 		decoded, n = code(s, 2, 1, maxEscape, 10)
 	default:
 		const longest = 33
-		end := 1
-		for end < min(len(s), longest) && isWordByte(s[end]) {
-			end++
+		n = 1
+		for n < min(len(s), longest) && isWordByte(s[n]) {
+			n++
 		}
-		if end < len(s) && s[end] == ';' {
-			end++
-		}
-		if decoded = html.UnescapeString(s[:end]); decoded != s[:end] {
-			return decoded, end
-		}
-		return "", 0
 	}
-	if n > 0 && n < len(s) && s[n] == ';' {
+	if strings.HasPrefix(s[n:], ";") {
 		n++
+	}
+	if decoded == "" { // no number
+		if decoded = html.UnescapeString(s[:n]); decoded == s[:n] {
+			return "", 0
+		}
 	}
 	return decoded, n
 }
+
+// longestEscape is how long an escape may be that begins so.
+var longestEscape = map[byte]int{'=': len("=XX"), '%': len("%uXXXX"), '&': maxEscape, '\\': maxEscape}
 
 // trimPartial returns s without an escape at its end that may be incomplete, and those that it may be part
 // of.
 func trimPartial(s string) string {
 	for n := 1; n <= min(maxEscape, len(s)); n++ {
 		c := s[len(s)-n]
-		if strings.IndexByte(openers, c) >= 0 {
-			if c == '=' && n > len("=XX") || c == '%' && n > len("%uXXXX") {
+		if most, opens := longestEscape[c]; opens {
+			if n > most {
 				break // it is none, or is whole
 			}
 			s, n = s[:len(s)-n], 0
@@ -358,23 +360,9 @@ var sextets = func() (table [256]byte) {
 // decodeRuns decodes runs of at least that many digits of base64, from each place in a group on, and the
 // hexadecimal digits among them. Runs may be broken into lines.
 func (v *view) decodeRuns(least int, each func(view)) {
-	const line = 60 // the shortest that is broken
 	for i := 0; i < len(v.text); i++ {
-		if sextets[v.text[i]] == 64 {
-			continue
-		}
-		begin, unbroken, length := i, 0, 0
-		for ; i < len(v.text); i++ {
-			if c := v.text[i]; sextets[c] < 64 {
-				unbroken++
-				length++
-			} else if (c == '\n' || c == '\r') && (unbroken >= line || unbroken == 0) {
-				unbroken = 0
-			} else {
-				break
-			}
-		}
-		if length < least {
+		begin, length := i, 0
+		if i, length = endOfRun(v.text, begin); length < least {
 			continue
 		}
 		at := make([]int32, 0, length)
@@ -386,18 +374,40 @@ func (v *view) decodeRuns(least int, each func(view)) {
 		for shift := range 4 {
 			each(v.pack(at[min(shift, len(at)):], 6, i == len(v.text), func(c byte) byte { return sextets[c] }))
 		}
-		for from := 0; from < len(at); from++ {
-			to := from
-			for to < len(at) && digit(v.text[at[to]]) < 16 {
-				to++
-			}
-			if to-from >= 2*shortestEncoded {
-				for shift := range 2 {
-					each(v.pack(at[from+shift:to], 4, i == len(v.text) && to == len(at), func(c byte) byte { return byte(digit(c)) }))
-				}
-			}
-			from = to
+		v.decodeHex(at, i == len(v.text), each)
+	}
+}
+
+// endOfRun returns where the run of digits of base64 ends that begins at i, and how many it has.
+func endOfRun(s string, i int) (end, length int) {
+	const line = 60 // the shortest that is broken
+	unbroken := 0
+	for ; i < len(s); i++ {
+		if c := s[i]; sextets[c] < 64 {
+			unbroken++
+			length++
+		} else if (c == '\n' || c == '\r') && (unbroken >= line || unbroken == 0) {
+			unbroken = 0
+		} else {
+			break
 		}
+	}
+	return i, length
+}
+
+// decodeHex decodes the runs of hexadecimal digits among the digits at those places.
+func (v *view) decodeHex(at []int32, isLast bool, each func(view)) {
+	for from := 0; from < len(at); from++ {
+		to := from
+		for to < len(at) && digit(v.text[at[to]]) < 16 {
+			to++
+		}
+		if to-from >= 2*shortestEncoded {
+			for shift := range 2 {
+				each(v.pack(at[from+shift:to], 4, isLast && to == len(at), func(c byte) byte { return byte(digit(c)) }))
+			}
+		}
+		from = to
 	}
 }
 
@@ -420,15 +430,12 @@ func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) vi
 func (v *view) eachPrintable(least int, each func(view)) {
 	for from := 0; from < len(v.text); from++ {
 		to := from
-		for to < len(v.text) && (v.text[to] >= ' ' && v.text[to] <= '~' || v.text[to] == '\n' || v.text[to] == '\r') {
+		for to < len(v.text) && (isPrintable(rune(v.text[to])) || v.text[to] == '\n' || v.text[to] == '\r') {
 			to++
 		}
 		if to-from >= least {
-			part := view{text: v.text[from:to], source: v, units: make([]unit, to-from), isTail: v.isTail && to == len(v.text)}
-			for i := range part.units {
-				part.units[i] = unit{int32(from + i), int32(from + i + 1)}
-			}
-			each(part)
+			units := appendPlain(make([]unit, 0, to-from), from, to)
+			each(view{text: v.text[from:to], source: v, units: units, isTail: v.isTail && to == len(v.text)})
 		}
 		from = to
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -37,10 +38,10 @@ func New(secrets ...string) *Redactor {
 		}
 		r.secrets = append(r.secrets, s)
 		r.needles.add(s)
-		r.isASCII = r.isASCII && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
+		r.isASCII = r.isASCII && !strings.ContainsFunc(s, func(c rune) bool { return !isPrintable(c) })
 		r.window = max(r.window, 3*len(s)+maxEscape)
-		if n := base64.RawStdEncoding.EncodedLen(len(s)) - 1; len(s) >= shortestEncoded && (n < r.run || r.run == 0) {
-			r.run = n
+		if n := base64.RawStdEncoding.EncodedLen(len(s)) - 1; len(s) >= shortestEncoded {
+			r.run = min(cmp.Or(r.run, n), n)
 		}
 	}
 	for _, s := range secrets {
@@ -55,6 +56,11 @@ func New(secrets ...string) *Redactor {
 	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 	return r
 }
+
+func isPrintable(c rune) bool { return ' ' <= c && c <= '~' }
+
+// isEmpty reports whether r knows shapes only.
+func (r *Redactor) isEmpty() bool { return r == nil || len(r.secrets) == 0 }
 
 // AtLeast returns a redactor of those secrets that have so many bytes, or nil where there are none.
 func (r *Redactor) AtLeast(n int) *Redactor {
@@ -81,7 +87,7 @@ func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s, 
 
 // find returns where secrets are in s, sorted and merged. If s is whole, partial secrets at its end count.
 func (r *Redactor) find(s string, isWhole bool) (found []span) {
-	if r == nil || len(s) < shortest || len(r.secrets) == 0 {
+	if r.isEmpty() || len(s) < shortest {
 		return nil
 	}
 	compare := func(v *view) {
@@ -97,18 +103,24 @@ func (r *Redactor) find(s string, isWhole bool) (found []span) {
 	}
 	r.walk(view{text: s}, r.run, maxNesting, func(v *view) {
 		compare(v)
-		for _, secret := range r.secrets {
-			for from := 0; ; {
-				at := strings.Index(v.text[from:], secret)
-				if at < 0 {
-					break
-				}
-				from += at + len(secret)
-				found = append(found, span{v.start(from - len(secret)), v.end(from - 1)})
-			}
-		}
+		found = append(found, v.exactSpans(r.secrets)...)
 	})
 	return mergeSpans(found)
+}
+
+// exactSpans returns where the secrets stand in v as they were given.
+func (v *view) exactSpans(secrets []string) (found []span) {
+	for _, secret := range secrets {
+		for from := 0; ; {
+			at := strings.Index(v.text[from:], secret)
+			if at < 0 {
+				break
+			}
+			from += at + len(secret)
+			found = append(found, span{v.start(from - len(secret)), v.end(from - 1)})
+		}
+	}
+	return found
 }
 
 // mergeSpans sorts spans and merges those that overlap.
@@ -170,38 +182,39 @@ func mask(s string, from, to int, found []span) string {
 // pendingStart returns where a secret begins that may go on after the end of s, with at least that many
 // bytes; len(s) if there is none.
 func (r *Redactor) pendingStart(s string, least int) int {
-	if r == nil || len(r.secrets) == 0 {
+	if r.isEmpty() {
 		return len(s)
 	}
 	const longest = 4 << 10
 	begin := max(0, len(s)-min(longest, 12*r.window))
-	at, run := len(s), base64.RawStdEncoding.EncodedLen(max(least, 2))
-	r.needles.each(s[begin:], func(part span, _, isOpen bool) {
-		if isOpen {
-			at = min(at, begin+part.from)
-		}
-	})
-	if !r.isEncoded(s[begin:], run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return endsWithin(s[begin:], secret, min(least, len(secret)/2)) > 0 }) {
-		return at
-	}
-	r.walk(view{text: s[begin:], isTail: true}, run, maxNesting, func(v *view) {
-		if !v.isTail {
-			return
-		}
-		if v.hasOpenEscapes && v.source != nil {
-			at = min(at, begin+v.openEscapes)
-		}
-		r.needles.each(v.text, func(part span, _, isOpen bool) {
-			if isOpen {
-				at = min(at, begin+v.start(part.from))
+	tail, run := view{text: s[begin:], isTail: true}, base64.RawStdEncoding.EncodedLen(max(least, 2))
+	at := min(len(tail.text), r.openStart(&tail, least))
+	if r.isEncoded(tail.text, run) {
+		r.walk(tail, run, maxNesting, func(v *view) {
+			if v.isTail {
+				at = min(at, r.openStart(v, least))
 			}
 		})
-		for _, secret := range r.secrets {
-			if n := endsWithin(v.text, secret, min(least, len(secret)/2)); n > 0 {
-				at = min(at, begin+v.start(len(v.text)-n))
-			}
+	}
+	return begin + at
+}
+
+// openStart returns where in the original text a secret begins that may go on after the end of v.
+func (r *Redactor) openStart(v *view, least int) int {
+	at := math.MaxInt
+	if v.hasOpenEscapes && v.source != nil {
+		at = v.openEscapes
+	}
+	r.needles.each(v.text, func(part span, _, isOpen bool) {
+		if isOpen {
+			at = min(at, v.start(part.from))
 		}
 	})
+	for _, secret := range r.secrets {
+		if n := endsWithin(v.text, secret, min(least, len(secret)/2)); n > 0 {
+			at = min(at, v.start(len(v.text)-n))
+		}
+	}
 	return at
 }
 
@@ -273,7 +286,7 @@ type Stream struct {
 
 // Stream returns an empty stream, or nil where r knows no secrets.
 func (r *Redactor) Stream() *Stream {
-	if r == nil || len(r.secrets) == 0 {
+	if r.isEmpty() {
 		return nil
 	}
 	return &Stream{r: r}

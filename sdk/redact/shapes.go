@@ -82,22 +82,36 @@ var (
 	sentence  = regexp.MustCompile(`: [A-Z][a-z]{1,13}$`)
 )
 
-// at returns the span of the secret whose shape begins at i; from equals to if there is none.
-func (p *shape) at(s string, i int) (from, to int) {
-	if len(s)-i < len(p.begin) || p.word && i > 0 && s[i-1] != '_' && isWordByte(s[i-1]) {
-		return i, i
-	}
+// begins reports whether s, whose first byte is known to, begins as the shape does.
+func (p *shape) begins(s string) bool {
 	for k := 1; k < len(p.begin); k++ {
-		if lower(s[i+k]) != p.begin[k] {
-			return i, i
+		if k == len(s) || lower(s[k]) != p.begin[k] {
+			return false
 		}
 	}
-	const few = 64
+	return true
+}
+
+// few is how far from a shape is looked.
+const few = 64
+
+// isErrorText reports whether s[from:to] belongs to what a server says of a key.
+func isErrorText(s string, from, to int) bool {
+	return errorCode.MatchString(s[max(0, from-few):from]) && sentence.MatchString(s[from:to]) && strings.HasPrefix(s[to:], " ")
+}
+
+func isWithinWord(s string, i int) bool { return i > 0 && s[i-1] != '_' && isWordByte(s[i-1]) }
+
+// at returns the span of the secret whose shape begins at i; from equals to if there is none.
+func (p *shape) at(s string, i int) (from, to int) {
+	if !p.begins(s[i:]) || p.word && isWithinWord(s, i) {
+		return i, i
+	}
 	if p.soon != "" && !strings.ContainsAny(s[i:min(len(s), i+few)], p.soon) {
 		return i, i
 	}
 	m := p.form.FindStringSubmatchIndex(s[i:])
-	if m == nil || errorCode.MatchString(s[max(0, i-few):i]) && sentence.MatchString(s[i:i+m[1]]) && strings.HasPrefix(s[i+m[1]:], " ") {
+	if m == nil || isErrorText(s, i, i+m[1]) {
 		return i, i
 	}
 	at := len(m) - 2

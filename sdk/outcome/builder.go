@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -93,22 +94,24 @@ func (b *builder) label() string {
 	reference := b.baselines[len(b.baselines)-1].model
 	quality := make([][]float64, len(b.queryIDs))
 	for _, p := range b.baselines {
-		if p.model != reference || len(b.answers[p.query]) <= reference || b.answers[p.query][reference] == "" || b.rejected[p] {
+		want := cellAt(b.answers, p, "")
+		if p.model != reference || b.rejected[p] {
 			continue
 		}
 		for m, answer := range b.answers[p.query] {
-			if answer == "" {
-				continue // not asked, or no answer came
-			}
-			quality[p.query] = grow(quality[p.query], m, math.NaN())
-			quality[p.query][m] = 0
-			if answer == b.answers[p.query][reference] {
-				quality[p.query][m] = 1
-			}
+			quality = setCell(quality, place{p.query, m}, agreement(answer, want), math.NaN())
 		}
 	}
 	b.numbers[colQuality] = quality
 	return b.names[reference]
+}
+
+// agreement is 1 for the same answer, and unknown where one did not come, or nobody was asked.
+func agreement(answer, want string) float64 {
+	if answer == "" || want == "" {
+		return math.NaN()
+	}
+	return oneIf(answer == want)
 }
 
 // failRejected sets the quality of answers in which checks found faults to 0, if other answers have one.
@@ -118,12 +121,8 @@ func (b *builder) failRejected() {
 		return
 	}
 	for p := range b.rejected {
-		for len(matrix) <= p.query {
-			matrix = append(matrix, nil)
-		}
-		matrix[p.query] = grow(matrix[p.query], p.model, math.NaN())
-		if math.IsNaN(matrix[p.query][p.model]) {
-			matrix[p.query][p.model] = 0
+		if math.IsNaN(cellAt(matrix, p, math.NaN())) {
+			matrix = setCell(matrix, p, 0, math.NaN())
 		}
 	}
 	b.numbers[colQuality] = matrix
@@ -156,15 +155,20 @@ func (b *builder) dropPinned(t *Table) *Table {
 	}
 	var keep []int
 	for q, row := range t.Quality {
-		hadChoice := false
-		for m, isAsked := range b.seen[q] {
-			hadChoice = hadChoice || isAsked && !b.pinned[place{q, m}]
-		}
-		if hadChoice || !slices.ContainsFunc(row, math.IsNaN) {
+		if b.hadChoice(q) || !slices.ContainsFunc(row, math.IsNaN) {
 			keep = append(keep, q)
 		}
 	}
 	return t.Rows(keep)
+}
+
+func (b *builder) hadChoice(q int) bool {
+	for m, isAsked := range b.seen[q] {
+		if isAsked && !b.pinned[place{q, m}] {
+			return true
+		}
+	}
+	return false
 }
 
 func newBuilder() *builder {
@@ -216,6 +220,41 @@ func (c *cell) trim() {
 }
 
 func (b *builder) add(c *cell) *fault {
+	if f := c.checkNames(); f != nil {
+		return f
+	}
+	if q, known := b.queries[c.query]; known && c.group != "" && c.group != cmp.Or(b.groups[q], c.group) {
+		return &fault{colGroup, fmt.Errorf("query %.100q is of group %.100q here and of %.100q before: two queries of one name", c.query, c.group, b.groups[q])}
+	}
+	p := place{b.query(c.query, c.group, c.prompt), b.model(c.model)}
+	if cellAt(b.seen, p, false) {
+		return &fault{colModel, fmt.Errorf("second outcome of model %.100q for query %.100q", c.model, c.query)}
+	}
+	b.seen = setCell(b.seen, p, true, false)
+	if c.answer != "" {
+		b.answers, b.anyAnswer = setCell(b.answers, p, c.answer, ""), true
+	}
+	return b.addNumbers(p, c.numbers)
+}
+
+func (b *builder) addNumbers(p place, numbers map[string]float64) *fault {
+	for column, v := range numbers {
+		if isVerdict(column) {
+			b.verdicts[column] = true
+		}
+		if math.IsNaN(v) {
+			continue
+		}
+		if err := check(column, v); err != nil {
+			return &fault{column, err}
+		}
+		b.numbers[column] = setCell(b.numbers[column], p, v, math.NaN())
+	}
+	return nil
+}
+
+// checkNames returns an error for names that a cell cannot have.
+func (c *cell) checkNames() *fault {
 	c.trim()
 	switch {
 	case c.query == "":
@@ -227,41 +266,7 @@ func (b *builder) add(c *cell) *fault {
 	case len(c.group) > maxName:
 		return &fault{colGroup, fmt.Errorf("a name of %d bytes, more than %d", len(c.group), maxName)}
 	}
-	if f := c.nameSample(); f != nil {
-		return f
-	}
-	if q, known := b.queries[c.query]; known && c.group != "" && b.groups[q] != "" && c.group != b.groups[q] {
-		return &fault{colGroup, fmt.Errorf("query %.100q is of group %.100q here and of %.100q before: two queries of one name", c.query, c.group, b.groups[q])}
-	}
-	q, m := b.query(c.query, c.group, c.prompt), b.model(c.model)
-	b.seen[q] = grow(b.seen[q], m, false)
-	if b.seen[q][m] {
-		return &fault{colModel, fmt.Errorf("second outcome of model %.100q for query %.100q", c.model, c.query)}
-	}
-	b.seen[q][m] = true
-	for column, v := range c.numbers {
-		if isVerdict(column) {
-			b.verdicts[column] = true
-		}
-		if math.IsNaN(v) {
-			continue
-		}
-		if err := check(column, v); err != nil {
-			return &fault{column, err}
-		}
-		matrix := b.numbers[column]
-		for len(matrix) <= q {
-			matrix = append(matrix, nil)
-		}
-		matrix[q] = grow(matrix[q], m, math.NaN())
-		matrix[q][m] = v
-		b.numbers[column] = matrix
-	}
-	if c.answer != "" {
-		b.answers[q] = grow(b.answers[q], m, "")
-		b.answers[q][m], b.anyAnswer = c.answer, true
-	}
-	return nil
+	return c.nameSample()
 }
 
 // nameSample gives a further answer of a model its name.
@@ -288,29 +293,34 @@ func check(column string, v float64) error {
 	}
 	switch column {
 	case colPropensity:
-		if !(v > 0 && v <= 1) {
-			return fmt.Errorf("%v is not a probability above 0", v)
-		}
+		return checkWithin(v, math.SmallestNonzeroFloat64, 1, "a probability above 0")
 	case colQuality:
-		if !(v >= 0 && v <= 1) {
-			return fmt.Errorf("%v is not in [0, 1]", v)
-		}
+		return checkWithin(v, 0, 1, "in [0, 1]")
 	case colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles:
-		if !(v >= 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("%v is not a finite number of at least 0", v)
+		err := checkWithin(v, 0, math.MaxFloat64, "a finite number of at least 0")
+		if err == nil && v > most {
+			err = fmt.Errorf("%v is more than %v", v, float64(most))
 		}
-		if v > most {
-			return fmt.Errorf("%v is more than %v", v, float64(most))
-		}
+		return err
 	case colVerdict:
 		return errors.New("names no judge: want verdict_NAME")
-	default:
-		if isVerdict(column) && v != 0 && v != 1 {
-			return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
-		}
-		if math.IsInf(v, 0) || math.Abs(v) > most {
-			return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
-		}
+	}
+	return checkSignal(column, v)
+}
+
+func checkWithin(v, low, high float64, want string) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return fmt.Errorf("%v is not %s", v, want)
+}
+
+func checkSignal(column string, v float64) error {
+	if isVerdict(column) && v != 0 && v != 1 {
+		return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
+	}
+	if math.Abs(v) > most {
+		return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
 	}
 	return nil
 }
@@ -339,39 +349,61 @@ func grow[T any](row []T, i int, empty T) []T {
 	return row
 }
 
-func (b *builder) table(file string) (*Table, error) {
-	if len(b.queryIDs) == 0 || len(b.names) == 0 {
-		return nil, &Error{File: file, Err: errors.New("no outcomes")}
+// setCell sets the value at a place of a matrix, which grows with empty values.
+func setCell[T any](matrix [][]T, p place, v, empty T) [][]T {
+	matrix = grow(matrix, p.query, nil)
+	matrix[p.query] = grow(matrix[p.query], p.model, empty)
+	matrix[p.query][p.model] = v
+	return matrix
+}
+
+// oneIf returns 1 for true and 0 for false.
+func oneIf(is bool) float64 {
+	if is {
+		return 1
 	}
-	matrix := func(column string) [][]float64 {
-		m, known := b.numbers[column]
-		if !known {
-			return nil
-		}
-		for len(m) < len(b.queryIDs) {
-			m = append(m, nil)
-		}
-		for q := range m {
-			m[q] = grow(m[q], len(b.names)-1, math.NaN())
-		}
-		return m
+	return 0
+}
+
+// matrix returns the values of a column, nil where there are none.
+func (b *builder) matrix(column string) [][]float64 {
+	m, known := b.numbers[column]
+	if !known {
+		return nil
 	}
-	labels, reference := "", ""
+	m = grow(m, len(b.queryIDs)-1, nil)
+	for q := range m {
+		m[q] = grow(m[q], len(b.names)-1, math.NaN())
+	}
+	return m
+}
+
+// setLabels sets the qualities that no row has, and returns what they are and the model that they compare
+// with.
+func (b *builder) setLabels() (labels, reference string) {
 	if !b.verified {
 		reference = b.label()
 	}
 	if reference != "" {
 		labels = "agreement with " + reference
 	}
-	if b.creditRuns(reference == "") && !b.verified {
+	if b.creditRuns(reference == "" && b.numbers[colQuality] != nil) && !b.verified {
 		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
 	b.failRejected()
+	return labels, reference
+}
+
+func (b *builder) table(file string) (*Table, error) {
+	if len(b.queryIDs) == 0 || len(b.names) == 0 {
+		return nil, &Error{File: file, Err: errors.New("no outcomes")}
+	}
+	labels, reference := b.setLabels()
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
-		Quality: matrix(colQuality), CostUSD: matrix(colCost), VerdictsUSD: matrix(colVerdictsUSD),
-		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency), ToolTroubles: matrix(colTroubles),
-		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
+		Quality: b.matrix(colQuality), CostUSD: b.matrix(colCost), VerdictsUSD: b.matrix(colVerdictsUSD),
+		InputTokens: b.matrix(colInput), OutputTokens: b.matrix(colOutput), LatencySeconds: b.matrix(colLatency), ToolTroubles: b.matrix(colTroubles),
+		Ante: b.matrix(colAnte), Post: b.matrix(colPost), Propensity: b.matrix(colPropensity),
 		StepVerdicts: b.stepVerdicts,
 	}
 	b.setPropensities(t.Propensity)
@@ -390,20 +422,26 @@ func (b *builder) table(file string) (*Table, error) {
 		}
 		t.Answers = b.answers
 	}
+	t.Signals, t.Verdicts = b.signals()
+	return b.dropPinned(t), nil
+}
+
+// signals returns the columns of signals and of the judges' verdicts by name, nil where there are none.
+func (b *builder) signals() (signals, verdicts map[string][][]float64) {
 	for column := range b.numbers {
 		if isColumn(column) {
 			continue
 		}
-		into, name := &t.Signals, column
+		into, name := &signals, column
 		if isVerdict(column) {
-			into, name = &t.Verdicts, strings.TrimPrefix(column, colVerdict)
+			into, name = &verdicts, strings.TrimPrefix(column, colVerdict)
 		}
 		if *into == nil {
 			*into = map[string][][]float64{}
 		}
-		(*into)[name] = matrix(column)
+		(*into)[name] = b.matrix(column)
 	}
-	return b.dropPinned(t), nil
+	return signals, verdicts
 }
 
 // isColumn reports whether a column has a meaning of its own.

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 )
@@ -30,7 +30,11 @@ type instance struct {
 	Calls    *float64 `json:"api_calls"`
 }
 
-func (b *builder) readLeaderboards(data []byte, name string) error {
+func (b *builder) readLeaderboards(r io.Reader, name string) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return &Error{File: name, Err: err}
+	}
 	var file struct {
 		Leaderboards []leaderboard `json:"leaderboards"`
 		Results      []result      `json:"results"`
@@ -38,41 +42,41 @@ func (b *builder) readLeaderboards(data []byte, name string) error {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return &Error{File: name, Err: err}
 	}
-	boards := file.Leaderboards
-	if file.Results != nil {
-		boards = append(boards, leaderboard{Results: file.Results})
-	}
 	found := 0
-	for _, board := range boards {
+	for _, board := range append(file.Leaderboards, leaderboard{Results: file.Results}) {
 		for _, r := range board.Results {
 			if len(r.Details) == 0 {
 				continue
 			}
 			found++
-			model := b.submission(board.Name, &r)
-			for _, id := range slices.Sorted(maps.Keys(r.Details)) {
-				place := fmt.Sprintf("per_instance_details of %q, %s", r.Name, id)
-				var one instance
-				if err := json.Unmarshal(r.Details[id], &one); err != nil {
-					return &Error{File: name, Column: place, Err: err}
-				}
-				c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{
-					colQuality: math.NaN(), colCost: unknownAsNaN(one.Cost), "api_calls": unknownAsNaN(one.Calls),
-				}}
-				if one.Resolved != nil {
-					c.numbers[colQuality] = 0
-					if *one.Resolved {
-						c.numbers[colQuality] = 1
-					}
-				}
-				if f := b.add(&c); f != nil {
-					return &Error{File: name, Column: place, Err: f.err}
-				}
+			if err := b.addResult(b.submission(board.Name, &r), &r, name); err != nil {
+				return err
 			}
 		}
 	}
 	if found == 0 {
 		return &Error{File: name, Err: errors.New("no result has per_instance_details")}
+	}
+	return nil
+}
+
+// addResult adds the instances of a result.
+func (b *builder) addResult(model string, r *result, name string) error {
+	for _, id := range slices.Sorted(maps.Keys(r.Details)) {
+		place := fmt.Sprintf("per_instance_details of %q, %s", r.Name, id)
+		var one instance
+		if err := json.Unmarshal(r.Details[id], &one); err != nil {
+			return &Error{File: name, Column: place, Err: err}
+		}
+		c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{
+			colCost: unknownAsNaN(one.Cost), "api_calls": unknownAsNaN(one.Calls),
+		}}
+		if one.Resolved != nil {
+			c.numbers[colQuality] = oneIf(*one.Resolved)
+		}
+		if f := b.add(&c); f != nil {
+			return &Error{File: name, Column: place, Err: f.err}
+		}
 	}
 	return nil
 }

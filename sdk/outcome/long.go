@@ -25,45 +25,68 @@ const maxColumns = 10_000
 func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	rows := csv.NewReader(r)
 	rows.ReuseRecord = true
-	header, err := rows.Read()
+	header, err := readHeader(rows, name)
 	if err != nil {
-		return &Error{File: name, Row: 1, Err: err}
-	}
-	isNamed := func(column string) bool { return isColumn(strings.TrimSpace(column)) }
-	if !slices.ContainsFunc(header, isNamed) && !isRouterBench(header) {
-		return &Error{File: name, Row: 1, Err: fmt.Errorf("no header: want a first row with the names %s, %s and %s", colQuery, colModel, colQuality)}
-	}
-	if header, err = columnNames(header, name); err != nil {
 		return err
 	}
 	if isRouterBench(header) {
 		return b.readRouterBench(rows, header, name)
 	}
-	for _, column := range []string{colQuery, colModel, colQuality} {
-		if !slices.Contains(header, column) {
-			return &Error{File: name, Row: 1, Column: column, Err: fmt.Errorf("missing; the header has %.400s", fmt.Sprintf("%.100q", header))}
-		}
-	}
 	c := cell{numbers: map[string]float64{}}
-	signals := map[string]bool{}
-	for {
-		record, err := rows.Read()
-		if err == io.EOF {
-			return b.checkVerdicts(name)
-		}
-		if err != nil {
-			return csvError(name, err)
-		}
-		line, _ := rows.FieldPos(0)
+	isText := map[string]bool{}
+	err = eachRecord(rows, name, func(line int, record []string) error {
 		c.query, c.group, c.prompt, c.model, c.answer = "", "", "", "", ""
 		clear(c.numbers)
 		for i, column := range header {
-			if err := c.set(column, record[i], signals); err != nil {
+			if err := c.set(column, record[i], isText); err != nil {
 				return &Error{File: name, Row: line, Column: column, Err: err}
 			}
 		}
 		if f := b.add(&c); f != nil {
 			return &Error{File: name, Row: line, Column: f.column, Err: f.err}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.checkVerdicts(name)
+}
+
+// readHeader reads the names of the columns, which must include those that every table has.
+func readHeader(rows *csv.Reader, name string) ([]string, error) {
+	header, err := rows.Read()
+	if err != nil {
+		return nil, &Error{File: name, Row: 1, Err: err}
+	}
+	isNamed := func(column string) bool { return isColumn(strings.TrimSpace(column)) }
+	if !slices.ContainsFunc(header, isNamed) && !isRouterBench(header) {
+		return nil, &Error{File: name, Row: 1, Err: fmt.Errorf("no header: want a first row with the names %s, %s and %s", colQuery, colModel, colQuality)}
+	}
+	if header, err = columnNames(header, name); err != nil || isRouterBench(header) {
+		return header, err
+	}
+	for _, column := range []string{colQuery, colModel, colQuality} {
+		if !slices.Contains(header, column) {
+			return nil, &Error{File: name, Row: 1, Column: column, Err: fmt.Errorf("missing; the header has %.400s", fmt.Sprintf("%.100q", header))}
+		}
+	}
+	return header, nil
+}
+
+// eachRecord calls f with every row and the line that it begins on.
+func eachRecord(rows *csv.Reader, name string, f func(line int, record []string) error) error {
+	for {
+		record, err := rows.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return csvError(name, err)
+		}
+		line, _ := rows.FieldPos(0)
+		if err := f(line, record); err != nil {
+			return err
 		}
 	}
 }
@@ -97,39 +120,45 @@ func columnNames(header []string, file string) ([]string, error) {
 	return names, nil
 }
 
-// set sets the value of a column. An unknown column is a signal if its first value is a number, which
-// signals records, and is skipped otherwise.
-func (c *cell) set(column, value string, signals map[string]bool) error {
+// text returns the text that a column sets, nil for columns of numbers and unknown ones.
+func (c *cell) text(column string) *string {
 	switch column {
 	case colQuery:
-		c.query = value
+		return &c.query
 	case colGroup:
-		c.group = value
+		return &c.group
 	case colPrompt:
-		c.prompt = value
+		return &c.prompt
 	case colModel:
-		c.model = value
+		return &c.model
 	case colAnswer:
-		c.answer = value
-	default:
-		isSignal, decided := signals[column]
-		if decided && !isSignal {
-			return nil
-		}
-		v, err := number(strings.TrimSpace(value))
-		if !isNumeric(column) && !decided && value != "" {
-			signals[column] = err == nil
-			if err != nil {
-				return nil
-			}
-		}
-		if err != nil && isVerdict(column) {
-			return fmt.Errorf("%w: 1 is a pass, 0 a fail", err)
-		}
-		if err != nil {
-			return err
-		}
+		return &c.answer
+	}
+	return nil
+}
+
+// set sets the value of a column. An unknown column is a signal if its first value is a number, and is
+// skipped if that is text, which isText records.
+func (c *cell) set(column, value string, isText map[string]bool) error {
+	if to := c.text(column); to != nil {
+		*to = value
+		return nil
+	}
+	skipped, decided := isText[column]
+	if skipped {
+		return nil
+	}
+	v, err := number(strings.TrimSpace(value))
+	switch {
+	case err == nil:
 		c.numbers[column] = v
+	case isVerdict(column):
+		return fmt.Errorf("%w: 1 is a pass, 0 a fail", err)
+	case decided, isNumeric(column):
+		return err
+	}
+	if !decided && value != "" {
+		isText[column] = err != nil
 	}
 	return nil
 }
@@ -139,11 +168,7 @@ func (c *cell) set(column, value string, signals map[string]bool) error {
 func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	start, _ := r.Peek(r.Size())
 	if found := bytes.Contains(start, []byte(`"per_instance_details"`)); found || bytes.Contains(start, []byte(`"leaderboards"`)) {
-		data, err := io.ReadAll(r)
-		if err != nil {
-			return &Error{File: name, Err: err}
-		}
-		return b.readLeaderboards(data, name)
+		return b.readLeaderboards(r, name)
 	}
 	traces, rows := false, false
 	var early []int // lines that are neither, before there was one of either
@@ -244,12 +269,9 @@ func duplicateMember(object []byte) string {
 // cellOf returns the cell that a JSON object describes.
 func cellOf(fields map[string]any) (*cell, *fault) {
 	c := &cell{numbers: map[string]float64{}}
-	texts := map[string]*string{
-		colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt, colModel: &c.model, colAnswer: &c.answer,
-	}
 	for column, value := range fields {
 		set := c.setNumbers
-		if target := texts[column]; target != nil {
+		if target := c.text(column); target != nil {
 			set = func(_ string, value any) *fault { return setText(target, column, value) }
 		}
 		if f := set(column, value); f != nil {
@@ -293,10 +315,7 @@ func (c *cell) setNumbers(column string, value any) *fault {
 		c.numbers[column] = v
 		return nil
 	case bool:
-		c.numbers[column] = 0
-		if v {
-			c.numbers[column] = 1
-		}
+		c.numbers[column] = oneIf(v)
 		return nil
 	}
 	switch {
@@ -371,7 +390,7 @@ func addLogProbs(c *cell, values []any) *fault {
 	tokens := make([]sdk.TokenLogProb, len(values))
 	for i, v := range values {
 		x, ok := v.(float64)
-		if !ok || x > 1e-6 || math.IsNaN(x) {
+		if !ok || !(x <= 1e-6) {
 			return &fault{colLogProb, fmt.Errorf("entry %d, %v, is not a log-probability", i, v)}
 		}
 		tokens[i].LogProb = x
@@ -399,8 +418,8 @@ func (b *builder) readPrompts(r *bufio.Reader, name string) error {
 			return &Error{File: name, Row: row, Err: err}
 		}
 		var c cell
-		for column, to := range map[string]*string{colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt} {
-			if f := setText(to, column, fields[column]); f != nil {
+		for _, column := range []string{colQuery, colGroup, colPrompt} {
+			if f := setText(c.text(column), column, fields[column]); f != nil {
 				return &Error{File: name, Row: row, Column: f.column, Err: f.err}
 			}
 		}
@@ -421,27 +440,18 @@ func (b *builder) readPrompts(r *bufio.Reader, name string) error {
 
 // eachLine calls f with every line that is not blank; lines may be long.
 func eachLine(r *bufio.Reader, name string, f func(row int, line []byte) error) error {
-	var long []byte
 	for row := 1; ; row++ {
-		long = long[:0]
-		for {
-			part, err := r.ReadSlice('\n')
-			long = append(long, part...)
-			if errors.Is(err, bufio.ErrBufferFull) {
-				continue
+		line, err := r.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return &Error{File: name, Row: row, Err: err}
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			if err := f(row, line); err != nil {
+				return err
 			}
-			if err != nil && err != io.EOF {
-				return &Error{File: name, Row: row, Err: err}
-			}
-			if len(strings.TrimSpace(string(long))) > 0 {
-				if err := f(row, long); err != nil {
-					return err
-				}
-			}
-			if err == io.EOF {
-				return nil
-			}
-			break
+		}
+		if err == io.EOF {
+			return nil
 		}
 	}
 }

@@ -145,13 +145,15 @@ func (b *builder) read(r *bufio.Reader, name string) error {
 		return &Error{File: name, Err: fmt.Errorf("empty: no header and no rows")}
 	case err != nil:
 		return &Error{File: name, Err: err}
-	case first == '{':
+	}
+	switch first {
+	case '{':
 		return b.readJSON(r, name)
-	case first == '[':
+	case '[':
 		return &Error{File: name, Row: 1, Err: errors.New("a JSON array: want one object a line")}
-	case first == 0xff || first == 0xfe || first == 0:
+	case 0xff, 0xfe, 0:
 		return &Error{File: name, Row: 1, Err: errors.New("no UTF-8 text: save the file as UTF-8")}
-	case first == 0x1f:
+	case 0x1f:
 		return &Error{File: name, Err: errors.New("compressed twice")}
 	}
 	return b.readCSV(r, name)
@@ -170,7 +172,7 @@ func firstByte(r *bufio.Reader) (byte, error) {
 		if err != nil {
 			return 0, err
 		}
-		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+		if strings.IndexByte(" \n\r\t", c) < 0 {
 			return c, r.UnreadByte()
 		}
 	}

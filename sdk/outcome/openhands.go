@@ -31,57 +31,58 @@ func (r agentRun) hasCost() bool { return r.Cost != nil && *r.Cost != 0 && !math
 // instance a failure at that cost; models with too few instances are left out.
 func (b *builder) readEach(pattern string) error {
 	pattern = filepath.Clean(pattern) // as the paths are that Glob returns
-	paths, err := filepath.Glob(pattern)
+	models, all, err := readRuns(pattern)
 	if err != nil {
-		return fmt.Errorf("reading outcomes %s: %w", pattern, err)
+		return err
 	}
-	if len(paths) == 0 {
-		return fmt.Errorf("reading outcomes %s: %w", pattern, os.ErrNotExist)
+	maps.DeleteFunc(models, func(_ string, runs map[string]agentRun) bool {
+		_, isKnown := meanCost(runs)
+		return float64(len(runs)) < leastCoverage*float64(len(all)) || !isKnown
+	})
+	if len(models) == 0 {
+		return &Error{File: pattern, Err: errors.New("no model was run on nearly all instances with known costs")}
 	}
-	before, after, _ := strings.Cut(pattern, "*")
-	models := map[string]map[string]agentRun{}
-	instances := map[string]bool{}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("reading outcomes: %w", err)
-		}
-		var runs map[string]agentRun
-		if err := json.Unmarshal(data, &runs); err != nil {
-			return &Error{File: path, Err: err}
-		}
-		models[strings.TrimSuffix(strings.TrimPrefix(path, before), after)] = runs
-		for id := range runs {
-			instances[id] = true
-		}
-	}
-	all := slices.Sorted(maps.Keys(instances))
-	taken := 0
 	for _, model := range slices.Sorted(maps.Keys(models)) {
-		runs := models[model]
-		mean, ok := meanCost(runs)
-		if float64(len(runs)) < leastCoverage*float64(len(all)) || !ok {
-			continue
-		}
-		taken++
+		mean, _ := meanCost(models[model])
 		for _, id := range all {
-			c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{colQuality: 0, colCost: mean}}
-			run := runs[id]
+			run, usd := models[model][id], mean
 			if run.hasCost() {
-				c.numbers[colCost] = *run.Cost
+				usd = *run.Cost
 			}
-			if run.Resolved {
-				c.numbers[colQuality] = 1
-			}
+			c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{colQuality: oneIf(run.Resolved), colCost: usd}}
 			if f := b.add(&c); f != nil {
 				return &Error{File: pattern, Column: model + ", " + id, Err: f.err}
 			}
 		}
 	}
-	if taken == 0 {
-		return &Error{File: pattern, Err: errors.New("no model was run on nearly all instances with known costs")}
-	}
 	return nil
+}
+
+// readRuns reads the runs of each model and returns the names of all instances, sorted.
+func readRuns(pattern string) (models map[string]map[string]agentRun, all []string, err error) {
+	paths, err := filepath.Glob(pattern)
+	if err == nil && len(paths) == 0 {
+		err = os.ErrNotExist
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading outcomes %s: %w", pattern, err)
+	}
+	before, after, _ := strings.Cut(pattern, "*")
+	models = map[string]map[string]agentRun{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading outcomes: %w", err)
+		}
+		var runs map[string]agentRun
+		if err := json.Unmarshal(data, &runs); err != nil {
+			return nil, nil, &Error{File: path, Err: err}
+		}
+		models[strings.TrimSuffix(strings.TrimPrefix(path, before), after)] = runs
+		all = slices.AppendSeq(all, maps.Keys(runs))
+	}
+	slices.Sort(all)
+	return models, slices.Compact(all), nil
 }
 
 // meanCost returns the mean of the costs that are known, false when none is.

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -27,59 +26,32 @@ func isRouterBench(header []string) bool {
 
 // readRouterBench reads the rows of a wide table: one query each.
 func (b *builder) readRouterBench(rows *csv.Reader, header []string, name string) error {
-	at := func(column string) int { return slices.Index(header, column) }
-	id, prompt, group := at(wideID), at(widePrompt), at(wideGroup)
-	type place struct {
-		model                  string
-		quality, response, usd int
+	models := slices.DeleteFunc(slices.Clone(header), func(column string) bool { return !strings.HasSuffix(column, wideCost) })
+	for i, column := range models {
+		if models[i] = strings.TrimSuffix(column, wideCost); !slices.Contains(header, models[i]) {
+			return &Error{File: name, Row: 1, Column: models[i], Err: fmt.Errorf("missing: the quality of the model of column %q", column)}
+		}
 	}
-	var models []place
-	for i, column := range header {
-		model, isCost := strings.CutSuffix(column, wideCost)
-		if !isCost {
-			continue
+	return eachRecord(rows, name, func(line int, record []string) error {
+		value := map[string]string{}
+		for i, column := range slices.Backward(header) { // the first of a name counts
+			value[column] = record[i]
 		}
-		p := place{model: model, quality: at(model), response: at(model + wideResponse), usd: i}
-		if p.quality < 0 {
-			return &Error{File: name, Row: 1, Column: model, Err: fmt.Errorf("missing: the quality of the model of column %q", column)}
-		}
-		models = append(models, p)
-	}
-	for {
-		record, err := rows.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return csvError(name, err)
-		}
-		line, _ := rows.FieldPos(0)
 		for _, m := range models {
-			c := cell{query: record[id], model: m.model, numbers: map[string]float64{}}
-			if prompt >= 0 {
-				c.prompt = record[prompt]
-			}
-			if group >= 0 {
-				c.group = record[group]
-			}
-			if m.response >= 0 {
-				c.answer = record[m.response]
-			}
-			for _, x := range []struct {
-				column string
-				at     int
-			}{{colQuality, m.quality}, {colCost, m.usd}} {
-				v, err := number(strings.TrimSpace(record[x.at]))
+			c := cell{query: value[wideID], model: m, prompt: value[widePrompt], group: value[wideGroup], answer: value[m+wideResponse], numbers: map[string]float64{}}
+			for _, x := range [...]struct{ column, from string }{{colQuality, m}, {colCost, m + wideCost}} {
+				v, err := number(strings.TrimSpace(value[x.from]))
 				if err != nil {
-					return &Error{File: name, Row: line, Column: header[x.at], Err: err}
+					return &Error{File: name, Row: line, Column: x.from, Err: err}
 				}
 				c.numbers[x.column] = v
 			}
 			if f := b.add(&c); f != nil {
-				return &Error{File: name, Row: line, Column: m.model, Err: f.err}
+				return &Error{File: name, Row: line, Column: m, Err: f.err}
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // csvError places an error of the CSV reader.

@@ -42,40 +42,50 @@ func (b *builder) creditRuns(areVerdicts bool) bool {
 	if len(returned) == 0 {
 		return false
 	}
-	var verdicts [][]float64
-	if areVerdicts {
-		verdicts = b.numbers[colQuality]
-	}
 	credited := map[int]bool{}
 	for p := range returned {
 		credited[p.query] = true
 	}
-	quality := make([][]float64, len(b.queryIDs))
+	quality := grow(b.numbers[colQuality], len(b.queryIDs)-1, nil)
 	for q := range quality {
-		row, said := make([]float64, len(b.names)), make([]float64, len(b.names))
-		for m := range row {
-			p := place{q, m}
-			row[m], said[m] = cellAt(b.numbers[colQuality], p, math.NaN()), math.NaN()
-			verdict := cellAt(verdicts, p, math.NaN())
-			credit, isKnown := b.credit(p, returned)
-			switch {
-			case !credited[q] || !isKnown && (!math.IsNaN(verdict) || cellAt(b.answers, p, "") == ""):
-				continue
-			case !isKnown && passed[q]:
-				credit = 0
-			}
-			row[m] = credit
-			if said[m] = verdict; math.IsNaN(verdict) && !math.IsNaN(credit) {
-				said[m] = 0.5
-			}
+		quality[q] = grow(quality[q], len(b.names)-1, math.NaN())
+		said := slices.Repeat([]float64{math.NaN()}, len(b.names))
+		verdicts := said
+		if areVerdicts {
+			verdicts = slices.Clone(quality[q])
 		}
-		quality[q] = row
-		if verdicts != nil || b.verified {
+		if credited[q] {
+			said = b.creditStep(q, quality[q], verdicts, returned, passed[q])
+		}
+		if areVerdicts || b.verified {
 			b.stepVerdicts = append(b.stepVerdicts, said)
 		}
 	}
 	b.numbers[colQuality] = quality
 	return true
+}
+
+// creditStep sets the qualities of the answers to a step that have credit, and returns what verdicts say
+// of these, 0.5 where there is none.
+func (b *builder) creditStep(q int, quality, verdicts []float64, returned map[place]float64, passed bool) []float64 {
+	said := slices.Repeat([]float64{math.NaN()}, len(quality))
+	for m, verdict := range verdicts {
+		p := place{q, m}
+		credit, isKnown := b.credit(p, returned)
+		if !isKnown {
+			if !math.IsNaN(verdict) || cellAt(b.answers, p, "") == "" {
+				continue
+			}
+			if passed {
+				credit = 0
+			}
+		}
+		quality[m] = credit
+		if said[m] = verdict; math.IsNaN(verdict) && !math.IsNaN(credit) {
+			said[m] = 0.5
+		}
+	}
+	return said
 }
 
 // judgedAnswers returns the credit of the answers that judged runs returned, and the queries that a run

@@ -78,31 +78,28 @@ func (t *Table) describeGroups() (list []groupSummary) {
 func (t *Table) describeModels() (list []modelSummary) {
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	for m, name := range t.Models {
-		one := modelSummary{Name: name, Quality: qualities[m], CostUSD: costOf(costs, m)}
+		one := modelSummary{Name: name, Quality: qualities[m], CostUSD: costs[m], Pareto: isPareto(costs, qualities, m)}
 		for q := range t.Queries {
 			if math.IsNaN(t.Quality[q][m]) || math.IsNaN(At(t.CostUSD, q, m)) {
 				one.Missing++
 			}
 		}
-		one.Pareto = !math.IsNaN(one.CostUSD)
-		for other := range t.Models {
-			if qualities[other] >= one.Quality && costOf(costs, other) < one.CostUSD ||
-				qualities[other] > one.Quality && costOf(costs, other) == one.CostUSD {
-				one.Pareto = false
-			}
-		}
 		list = append(list, one)
 	}
 	slices.SortStableFunc(list, func(a, b modelSummary) int {
-		if math.IsNaN(a.CostUSD) != math.IsNaN(b.CostUSD) {
-			if math.IsNaN(a.CostUSD) {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.CostUSD, b.CostUSD)
+		return cmp.Or(cmp.Compare(oneIf(math.IsNaN(a.CostUSD)), oneIf(math.IsNaN(b.CostUSD))), cmp.Compare(a.CostUSD, b.CostUSD))
 	})
 	return list
+}
+
+// isPareto reports whether no other model is at least as good and cheaper.
+func isPareto(costs, qualities []float64, m int) bool {
+	for other := range costs {
+		if qualities[other] >= qualities[m] && costs[other] < costs[m] || qualities[other] > qualities[m] && costs[other] == costs[m] {
+			return false
+		}
+	}
+	return !math.IsNaN(costs[m])
 }
 
 // oracle returns the mean quality and cost of the cheapest best answer to each query of a
@@ -120,11 +117,4 @@ func (t *Table) oracle() (quality, costUSD float64) {
 		costUSD += cost / n
 	}
 	return quality, costUSD
-}
-
-func costOf(costs []float64, m int) float64 {
-	if len(costs) == 0 {
-		return math.NaN()
-	}
-	return costs[m]
 }

@@ -299,27 +299,31 @@ func (t *Table) VerdictCosts(judges ...string) [][]float64 {
 	if prices == nil && t.VerdictsUSD != nil {
 		prices = append(prices, t.VerdictsUSD)
 	}
-	var costs [][]float64
+	if prices == nil {
+		return nil
+	}
+	costs := make([][]float64, len(t.Queries))
+	for q := range costs {
+		costs[q] = make([]float64, len(t.Models))
+	}
 	for _, matrix := range prices {
-		if costs == nil {
-			costs = make([][]float64, len(t.Queries))
-			for q := range costs {
-				costs[q] = make([]float64, len(t.Models))
+		addPrices(costs, matrix, columnMeans(matrix, len(t.Models)))
+	}
+	return costs
+}
+
+// addPrices adds prices to costs, an unknown one at the mean of its model.
+func addPrices(costs, prices [][]float64, means []float64) {
+	for q, row := range prices {
+		for m, usd := range row {
+			if math.IsNaN(usd) {
+				usd = means[m]
 			}
-		}
-		means := columnMeans(matrix, len(t.Models))
-		for q, row := range matrix {
-			for m, usd := range row {
-				if math.IsNaN(usd) {
-					usd = means[m]
-				}
-				if usd > 0 {
-					costs[q][m] += usd
-				}
+			if usd > 0 {
+				costs[q][m] += usd
 			}
 		}
 	}
-	return costs
 }
 
 // Judges returns the names of the judges whose verdicts stand beside the truth, sorted.

@@ -70,9 +70,8 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		return &fault{"id", errEmpty}
 	}
 	q := b.query(id, t.Group, t.Prompt)
-	isEnforced := t.Mode == "" || t.Mode == "enforce"
-	isPinned := isEnforced && (t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1)
-	for _, c := range cellsOf(t, id, isEnforced && !isPinned) {
+	isPinned, isDecided := choiceOf(t)
+	for _, c := range cellsOf(t, id, isDecided) {
 		p := place{q, b.model(c.model)}
 		if isPinned {
 			b.pinned[p] = true
@@ -92,7 +91,7 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	case "shadow_alternative":
 		b.shadows = append(b.shadows, p)
 	}
-	if p.model < len(b.seen[p.query]) && b.seen[p.query][p.model] {
+	if cellAt(b.seen, p, false) {
 		return nil // the query was met before: its first outcome of the model stands
 	}
 	if t.Run != "" && c.model == t.Chosen && t.Mode != "shadow_alternative" {
@@ -108,6 +107,16 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 	return nil
 }
 
+// choiceOf reports whether the answer that was used came from the one model that could be asked, and
+// whether it came from a strategy's choice.
+func choiceOf(t *sdk.Trace) (isPinned, isDecided bool) {
+	if t.Mode != "" && t.Mode != "enforce" {
+		return false, false
+	}
+	isPinned = t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1
+	return isPinned, !isPinned
+}
+
 // cellsOf returns the outcome of each model that a step asked.
 func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 	troubles := feature.ToolTroubles(t.Features)
@@ -118,9 +127,7 @@ func cellsOf(t *sdk.Trace, query string, isDecided bool) (cells []*cell) {
 		if at < 0 {
 			at = len(cells)
 			c := &cell{query: query, model: model, numbers: map[string]float64{colQuality: math.NaN(), colCost: 0, colLatency: 0}}
-			if troubles > 0 {
-				c.numbers[colTroubles] = troubles
-			}
+			c.setPositive(colTroubles, troubles)
 			cells = append(cells, c)
 		}
 		cells[at].addCall(call)
@@ -139,27 +146,35 @@ func (c *cell) addCall(call *sdk.Call) {
 		return
 	}
 	c.answer = cmp.Or(call.Key, call.Answer)
-	if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 && !call.Usage.Estimated {
-		c.numbers[colInput] = float64(in)
-	}
-	if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 && !call.Usage.Estimated {
-		c.numbers[colOutput] = float64(out)
+	if u := &call.Usage; !u.Estimated {
+		c.setPositive(colInput, float64(u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens))
+		c.setPositive(colOutput, float64(u.OutputTokens+u.ReasoningTokens))
 	}
 	for name, v := range call.Signals {
 		if !isColumn(name) || name == colPost {
 			c.numbers[name] = v
 		}
 	}
-	if v := call.Verdict; v != nil && v.CostUSD > 0 {
-		c.numbers[colVerdictsUSD] = v.CostUSD
+	c.setPositive(colPropensity, call.Propensity)
+	c.setVerdict(call.Verdict)
+}
+
+// setVerdict sets the quality by a verdict, which may be nil, and what that cost.
+func (c *cell) setVerdict(v *sdk.Verdict) {
+	if v != nil {
+		c.setPositive(colVerdictsUSD, v.CostUSD)
 	}
-	quality, judged := call.Verdict.Quality()
-	c.isRejected = judged && sdk.IsCheck(call.Verdict.Verifier)
+	quality, judged := v.Quality()
+	c.isRejected = judged && sdk.IsCheck(v.Verifier)
 	if judged && !c.isRejected {
 		c.numbers[colQuality] = quality
 	}
-	if call.Propensity > 0 {
-		c.numbers[colPropensity] = call.Propensity
+}
+
+// setPositive sets a number if it is known: above 0.
+func (c *cell) setPositive(column string, v float64) {
+	if v > 0 {
+		c.numbers[column] = v
 	}
 }
 

@@ -12,27 +12,7 @@ import (
 // and model, with the columns that the table has, a prompt in the first row of its query;
 // what is unknown is left empty. Rows without anything known of a model are left out.
 func (t *Table) WriteCSV(w io.Writer) error {
-	type column struct {
-		name   string
-		matrix [][]float64
-	}
-	columns := slices.DeleteFunc([]column{
-		{colQuality, t.Quality},
-		{colCost, t.CostUSD},
-		{colInput, t.InputTokens},
-		{colOutput, t.OutputTokens},
-		{colTroubles, t.ToolTroubles},
-		{colLatency, t.LatencySeconds},
-		{colAnte, t.Ante},
-		{colPost, t.Post},
-		{colPropensity, t.Propensity}, {colVerdictsUSD, t.VerdictsUSD},
-	}, func(c column) bool { return c.matrix == nil })
-	for _, name := range t.SignalNames() {
-		columns = append(columns, column{name, t.Signals[name]})
-	}
-	for _, judge := range t.Judges() {
-		columns = append(columns, column{colVerdict + judge, t.Verdicts[judge]})
-	}
+	columns := t.numberColumns()
 	out := csv.NewWriter(w)
 	header := []string{colQuery, colGroup, colModel}
 	for _, c := range columns {
@@ -47,31 +27,67 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	if err := out.Write(header); err != nil {
 		return err
 	}
-	for q, id := range t.Queries {
-		prompt := t.Prompt(q) // in the first row of a query, which is enough
-		for m, model := range t.Models {
-			row, some := []string{id, t.Group(q), model}, false
-			for _, c := range columns {
-				text := ""
-				if v := At(c.matrix, q, m); !math.IsNaN(v) {
-					text, some = strconv.FormatFloat(v, 'g', -1, 64), true
-				}
-				row = append(row, text)
-			}
-			if !some {
-				continue
-			}
-			if t.Prompts != nil {
-				row, prompt = append(row, prompt), ""
-			}
-			if t.Answers != nil {
-				row = append(row, t.Answer(q, m))
-			}
-			if err := out.Write(row); err != nil {
-				return err
-			}
+	for q := range t.Queries {
+		if err := t.writeRows(out, q, columns); err != nil {
+			return err
 		}
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// numberColumn is a column of numbers.
+type numberColumn struct {
+	name   string
+	matrix [][]float64
+}
+
+// numberColumns returns the columns of numbers that the table has.
+func (t *Table) numberColumns() []numberColumn {
+	columns := slices.DeleteFunc([]numberColumn{
+		{colQuality, t.Quality},
+		{colCost, t.CostUSD},
+		{colInput, t.InputTokens},
+		{colOutput, t.OutputTokens},
+		{colTroubles, t.ToolTroubles},
+		{colLatency, t.LatencySeconds},
+		{colAnte, t.Ante},
+		{colPost, t.Post},
+		{colPropensity, t.Propensity}, {colVerdictsUSD, t.VerdictsUSD},
+	}, func(c numberColumn) bool { return c.matrix == nil })
+	for _, name := range t.SignalNames() {
+		columns = append(columns, numberColumn{name, t.Signals[name]})
+	}
+	for _, judge := range t.Judges() {
+		columns = append(columns, numberColumn{colVerdict + judge, t.Verdicts[judge]})
+	}
+	return columns
+}
+
+// writeRows writes the rows of a query: of the models of which a number is known.
+func (t *Table) writeRows(out *csv.Writer, q int, columns []numberColumn) error {
+	prompt := t.Prompt(q) // in the first row of a query, which is enough
+	for m, model := range t.Models {
+		row, some := []string{t.Queries[q], t.Group(q), model}, false
+		for _, c := range columns {
+			text := ""
+			if v := At(c.matrix, q, m); !math.IsNaN(v) {
+				text, some = strconv.FormatFloat(v, 'g', -1, 64), true
+			}
+			row = append(row, text)
+		}
+		if !some {
+			continue
+		}
+		if t.Prompts != nil {
+			row, prompt = append(row, prompt), ""
+		}
+		if t.Answers != nil {
+			row = append(row, t.Answer(q, m))
+		}
+		if err := out.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
 }

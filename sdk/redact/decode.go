@@ -145,7 +145,7 @@ const openers = "%\\&="
 func (v *view) unescape(window int) (parts []view) {
 	var text []byte
 	var units []unit
-	plain, open := 0, false // where plain text begins; whether a part has
+	plain, open := 0, false      // where plain text begins; whether a part has
 	keep := func(from, to int) { // bytes of v
 		text, units = append(text, v.text[from:to]...), appendPlain(units, from, to)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // negInf is the value of having nothing.
@@ -27,36 +28,30 @@ func (s *State) Validate() error {
 	if s.Infeasible != nil && len(s.Infeasible) != n {
 		return fmt.Errorf("cascade: state has %d beliefs and %d infeasible marks", n, len(s.Infeasible))
 	}
-	var faults []error
-	if !(s.Coin >= 0 && s.Coin < 1) {
-		faults = append(faults, fmt.Errorf("cascade: coin %v lies outside [0, 1)", s.Coin))
-	}
-	ran := make([]bool, n)
-	for _, i := range s.Ran {
-		switch {
-		case i < 0 || i >= n:
-			faults = append(faults, fmt.Errorf("cascade: model %d ran, of %d models", i, n))
-		case ran[i]:
-			faults = append(faults, fmt.Errorf("cascade: model %d ran twice", i))
-		default:
-			ran[i] = true
-			if b := s.Beliefs[i]; !finite(b.Mean) {
-				faults = append(faults, fmt.Errorf("cascade: model %d: post-hoc quality %v", i, b.Mean))
-			}
-		}
-	}
+	var f faults
+	f.check(isShare(s.Coin) && s.Coin < 1, "coin %v lies outside [0, 1)", s.Coin)
+	f.checkRan(s)
 	for i, b := range s.Beliefs {
-		if ran[i] || s.Infeasible != nil && s.Infeasible[i] {
-			continue
-		}
-		if err := b.validate(); err != nil {
-			faults = append(faults, fmt.Errorf("cascade: model %d: %w", i, err))
-		}
-		if c := s.Costs[i]; !finite(c) || c < 0 {
-			faults = append(faults, fmt.Errorf("cascade: model %d: cost %v", i, c))
+		if s.open(i) {
+			err := b.validate()
+			f.check(err == nil, "model %d: %w", i, err)
+			f.check(isAmount(s.Costs[i]), "model %d: cost %v", i, s.Costs[i])
 		}
 	}
-	return errors.Join(faults...)
+	return errors.Join(f...)
+}
+
+func (f *faults) checkRan(s *State) {
+	for k, i := range s.Ran {
+		switch n := len(s.Beliefs); {
+		case i < 0 || i >= n:
+			f.check(false, "model %d ran, of %d models", i, n)
+		case slices.Contains(s.Ran[:k], i):
+			f.check(false, "model %d ran twice", i)
+		default:
+			f.check(finite(s.Beliefs[i].Mean), "model %d: post-hoc quality %v", i, s.Beliefs[i].Mean)
+		}
+	}
 }
 
 func (b Belief) validate() error {
@@ -67,19 +62,30 @@ func (b Belief) validate() error {
 		return b.Look.validate()
 	case b.Unseen:
 		return nil
-	case b.Bernoulli && (b.Mean < 0 || b.Mean > 1):
+	}
+	return b.validateSpread()
+}
+
+// validateSpread validates what is predicted of an answer that something will look at.
+func (b Belief) validateSpread() error {
+	switch {
+	case b.Bernoulli && !isShare(b.Mean):
 		return fmt.Errorf("probability %v lies outside [0, 1]", b.Mean)
 	case b.Bernoulli && b.Judge.Validate() != nil:
 		return b.Judge.Validate()
-	case !(b.Shared >= 0 && b.Shared <= 1):
+	case !isShare(b.Shared):
 		return fmt.Errorf("a shared part of %v lies outside [0, 1]", b.Shared)
-	case !b.Bernoulli && !(b.StdDev >= 0 && finite(b.StdDev)):
+	case !b.Bernoulli && !isAmount(b.StdDev):
 		return fmt.Errorf("standard deviation %v", b.StdDev)
 	}
 	return nil
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func isAmount(x float64) bool { return x >= 0 && finite(x) }
+
+func isShare(x float64) bool { return x >= 0 && x <= 1 }
 
 // law is the distribution of one model's post-hoc estimate: normal with deviation
 // dev, or, when two is set, the two points lo and hi, of which hi has probability p

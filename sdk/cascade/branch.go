@@ -76,41 +76,15 @@ func (q *search) idle(bound, least, most float64) bool {
 // bounds every set below. The candidates are taken by falling gain: the first
 // branch is the greedy set, and the bound falls as they are passed by.
 func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
-	if depth >= q.room || len(cands) == 0 {
+	switch {
+	case depth >= q.room, len(cands) == 0:
 		return
-	}
-	if q.nodes >= q.limit {
+	case q.nodes >= q.limit:
 		q.gaveUp = true
 		return
 	}
-	k, n := len(q.node), len(q.items)
-	row := q.fillRow(depth)
-	nets := q.nets[(depth+1)*(n+1):][: 0 : n+1]
-	next := q.cands[(depth+1)*(n+1):][: 0 : n+1]
-	bare := depth == 0 && q.bare
-	cut := q.prune && !bare
-
-	bound, dropped, most := value, negInf, spent
-	for _, i := range cands {
-		tail := q.tail[i*k:][:k]
-		net := dot(row, tail) - q.items[i].price
-		q.nodes++
-		if cut && net < -tieTolerance {
-			continue
-		}
-		if cut && net <= 0 && !q.second {
-			dropped = max(dropped, net) // it may be in a tied set
-			continue
-		}
-		bound += max(net, 0)
-		most += q.items[i].cost
-		nets, next = append(nets, net), append(next, i)
-		for l := len(next) - 1; l > 0 && nets[l-1] < net; l-- {
-			nets[l], next[l] = nets[l-1], next[l-1]
-			nets[l-1], next[l-1] = net, i
-		}
-	}
-	q.rival = max(q.rival, bound+dropped)
+	cut := q.prune && (depth > 0 || !q.bare)
+	next, nets, bound, most := q.rank(depth, cands, value, spent, cut)
 	for l, i := range next {
 		it := &q.items[i]
 		if cut && q.idle(min(bound, ceiling), spent+it.cost, most) {
@@ -124,6 +98,38 @@ func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 		most -= it.cost
 		ceiling += min(q.reduced[i], 0)
 	}
+}
+
+// rank returns the candidates that may be worth adding and their gains, the greatest first, and bounds of
+// the value and the cost of the sets below. It counts what it cuts off for the rival.
+func (q *search) rank(depth int, cands []int, value, spent float64, cut bool) (next []int, nets []float64, bound, most float64) {
+	k, n := len(q.node), len(q.items)
+	row := q.fillRow(depth)
+	nets = q.nets[(depth+1)*(n+1):][: 0 : n+1]
+	next = q.cands[(depth+1)*(n+1):][: 0 : n+1]
+	bound, dropped, most := value, negInf, spent
+	for _, i := range cands {
+		net := dot(row, q.tail[i*k:][:k]) - q.items[i].price
+		q.nodes++
+		if cut {
+			if net < -tieTolerance {
+				continue
+			}
+			if net <= 0 && !q.second {
+				dropped = max(dropped, net) // it may be in a tied set
+				continue
+			}
+		}
+		bound += max(net, 0)
+		most += q.items[i].cost
+		nets, next = append(nets, net), append(next, i)
+		for l := len(next) - 1; l > 0 && nets[l-1] < net; l-- {
+			nets[l], next[l] = nets[l-1], next[l-1]
+			nets[l-1], next[l-1] = net, i
+		}
+	}
+	q.rival = max(q.rival, bound+dropped)
+	return next, nets, bound, most
 }
 
 // fillRow works out the row of the branch under way, of this size, from that of the branch

@@ -44,8 +44,7 @@ func (c *Cascade) Decide(s *State) Decision {
 	s.check()
 	d := Decision{Run: Stop, Answer: s.answer(c.answer)}
 	next := s.after(c.order)
-	n := s.length(c.order)
-	if next == n || c.DepthReached(s) {
+	if next == s.length(c.order) || c.DepthReached(s) {
 		return d
 	}
 	if s.anyUnseen() {
@@ -56,9 +55,8 @@ func (c *Cascade) Decide(s *State) Decision {
 		d.Run = s.nth(c.order, next)
 		return d
 	}
-	lambda := c.lambda(len(s.Ran))
 	if c.answer == Last {
-		if c.better(s, c.last(s, lambda, next)) {
+		if c.better(s, c.last(s, c.lambda(len(s.Ran)), next)) {
 			d.Run = s.nth(c.order, next)
 		}
 		return d
@@ -67,17 +65,23 @@ func (c *Cascade) Decide(s *State) Decision {
 	defer c.pool.Put(w)
 	q := &w.search
 	q.floor = s.Beliefs[d.Answer].Mean
+	c.fill(q, s, next)
+	if c.better(s, q.along()) {
+		d.Run = s.nth(c.order, next)
+	}
+	return d
+}
+
+// fill makes the items of the models that may run, from a place in the order on.
+func (c *Cascade) fill(q *search, s *State, next int) {
+	lambda := c.lambda(len(s.Ran))
 	q.items = q.items[:0]
-	for k, room := next, c.room(s); k < n && room > 0; k++ {
+	for k, room := next, c.room(s); k < s.length(c.order) && room > 0; k++ {
 		if i := s.nth(c.order, k); s.open(i) {
 			q.items = append(q.items, item{law: s.Beliefs[i].law(c.scale), price: price(lambda, s.Costs[i]), model: i})
 			room--
 		}
 	}
-	if c.better(s, q.along()) {
-		d.Run = s.nth(c.order, next)
-	}
-	return d
 }
 
 // anyUnseen reports whether nothing will look at the answer of some model that may

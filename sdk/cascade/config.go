@@ -3,6 +3,7 @@ package cascade
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -125,45 +126,36 @@ type common struct {
 }
 
 func newCommon(name string, p Params) (common, error) {
-	var faults []error
+	var f faults
 	for i, l := range p.Lambdas {
-		if !(l >= 0) || !finite(l) {
-			faults = append(faults, fmt.Errorf("cascade: lambda %d is %v, want a finite number from 0 up", i, l))
-		}
+		f.check(isAmount(l), "lambda %d is %v, want a finite number from 0 up", i, l)
 	}
-	if !(p.Gamma >= 0 && p.Gamma <= 1) {
-		faults = append(faults, fmt.Errorf("cascade: gamma %v lies outside [0, 1]", p.Gamma))
-	}
-	if p.MaxDepth < 0 {
-		faults = append(faults, fmt.Errorf("cascade: max depth %d is negative", p.MaxDepth))
-	}
-	if !(p.Scale >= 0 && p.Scale <= 1) {
-		faults = append(faults, fmt.Errorf("cascade: scale %v lies outside [0, 1]", p.Scale))
-	}
-	if p.NoExpect && p.Scale != 0 {
-		faults = append(faults, fmt.Errorf("cascade: scale %v together with no-expect", p.Scale))
-	}
+	f.check(isShare(p.Gamma), "gamma %v lies outside [0, 1]", p.Gamma)
+	f.check(p.MaxDepth >= 0, "max depth %d is negative", p.MaxDepth)
+	f.check(isShare(p.Scale), "scale %v lies outside [0, 1]", p.Scale)
+	f.check(!p.NoExpect || p.Scale == 0, "scale %v together with no-expect", p.Scale)
 	for i, v := range p.Order {
-		if v < 0 {
-			faults = append(faults, fmt.Errorf("cascade: order lists model %d", v))
-		}
-		if slices.Contains(p.Order[:i], v) {
-			faults = append(faults, fmt.Errorf("cascade: order lists model %d twice", v))
-		}
+		f.check(v >= 0, "order lists model %d", v)
+		f.check(!slices.Contains(p.Order[:i], v), "order lists model %d twice", v)
 	}
-	if p.Answer != Best && p.Answer != Last {
-		faults = append(faults, fmt.Errorf("cascade: answer rule %d", p.Answer))
-	}
+	f.check(p.Answer == Best || p.Answer == Last, "answer rule %d", p.Answer)
 	for i, t := range p.Thresholds {
-		if t != t {
-			faults = append(faults, fmt.Errorf("cascade: threshold %d is not a number", i))
-		}
+		f.check(!math.IsNaN(t), "threshold %d is not a number", i)
 	}
 	c := common{name: name, lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
 	if p.Scale == 0 && !p.NoExpect {
 		c.scale = 1
 	}
-	return c, errors.Join(faults...)
+	return c, errors.Join(f...)
+}
+
+// faults are the errors that checks find.
+type faults []error
+
+func (f *faults) check(ok bool, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fmt.Errorf("cascade: "+format, args...))
+	}
 }
 
 func (c common) withLambdas(lambdas []float64, gamma float64) (common, error) {

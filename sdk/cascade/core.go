@@ -42,15 +42,18 @@ func (q *search) core() {
 
 // force adds an item to the base, the set that every branch starts from.
 func (q *search) force(i int) {
-	k := len(q.node)
-	tail := q.tail[i*k:][:k]
-	row := q.rows[:k]
-	for j := range row {
-		row[j] -= row[j] * tail[j]
-	}
+	q.addTo(q.rows[:len(q.node)], i)
 	q.base = append(q.base, i)
 	q.bare = false
 	q.room--
+}
+
+// addTo works out the row of a set with item i from that of the set without it.
+func (q *search) addTo(row []float64, i int) {
+	tail := q.tail[i*len(row):][:len(row)]
+	for j := range row {
+		row[j] -= row[j] * tail[j]
+	}
 }
 
 // round raises the bar by whole sets near the fractional one: its nearest, and
@@ -85,34 +88,10 @@ func (q *search) cutoff() float64 {
 	}
 }
 
-// try works out the value of the base, the open items whose share is above the
-// least, and flip the other way round.
+// try considers the base, the open items whose share is above the least, and flip the
+// other way round.
 func (q *search) try(least float64, flip int) {
-	k := len(q.node)
-	row := append(q.mass[:0], q.rows[:k]...)
-	size, spent := 0, 0.0
-	for _, i := range q.open {
-		if (q.share[i] > least) == (i == flip) {
-			continue
-		}
-		tail := q.tail[i*k:][:k]
-		for j := range row {
-			row[j] -= row[j] * tail[j]
-		}
-		spent += q.items[i].price
-		size++
-	}
-	q.mass = row
-	if size > q.room || size == 0 && len(q.base) == 0 {
-		return
-	}
-	for _, i := range q.base {
-		spent += q.items[i].price
-	}
-	tau := q.upper - spent
-	for _, m := range row {
-		tau -= m
-	}
+	tau := q.roundedValue(least, flip)
 	if tau <= q.bar {
 		return
 	}
@@ -123,6 +102,31 @@ func (q *search) try(least float64, flip int) {
 			q.rounded = append(q.rounded, i)
 		}
 	}
+}
+
+// roundedValue returns the value of the set that try considers, -Inf if it is empty or too large.
+func (q *search) roundedValue(least float64, flip int) float64 {
+	row := append(q.mass[:0], q.rows[:len(q.node)]...)
+	size, spent := 0, 0.0
+	for _, i := range q.open {
+		if (q.share[i] > least) != (i == flip) {
+			q.addTo(row, i)
+			spent += q.items[i].price
+			size++
+		}
+	}
+	q.mass = row
+	if size > q.room || size == 0 && len(q.base) == 0 {
+		return negInf
+	}
+	for _, i := range q.base {
+		spent += q.items[i].price
+	}
+	tau := q.upper - spent
+	for _, m := range row {
+		tau -= m
+	}
+	return tau
 }
 
 // relaxation bounds tau over all sets at once. See relax and bound.
@@ -180,29 +184,14 @@ func (q *search) relax() {
 // descend minimises f with the given price on size by coordinate descent, and
 // returns the size of the solution.
 func (q *search) descend() float64 {
-	k := len(q.node)
-	q.mass = append(q.mass[:0], q.rows[:k]...)
+	q.mass = append(q.mass[:0], q.rows[:len(q.node)]...)
 	for _, i := range q.open {
 		if y := q.share[i]; y > 0 {
 			q.scale(i, -y)
 		}
 	}
 	for range 50 {
-		moved := 0.0
-		for _, i := range q.open {
-			a := q.logs[i*k:][:k]
-			y := q.share[i]
-			gain, bend := moments(q.mass, a)
-			slope := q.items[i].price + q.size - gain
-			if slope >= 0 && y == 0 || slope <= 0 && y == 1 {
-				continue
-			}
-			q.share[i] = min(max(y-slope/max(bend, math.SmallestNonzeroFloat64), 0), 1)
-			step := q.share[i] - y
-			q.scale(i, -step)
-			moved += math.Abs(slope * step)
-		}
-		if moved < 1e-8 {
+		if q.adjustShares() < 1e-8 {
 			break
 		}
 	}
@@ -211,6 +200,25 @@ func (q *search) descend() float64 {
 		size += q.share[i]
 	}
 	return size
+}
+
+// adjustShares minimises f in each share, one after the other, and returns about how much it fell.
+func (q *search) adjustShares() (moved float64) {
+	k := len(q.node)
+	for _, i := range q.open {
+		a := q.logs[i*k:][:k]
+		y := q.share[i]
+		gain, bend := moments(q.mass, a)
+		slope := q.items[i].price + q.size - gain
+		if slope >= 0 && y == 0 || slope <= 0 && y == 1 {
+			continue
+		}
+		q.share[i] = min(max(y-slope/max(bend, math.SmallestNonzeroFloat64), 0), 1)
+		step := q.share[i] - y
+		q.scale(i, -step)
+		moved += math.Abs(slope * step)
+	}
+	return moved
 }
 
 // moments returns the sums of mass·a and mass·a².

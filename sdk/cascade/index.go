@@ -43,60 +43,53 @@ func (x *Index) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 func (x *Index) Decide(s *State) Decision {
 	s.check()
 	answer, v := s.best()
-	d := Decision{Run: Stop, Answer: answer}
-	lambda, cheap := x.lambda(len(s.Ran)), x.cheap(s)
-	if x.DepthReached(s) {
-		if look := x.look(s, lambda, answer); look != None {
-			return Decision{Run: look, Answer: answer, Look: true}
-		}
-		return d
+	lambda := x.lambda(len(s.Ran))
+	run, top := Stop, negInf
+	if !x.DepthReached(s) {
+		run, top = x.highest(s, lambda, v)
 	}
+	if answer == None {
+		return Decision{Run: run, Answer: answer}
+	}
+	if look := x.look(s, lambda, answer); look != None {
+		return Decision{Run: look, Answer: answer, Look: true}
+	}
+	if top < v-tieTolerance || top <= v+tieTolerance && x.cheap(s) {
+		run = Stop
+	}
+	return Decision{Run: run, Answer: answer}
+}
+
+// highest returns the model with the highest reservation value, given the best answer's estimate.
+func (x *Index) highest(s *State, lambda, v float64) (run int, top float64) {
 	// A reservation value lies above the mean less the price, so the greatest of
 	// all lies above the greatest of these; most models are seen to lie below it
 	// without working out theirs.
-	least := v
-	for i := range s.Beliefs {
-		if s.open(i) {
-			least = max(least, s.Beliefs[i].Mean-price(lambda, s.Costs[i]))
-		}
-	}
-	least -= tieTolerance
-	top, cost := negInf, 0.0
+	least := max(v, s.bestNet(lambda)) - tieTolerance
+	run, top = Stop, negInf
+	cost, cheap := 0.0, x.cheap(s)
 	for i := range s.Beliefs {
 		if !s.open(i) || s.idle(i, v) {
 			continue
 		}
 		p := price(lambda, s.Costs[i])
 		l := s.Beliefs[i].law(x.scale)
-		looks := s.Beliefs[i].Look.isOffered()
-		if !looks && x.curve.below(&l, least, p) {
-			continue
-		}
-		r := x.curve.reservation(&l, p)
-		if looks {
+		var r float64
+		switch {
+		case s.Beliefs[i].Look.isOffered():
 			_, r = x.box(s.Beliefs[i], s.Costs[i], lambda)
+		case x.curve.below(&l, least, p):
+			continue
+		default:
+			r = x.curve.reservation(&l, p)
 		}
 		switch {
-		case d.Run == Stop || r > top+tieTolerance:
-			d.Run, top, cost = i, r, s.Costs[i]
-		case r >= top-tieTolerance && isPreferred(cheap, s.Costs[i], cost):
-			d.Run, top, cost = i, max(r, top), s.Costs[i]
+		case run == Stop, r > top+tieTolerance, r >= top-tieTolerance && isPreferred(cheap, s.Costs[i], cost):
+			run, top, cost = i, max(r, top), s.Costs[i]
 		}
 		least = max(least, r-tieTolerance)
 	}
-	if answer == None {
-		return d
-	}
-	if look := x.look(s, lambda, answer); look != None {
-		return Decision{Run: look, Answer: answer, Look: true}
-	}
-	if d.Run == Stop {
-		return d
-	}
-	if top < v-tieTolerance || top <= v+tieTolerance && cheap {
-		d.Run = Stop
-	}
-	return d
+	return run, top
 }
 
 // below reports whether the reservation value of a law at a price is surely below

@@ -41,7 +41,7 @@ func (l *Look) law(mean, scale float64) law {
 }
 
 func (l *Look) validate() error {
-	if !(l.StdDev >= 0 && finite(l.StdDev) && l.CostUSD >= 0 && finite(l.CostUSD)) {
+	if !isAmount(l.StdDev) || !isAmount(l.CostUSD) {
 		return fmt.Errorf("a look of deviation %v for %v", l.StdDev, l.CostUSD)
 	}
 	return l.Judge.Validate()
@@ -116,29 +116,15 @@ func (x *Index) look(s *State, lambda float64, answer int) int {
 		if !look.isOffered() {
 			continue
 		}
-		isBest, scale := look.Bernoulli && i == answer, x.scale
-		if isBest && scale > 0 {
-			scale = 1 // less stands for dependence that is left out, and here it is not
-		}
-		after := look.law(s.Beliefs[i].Mean, scale)
-		// The gain is at most half the mean distance of X from its mean or, where the boxes
-		// change too, what there is to be gained if it rises.
-		bound := after.excess(after.mean)
-		if isBest {
-			bound = after.p * (1 - after.mean)
-		}
+		isBest := look.Bernoulli && i == answer
+		after, bound := x.lookLaw(look, s.Beliefs[i].Mean, isBest)
 		if bound <= p+most {
 			continue
 		}
 		if closed == nil {
 			closed = x.closedBoxes(s, lambda, 0)
 		}
-		beside := negInf
-		for m, j := range s.Ran {
-			if m != n {
-				beside = max(beside, s.Beliefs[j].Mean)
-			}
-		}
+		beside := s.bestBeside(n)
 		var gain float64
 		if isBest {
 			change := func(to float64) float64 { return (to - after.mean) / (after.mean * (1 - after.mean)) }
@@ -152,6 +138,32 @@ func (x *Index) look(s *State, lambda float64, answer int) int {
 		}
 	}
 	return best
+}
+
+// lookLaw returns the distribution of the estimate of an answer after a look at it, and a bound of what
+// that gains.
+func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound float64) {
+	if !isBest {
+		after = look.law(mean, x.scale)
+		return after, after.excess(after.mean) // half the mean distance of X from its mean
+	}
+	scale := x.scale
+	if scale > 0 {
+		scale = 1 // less stands for dependence that is left out, and here it is not
+	}
+	after = look.law(mean, scale)
+	return after, after.p * (1 - after.mean) // the boxes change too: what there is to be gained if it rises
+}
+
+// bestBeside returns the best estimate of the answers but the n-th.
+func (s *State) bestBeside(n int) float64 {
+	beside := negInf
+	for m, j := range s.Ran {
+		if m != n {
+			beside = max(beside, s.Beliefs[j].Mean)
+		}
+	}
+	return beside
 }
 
 // box is a model that has not run: what its estimate will be, and its reservation value.

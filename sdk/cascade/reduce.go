@@ -105,35 +105,39 @@ func (q *search) dominates(a, b *item) bool {
 func (q *search) solveInClosedForm() bool {
 	switch {
 	case len(q.items) == 0:
-		return true
 	case len(q.items) == 1:
-		it := &q.items[0]
-		if !q.must {
-			net := q.curve.excessOver(&it.law, q.floor) - it.price
-			if net < -tieTolerance || net <= tieTolerance && q.cheap {
-				return true
-			}
+		if q.must || q.pays(&q.items[0]) {
+			q.best = append(q.best, 0)
 		}
-		q.best = append(q.best, 0)
-		return true
 	case len(q.items) == 2 && q.must && q.room >= 2:
-		a, b := &q.items[0], &q.items[1]
-		tau := [...]float64{a.mean - a.price, b.mean - b.price, 0}
-		tau[2] = tau[0] + q.curve.pairExcess(&b.law, &a.law) - b.price
-		cost := [...]float64{a.cost, b.cost, a.cost + b.cost}
-		least, pick := max(tau[0], tau[1], tau[2])-tieTolerance, -1
-		for k := range tau {
-			if tau[k] >= least && (pick < 0 || isPreferred(q.cheap, cost[k], cost[pick])) {
-				pick = k
-			}
-		}
-		switch pick {
-		case 2:
-			q.best = append(q.best, 0, 1)
-		default:
-			q.best = append(q.best, pick)
-		}
-		return true
+		q.solvePair()
+	default:
+		return false
 	}
-	return false
+	return true
+}
+
+// pays reports whether an item is worth its price over the floor.
+func (q *search) pays(it *item) bool {
+	net := q.curve.excessOver(&it.law, q.floor) - it.price
+	return net > tieTolerance || net >= -tieTolerance && !q.cheap
+}
+
+// solvePair solves two items, of which one must run.
+func (q *search) solvePair() {
+	a, b := &q.items[0], &q.items[1]
+	tau := [...]float64{a.mean - a.price, b.mean - b.price, 0}
+	tau[2] = tau[0] + q.curve.pairExcess(&b.law, &a.law) - b.price
+	cost := [...]float64{a.cost, b.cost, a.cost + b.cost}
+	least, pick := max(tau[0], tau[1], tau[2])-tieTolerance, -1
+	for k := range tau {
+		if tau[k] >= least && (pick < 0 || isPreferred(q.cheap, cost[k], cost[pick])) {
+			pick = k
+		}
+	}
+	if pick == 2 {
+		q.best = append(q.best, 0)
+		pick = 1
+	}
+	q.best = append(q.best, pick)
 }

@@ -32,13 +32,7 @@ func (r *Route) Decide(s *State) Decision {
 		return Decision{Run: Stop, Answer: s.answer(Best)}
 	}
 	lambda, cheap := r.lambda(0), r.cheap(s)
-	top := negInf
-	for i, b := range s.Beliefs {
-		if s.open(i) {
-			top = max(top, b.Mean-price(lambda, s.Costs[i]))
-		}
-	}
-	run := Stop
+	run, top := Stop, s.bestNet(lambda)
 	for i, b := range s.Beliefs {
 		if !s.open(i) || b.Mean-price(lambda, s.Costs[i]) < top-tieTolerance {
 			continue
@@ -48,6 +42,17 @@ func (r *Route) Decide(s *State) Decision {
 		}
 	}
 	return Decision{Run: run, Answer: None}
+}
+
+// bestNet returns the greatest expected quality less its price of the models that may run.
+func (s *State) bestNet(lambda float64) float64 {
+	top := negInf
+	for i := range s.Beliefs {
+		if s.open(i) {
+			top = max(top, s.Beliefs[i].Mean-price(lambda, s.Costs[i]))
+		}
+	}
+	return top
 }
 
 // isPreferred reports whether of two tied costs the first is to be taken.

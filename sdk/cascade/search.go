@@ -1,6 +1,7 @@
 package cascade
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -86,10 +87,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 		q.greedy()
 	case lambda == 0 && !q.cheap && q.room >= len(q.items):
 		// Every gain is free: the dearest optimum is everything.
-		q.best = q.best[:0]
-		for k := range q.items {
-			q.best = append(q.best, k)
-		}
+		q.best = q.appendAll(q.best[:0])
 	default:
 		q.solve()
 	}
@@ -121,30 +119,31 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 // forced order the first of the order; Stop for the empty set. What nothing looks at
 // comes last, the best of it first: after that the others cannot improve the answer.
 func (q *search) first(forced bool) int {
-	first := Stop
-	for _, k := range q.best {
-		if first == Stop {
-			first = k
-			continue
-		}
-		it, at := &q.items[k], &q.items[first]
-		before := it.cost < at.cost || it.cost == at.cost && k < first
-		switch {
-		case it.blind != at.blind:
-			before = at.blind
-		case it.blind && it.mean != at.mean:
-			before = it.mean > at.mean
-		case forced:
-			before = k < first
-		}
-		if before {
-			first = k
-		}
-	}
-	if first == Stop {
+	if len(q.best) == 0 {
 		return Stop
 	}
-	return q.items[first].model
+	return q.items[slices.MinFunc(q.best, func(k, l int) int {
+		a, b := &q.items[k], &q.items[l]
+		switch {
+		case a.blind != b.blind && b.blind:
+			return -1
+		case a.blind != b.blind:
+			return 1
+		case a.blind && a.mean != b.mean:
+			return cmp.Compare(b.mean, a.mean)
+		case forced:
+			return k - l
+		}
+		return cmp.Or(cmp.Compare(a.cost, b.cost), k-l)
+	})].model
+}
+
+// appendAll appends the numbers of all items.
+func (q *search) appendAll(list []int) []int {
+	for i := range q.items {
+		list = append(list, i)
+	}
+	return list
 }
 
 // solve leaves the best set in q.best.
@@ -158,20 +157,19 @@ func (q *search) solve() {
 		}
 	}
 	q.tabulate()
-	q.open, q.base, q.rounded, q.relaxed = q.open[:0], q.base[:0], q.rounded[:0], false
-	for i := range q.items {
-		q.open = append(q.open, i)
-	}
-	if q.prune && len(q.items) >= q.dense {
-		q.core()
-	}
+	q.open, q.base, q.rounded, q.relaxed = q.appendAll(q.open[:0]), q.base[:0], q.rounded[:0], false
 	limit := q.limit
-	if q.prune && !q.relaxed {
-		q.limit = min(limit, q.patience)
+	if q.prune {
+		if len(q.items) >= q.dense {
+			q.core()
+		}
+		if !q.relaxed {
+			q.limit = min(limit, q.patience)
+		}
 	}
 	q.branch()
 	q.limit = limit
-	if q.gaveUp && q.prune {
+	if q.prune {
 		q.fallBack()
 	}
 	if q.rival >= q.top-tieTolerance {
@@ -187,10 +185,10 @@ func (q *search) forget() {
 	}
 }
 
-// fallBack starts anew with the relaxation, if it was not used, and when the limit is
+// fallBack starts anew with the relaxation if the limit was hit without it, and when it is
 // hit with it takes the best of what the search and the rounding of the relaxation have found.
 func (q *search) fallBack() {
-	if !q.relaxed {
+	if q.gaveUp && !q.relaxed {
 		q.core()
 		q.forget()
 		q.branch()

@@ -1,6 +1,9 @@
 package cascade
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Threshold runs the models in a fixed order and stops once the post-hoc estimate
 // of the model that ran last reaches its threshold. It is the cascade of earlier
@@ -55,21 +58,19 @@ func (t *Threshold) Decide(s *State) Decision {
 // at and whose estimate, known beforehand, would not end the step. When only such are
 // left, it is the one that improves most on the answer, or Stop.
 func (t *Threshold) next(s *State, answer int) int {
-	fallback := Stop
+	fallback, least := Stop, negInf
+	if answer != None && t.answer != Last {
+		least = math.Nextafter(s.Beliefs[answer].Mean, math.Inf(1))
+	}
 	for k, n := s.after(t.order), s.length(t.order); k < n; k++ {
 		i := s.nth(t.order, k)
-		if !s.open(i) {
-			continue
-		}
-		if b := &s.Beliefs[i]; !b.Unseen || b.Mean >= at(t.thresholds, len(s.Ran))-tieTolerance {
+		switch b := &s.Beliefs[i]; {
+		case !s.open(i):
+		case !b.Unseen, b.Mean >= at(t.thresholds, len(s.Ran))-tieTolerance:
 			return i
+		case t.answer == Last, b.Mean >= least:
+			fallback, least = i, b.Mean
 		}
-		if fallback == Stop || t.answer == Last || s.Beliefs[i].Mean >= s.Beliefs[fallback].Mean {
-			fallback = i
-		}
-	}
-	if fallback != Stop && answer != None && t.answer != Last && s.Beliefs[fallback].Mean <= s.Beliefs[answer].Mean {
-		return Stop
 	}
 	return fallback
 }

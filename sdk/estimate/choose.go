@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -18,9 +19,7 @@ import (
 // and buys signals: a table with either has no rivals. Fit resolves by itself; do it before
 // when several estimators are to be of one kind.
 func (o Options) Resolve(t *outcome.Table) Options {
-	if o.Cost == "" {
-		o.Cost = KindCostLatent
-	}
+	o.Cost = cmp.Or(o.Cost, KindCostLatent)
 	if o.Quality != "" {
 		return o
 	}

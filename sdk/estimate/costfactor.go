@@ -66,10 +66,7 @@ func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
 	n := len(residual[0])
 	e.Load, e.Noise = make([]float64, n), make([]float64, n)
 	for i := range n {
-		var m moments
-		for _, row := range residual {
-			m.add(row[i])
-		}
+		m := columnMoments(residual, i)
 		e.Noise[i] = m.m2/max(m.n, 1)/2 + leastNoise
 	}
 	pool(tries, e.Noise)

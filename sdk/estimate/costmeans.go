@@ -32,17 +32,11 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	var center moments
 	logs, x := make([][]float64, len(t.Queries)), make([]float64, len(t.Queries))
 	for q, row := range t.CostUSD {
-		x[q] = math.NaN()
-		if tokens := promptTokens(t, q); tokens > 0 {
-			x[q] = math.Log(tokens)
-		}
+		x[q] = logOf(promptTokens(t, q))
 		center.add(x[q])
 		logs[q] = make([]float64, n)
 		for i, c := range row {
-			logs[q][i] = math.NaN()
-			if c > 0 {
-				logs[q][i] = math.Log(c)
-			}
+			logs[q][i] = logOf(c)
 		}
 	}
 	e.Center = center.mean

@@ -200,14 +200,11 @@ func (e *evidence) odds(model int, x []float64) (log, apart float64) {
 	if len(seen) == 0 {
 		return log, 0
 	}
-	a, d := square(len(seen)), make([]float64, len(seen))
+	d := make([]float64, len(seen))
 	for i, k := range seen {
 		d[i] = e.Right[model][k] - e.Wrong[model][k]
-		for j, l := range seen {
-			a[i][j] = e.Covariance[k][l]
-		}
 	}
-	w := solve(a, d)
+	w := solve(submatrix(e.Covariance, seen), d)
 	if w == nil {
 		return log, 0
 	}

@@ -77,15 +77,21 @@ func (e *gaussian) prepare() {
 	}
 }
 
+// submatrix returns the rows and columns at some places.
+func submatrix(m [][]float64, at []int) [][]float64 {
+	out := square(len(at))
+	for i, k := range at {
+		for j, l := range at {
+			out[i][j] = m[k][l]
+		}
+	}
+	return out
+}
+
 // conditionOn conditions the vector on some of the ex-ante signals.
 func (t *gaussianTable) conditionOn(known []int) (gain, after [][]float64) {
 	d := len(t.covariance)
-	a := square(len(known))
-	for i, k := range known {
-		for j, l := range known {
-			a[i][j] = t.ante[k][l]
-		}
-	}
+	a := submatrix(t.ante, known)
 	gain, after = square2(d, len(known)), square(d)
 	b := make([]float64, len(known))
 	for i := range d {

@@ -156,10 +156,7 @@ func explain(matrix [][]float64, quality centredMatrix, group []int, groups int,
 func shrinkCorrelations(rows [][]float64, n int) [][]float64 {
 	dev := make([]float64, n)
 	for i := range n {
-		var m moments
-		for q := range rows {
-			m.add(rows[q][i])
-		}
+		m := columnMoments(rows, i)
 		dev[i] = math.Sqrt(m.m2/max(m.n, 1)) + 1e-6
 	}
 	correlation := square(n)

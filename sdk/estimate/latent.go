@@ -108,10 +108,8 @@ func (e *latent) check(models int) error {
 	case len(e.Nodes) == 0, !e.fitsGroups():
 		return fmt.Errorf("parameters do not fit %d groups", len(e.Groups))
 	}
-	if e.Text != nil {
-		if err := e.Text.decode(); err != nil {
-			return err
-		}
+	if err := e.Text.decode(); err != nil {
+		return err
 	}
 	e.prepare()
 	return nil

@@ -177,9 +177,12 @@ func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
 	return all
 }
 
-// addShares adds, times a weight, the probability that each member's answer is right,
-// given the ease and a hypothesis.
+// addShares adds, times a weight that is not negligible, the probability that each member's answer is
+// right, given the ease and a hypothesis.
 func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, weight float64) {
+	if !(weight > 1e-12) {
+		return
+	}
 	at, all := f.likelihoods(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
 	if all == 0 {
 		return
@@ -215,17 +218,13 @@ func (c *latentCursor) familyMeans(dst []float64, f *family) {
 	}
 	if !c.inClusters(f.members[0]) {
 		for k, w := range c.weight {
-			if w > 1e-12 {
-				c.addShares(dst, f, -1, k, w)
-			}
+			c.addShares(dst, f, -1, k, w)
 		}
 		return
 	}
 	for h := range len(c.clusters.size) + 1 {
 		for k, m := range c.clusters.mass[h] {
-			if m > 1e-12 {
-				c.addShares(dst, f, h, k, m)
-			}
+			c.addShares(dst, f, h, k, m)
 		}
 	}
 }

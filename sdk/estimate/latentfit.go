@@ -67,19 +67,13 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 		}
 	}
 	e.prepare()
-	var lengths []moments
-	for range e.Mean {
-		lengths = append(lengths, moments{})
-	}
+	lengths := make([]moments, len(e.Mean))
 	f.logTokens, f.members = make([]float64, len(t.Queries)), make([][]int, len(e.Mean))
 	for q := range t.Queries {
 		f.group[q] = e.Groups.groupOf(t.Group(q))
 		f.members[f.group[q]] = append(f.members[f.group[q]], q)
-		f.logTokens[q] = math.NaN()
-		if tokens := promptTokens(t, q); tokens > 0 {
-			f.logTokens[q] = math.Log(tokens)
-			lengths[f.group[q]].add(f.logTokens[q])
-		}
+		f.logTokens[q] = logOf(promptTokens(t, q))
+		lengths[f.group[q]].add(f.logTokens[q])
 	}
 	for g := range lengths {
 		e.PerLength[g].Center = lengths[g].mean
@@ -298,9 +292,6 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 			var r0, r1, h0, h1, h2 float64
 			for k, z := range f.Nodes {
 				w := all[g][i][k]
-				if w == 0 {
-					continue
-				}
 				p := sigmoid(f.Base[i] + f.Slope[i]*z + f.Shift[g][i])
 				r, h := good[g][i][k]-w*p, w*p*(1-p)
 				r0, r1, h0, h1, h2 = r0+r, r1+r*z, h0+h, h1+h*z, h2+h*z*z
@@ -347,11 +338,15 @@ func cube(a, b, c int) [][][]float64 {
 }
 
 func square(n int) [][]float64 {
-	out := make([][]float64, n)
-	for i := range out {
-		out[i] = make([]float64, n)
+	return square2(n, n)
+}
+
+// minusDot takes the inner product of b and as much of a from s, term by term.
+func minusDot(s float64, a, b []float64) float64 {
+	for k, v := range b {
+		s -= a[k] * v
 	}
-	return out
+	return s
 }
 
 // solve solves a·x = b for a symmetric positive definite a of which the upper half
@@ -360,27 +355,18 @@ func solve(a [][]float64, b []float64) []float64 {
 	n := len(b)
 	l := square(n)
 	for i := range n {
-		for j := range i + 1 {
-			s := a[j][i]
-			for k := range j {
-				s -= l[i][k] * l[j][k]
-			}
-			if i == j {
-				if !(s > 0) {
-					return nil
-				}
-				l[i][i] = math.Sqrt(s)
-				continue
-			}
-			l[i][j] = s / l[j][j]
+		for j := range i {
+			l[i][j] = minusDot(a[j][i], l[i], l[j][:j]) / l[j][j]
 		}
+		s := minusDot(a[i][i], l[i], l[i][:i])
+		if !(s > 0) {
+			return nil
+		}
+		l[i][i] = math.Sqrt(s)
 	}
 	x := slices.Clone(b)
 	for i := range n {
-		for k := range i {
-			x[i] -= l[i][k] * x[k]
-		}
-		x[i] /= l[i][i]
+		x[i] = minusDot(x[i], l[i], x[:i]) / l[i][i]
 	}
 	for i := n - 1; i >= 0; i-- {
 		for k := i + 1; k < n; k++ {

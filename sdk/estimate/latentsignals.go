@@ -10,18 +10,7 @@ import (
 // answers and their agreement, given the ease that the outcomes point to.
 func (f *latentFit) fitSignals() {
 	n, t := len(f.Base), f.t
-	if t.Ante != nil {
-		f.Ante = make([]emission, n)
-		for i := range n {
-			f.Ante[i] = fitEmission(f.columns(t.Ante, i), f.columns(t.Quality, i))
-		}
-	}
-	if t.Post != nil {
-		f.Post = make([]emission, n)
-		for i := range n {
-			f.Post[i] = fitEmission(f.columns(t.Post, i), f.columns(t.Quality, i))
-		}
-	}
+	f.Ante, f.Post = f.fitEmissions(t.Ante), f.fitEmissions(t.Post)
 	if t.OutputTokens != nil {
 		for i := range n {
 			l, ok := f.fitLength(i)
@@ -36,6 +25,17 @@ func (f *latentFit) fitSignals() {
 		f.fitNoAnswer()
 		f.fitAgreement()
 	}
+}
+
+// fitEmissions fits what a signal of each model says of its quality; nil without the signal.
+func (f *latentFit) fitEmissions(signal [][]float64) (list []emission) {
+	if signal == nil {
+		return nil
+	}
+	for i := range f.Base {
+		list = append(list, fitEmission(f.columns(signal, i), f.columns(f.t.Quality, i)))
+	}
+	return list
 }
 
 // lengthPrecisionOfAnswers draws the effects of ease and wrongness on the length of

@@ -177,6 +177,14 @@ func (o *online) query(from *sdk.Query) queryFacts {
 	return q
 }
 
+// signalOf returns a signal of an answer, NaN where it is unknown.
+func signalOf(a *sdk.Answer, name string) float64 {
+	if v, known := a.Signals[name]; known {
+		return v
+	}
+	return math.NaN()
+}
+
 // observe shows the attempts of known models, the last of each model only.
 func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func(int, *runFacts)) {
 	for i := range attempts {
@@ -192,24 +200,16 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		} else if quality, judged := a.Verdict.Quality(); judged {
 			r.Verdict = quality
 		}
-		if v, known := a.Answer.Signals[SignalPost]; known {
-			r.Post = v
-		}
+		r.Post = signalOf(&a.Answer, SignalPost)
 		r.Answer = feature.AnswerKey(&a.Answer)
 		usage := a.Answer.Usage
 		if usage.Estimated {
 			usage = sdk.Usage{} // its lengths are unknown, as they are in tables
 		}
-		if out := usage.OutputTokens + usage.ReasoningTokens; out > 0 {
-			r.OutputTokens = float64(out)
-		}
+		r.OutputTokens = positive(float64(usage.OutputTokens + usage.ReasoningTokens))
 		r.CostUSD = positive(a.Answer.CostUSD)
 		for k, name := range o.signals {
-			v, known := a.Answer.Signals[name]
-			if !known {
-				v = math.NaN()
-			}
-			signals[k] = v
+			signals[k] = signalOf(&a.Answer, name)
 		}
 		r.Signals = signals
 		observe(m, &r)

@@ -119,10 +119,8 @@ func (e *regression) check(models int) error {
 	if len(e.StdDev) != len(l.Groups)+1 || !l.fit(models) {
 		return fmt.Errorf("features do not fit %d models", models)
 	}
-	if l.Text != nil {
-		if err := l.Text.decode(); err != nil {
-			return err
-		}
+	if err := l.Text.decode(); err != nil {
+		return err
 	}
 	if e.Exact != nil && models > exactModels {
 		return fmt.Errorf("a regression for each set of %d models", models)

@@ -145,7 +145,7 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	var lengths moments
 	for q := range group {
 		group[q] = l.Groups.groupOf(t.Group(q))
-		lengths.add(logTokens(promptTokens(t, q)))
+		lengths.add(logOf(promptTokens(t, q)))
 	}
 	groups := len(l.Groups) + 1
 	l.Trust = centre(t.Quality, group, groups).means
@@ -157,11 +157,7 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	}
 	if uses(featureSignal) && t.Ante != nil {
 		for m := range t.Models {
-			var s moments
-			for _, v := range column(t.Ante, m) {
-				s.add(v)
-			}
-			l.Ante = append(l.Ante, scaleOf(s))
+			l.Ante = append(l.Ante, scaleOf(columnMoments(t.Ante, m)))
 		}
 	}
 	if t.Answers != nil {
@@ -252,10 +248,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 		c := centre(raw[f], group, len(l.Groups)+1)
 		l.Run[f].Mean, l.Run[f].StdDev = c.means, make([]float64, n)
 		for m := range n {
-			var s moments
-			for q := range c.residual {
-				s.add(c.residual[q][m])
-			}
+			s := columnMoments(c.residual, m)
 			l.Run[f].StdDev[m] = s.stdDev()
 		}
 	}
@@ -269,9 +262,7 @@ func (l *featureLayout) raw(f, group int, r *runFacts) float64 {
 	case runPost:
 		return r.Post
 	case runLength:
-		if r.OutputTokens > 0 {
-			return math.Log(r.OutputTokens)
-		}
+		return logOf(r.OutputTokens)
 	case runNoAnswer:
 		if r.Answer == "" && !l.Empty[group] {
 			return 1
@@ -293,8 +284,8 @@ func (l *featureLayout) raw(f, group int, r *runFacts) float64 {
 
 func isKnown(p []float64) bool { return !slices.ContainsFunc(p, math.IsNaN) }
 
-// logTokens is the logarithm of a number of tokens, NaN when unknown.
-func logTokens(n float64) float64 {
+// logOf is the logarithm of a number of tokens or a cost, NaN when that is unknown.
+func logOf(n float64) float64 {
 	if n > 0 {
 		return math.Log(n)
 	}

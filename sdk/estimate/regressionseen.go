@@ -51,7 +51,7 @@ func (l *featureLayout) newSeen(models int) *setFits {
 
 func (s *setFits) begin(q *queryFacts) {
 	s.group = s.Groups.groupOf(q.Group)
-	s.length = s.Length.of(logTokens(q.InputTokens))
+	s.length = s.Length.of(logOf(q.InputTokens))
 	if s.reader != nil {
 		s.text = textScale * s.reader.at(q)
 	}
@@ -141,27 +141,24 @@ func (s *setFits) pool(x []float64, ran []int, target int) []float64 {
 		others--
 		x = append(x, s.run[target]...)
 	}
-	x = append(x, math.Log1p(others))
-	for f := range s.Run {
+	mean := func(of func(m int) float64) float64 { // over the others
 		sum := 0.0
 		for _, m := range ran {
 			if m != target {
-				sum += s.run[m][f]
+				sum += of(m)
 			}
 		}
-		x = append(x, sum/max(others, 1))
+		return sum / max(others, 1)
+	}
+	x = append(x, math.Log1p(others))
+	for f := range s.Run {
+		x = append(x, mean(func(m int) float64 { return s.run[m][f] }))
 	}
 	if s.same != nil {
 		x = s.votes(x, ran, target, has)
 	}
 	if s.apart != nil && has {
-		sum := 0.0
-		for _, m := range ran {
-			if m != target {
-				sum += s.apart[m][target]
-			}
-		}
-		x = append(x, sum/max(others, 1))
+		x = append(x, mean(func(m int) float64 { return s.apart[m][target] }))
 	}
 	return x
 }

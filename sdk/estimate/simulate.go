@@ -48,7 +48,7 @@ func (l line) at(x float64) float64 { return l.Intercept + l.Slope*x }
 func fitLine(x, y []float64) line {
 	n, sx, sy := 0.0, 0.0, 0.0
 	for i := range x {
-		if !math.IsNaN(x[i]) && !math.IsNaN(y[i]) {
+		if !math.IsNaN(x[i] + y[i]) {
 			n, sx, sy = n+1, sx+x[i], sy+y[i]
 		}
 	}
@@ -57,7 +57,7 @@ func fitLine(x, y []float64) line {
 	}
 	mx, my, sxx, sxy := sx/n, sy/n, 0.0, 0.0
 	for i := range x {
-		if !math.IsNaN(x[i]) && !math.IsNaN(y[i]) {
+		if !math.IsNaN(x[i] + y[i]) {
 			sxx += (x[i] - mx) * (x[i] - mx)
 			sxy += (x[i] - mx) * (y[i] - my)
 		}
@@ -147,6 +147,13 @@ func column(matrix [][]float64, model int) []float64 {
 
 // moments are a running mean and variance of the numbers that are known.
 type moments struct{ n, mean, m2 float64 }
+
+func columnMoments(matrix [][]float64, i int) (m moments) {
+	for _, row := range matrix {
+		m.add(row[i])
+	}
+	return m
+}
 
 func (s *moments) add(x float64) {
 	if math.IsNaN(x) {

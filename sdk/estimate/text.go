@@ -40,7 +40,11 @@ func (m *textModel) encode() {
 	m.Weights = base64.StdEncoding.EncodeToString(raw)
 }
 
+// decode reads the weights of a model; nil has none.
 func (m *textModel) decode() error {
+	if m == nil {
+		return nil
+	}
 	raw, err := base64.StdEncoding.DecodeString(m.Weights)
 	if err != nil || len(raw) != 4*textBuckets {
 		return fmt.Errorf("text weights: want %d of them in base64", textBuckets)

@@ -44,20 +44,10 @@ func (b *bootstrap) weights(i, n int) []float64 {
 // limits of the AUC vary with the queries as the curves do.
 func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resample, error) {
 	queries := len(models.Cost[0])
-	table := func() [][]float64 {
-		t := make([][]float64, len(rows))
-		for r := range t {
-			t[r] = make([]float64, b.Resamples)
-		}
-		return t
-	}
+	table := func() [][]float64 { return zeros(len(rows), b.Resamples) }
 	out := &resample{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
 	for range rows {
-		perCost := make([][]float64, len(b.Costs))
-		for c := range perCost {
-			perCost[c] = make([]float64, b.Resamples)
-		}
-		out.quality = append(out.quality, perCost)
+		out.quality = append(out.quality, zeros(len(b.Costs), b.Resamples))
 	}
 	err := inParallel(ctx, b.Resamples, func(i int) error {
 		w := b.weights(i, queries)

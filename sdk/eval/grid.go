@@ -121,7 +121,7 @@ func widest(points []Point, f *Frame, n int) []int {
 			continue
 		}
 		gap := math.Abs(a.Cost-b.Cost) / (high - low)
-		if a.Cost > 0 && b.Cost > 0 && low > 0 {
+		if min(a.Cost, b.Cost, low) > 0 {
 			gap = max(gap, 0.5*math.Abs(math.Log(a.Cost/b.Cost))/math.Log(high/low))
 		}
 		gap = max(gap, math.Abs(a.Quality-b.Quality))
@@ -134,14 +134,6 @@ func widest(points []Point, f *Frame, n int) []int {
 			places = append(places, i)
 		}
 	}
-	slices.SortStableFunc(places, func(i, j int) int {
-		switch {
-		case gaps[i] > gaps[j]:
-			return -1
-		case gaps[i] < gaps[j]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(places, func(i, j int) int { return cmp.Compare(gaps[j], gaps[i]) })
 	return places[:min(n, len(places))]
 }

@@ -46,17 +46,7 @@ func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 	h.DroppedTrain = len(train.Queries) - len(h.Train.Queries)
 	h.DroppedTest = len(test.Queries) - len(h.Test.Queries)
 	if !allowOverlap {
-		known := make(map[string]bool, len(h.Train.Queries))
-		for _, q := range h.Train.Queries {
-			known[q] = true
-		}
-		var both []string
-		for _, q := range h.Test.Queries {
-			if known[q] {
-				both = append(both, q)
-			}
-		}
-		if len(both) > 0 {
+		if both := minus(h.Test.Queries, minus(h.Test.Queries, h.Train.Queries)); len(both) > 0 {
 			return nil, &OverlapError{both}
 		}
 	}
@@ -70,13 +60,11 @@ func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 }
 
 func minus(a, b []string) []string {
-	var out []string
-	for _, name := range a {
-		if !slices.Contains(b, name) {
-			out = append(out, name)
-		}
+	known := make(map[string]bool, len(b))
+	for _, name := range b {
+		known[name] = true
 	}
-	return out
+	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return known[name] })
 }
 
 // joinFirst joins the first names and counts the rest.

@@ -31,10 +31,10 @@ func (o *Outcomes) Validate() error {
 	for q, name := range o.Queries {
 		for m, model := range o.Models {
 			quality, cost := o.Quality[q][m], o.CostUSD[q][m]
-			if math.IsNaN(quality) || quality < 0 || quality > 1 {
+			if !(quality >= 0 && quality <= 1) {
 				return fmt.Errorf("query %s, model %s: quality %v is not in [0, 1]", name, model, quality)
 			}
-			if math.IsNaN(cost) || math.IsInf(cost, 0) || cost < 0 {
+			if !(cost >= 0) || math.IsInf(cost, 0) {
 				return fmt.Errorf("query %s, model %s: cost %v is not a finite amount of at least 0", name, model, cost)
 			}
 		}

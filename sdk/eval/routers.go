@@ -132,14 +132,20 @@ const (
 	boostBins   = 8
 )
 
+// zeros returns a matrix of zeros.
+func zeros(rows, columns int) [][]float64 {
+	out := make([][]float64, rows)
+	for i := range out {
+		out[i] = make([]float64, columns)
+	}
+	return out
+}
+
 func gbtSources(h *Halves) *fittedSources {
 	return routerSources(h, "boosted trees", func(x, y, at [][]float64) [][]float64 {
 		cuts := binCuts(x)
 		train, test := binFeatures(x, cuts), binFeatures(at, cuts)
-		out := make([][]float64, len(at))
-		for i := range out {
-			out[i] = make([]float64, len(y[0]))
-		}
+		out := zeros(len(at), len(y[0]))
 		residual := make([]float64, len(x))
 		for m := range y[0] {
 			base := 0.0

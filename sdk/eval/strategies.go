@@ -126,13 +126,10 @@ func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 	for _, e := range s.entries(len(p.Train.Models)) {
 		beliefs, note := p.Independent, e.note
 		if e.dependent {
-			beliefs = p.Dependent
-		}
-		if beliefs == nil {
-			continue
-		}
-		if e.dependent {
-			note += " the " + beliefs.Name + " estimate"
+			if p.Dependent == nil {
+				continue
+			}
+			beliefs, note = p.Dependent, note+" the "+p.Dependent.Name+" estimate"
 		}
 		if e.sources != nil {
 			beliefs = e.sources(p.halves)

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -169,7 +170,7 @@ func (s *Study) choose(ctx context.Context, train *Outcomes, players []*Player, 
 		}
 		for l := range p.Lambdas {
 			a, b := point(l), point(best)
-			if a.Quality > b.Quality || a.Quality == b.Quality && a.Cost < b.Cost {
+			if cmp.Or(cmp.Compare(a.Quality, b.Quality), cmp.Compare(b.Cost, a.Cost)) > 0 {
 				best = l
 			}
 		}

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -39,7 +40,7 @@ func (b *Budget) lookBeyond(tried []*candidate, quality float64, rows int) {
 	better := quality + 0.5/float64(rows) // less than half an outcome is rounding
 	for _, c := range tried {
 		for _, p := range c.points() {
-			if p.CostUSD > b.USD && p.Quality > better && len(c.results[0].quality) == rows && (b.BetterUSD == 0 || p.CostUSD < b.BetterUSD) {
+			if p.CostUSD > b.USD && p.Quality > better && len(c.results[0].quality) == rows && p.CostUSD < cmp.Or(b.BetterUSD, math.Inf(1)) {
 				b.BetterUSD = p.CostUSD
 			}
 		}

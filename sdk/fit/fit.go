@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -171,12 +172,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 
 // check completes and validates the options.
 func (o *Options) check(ctx context.Context, t *outcome.Table) error {
-	if o.Strategy == "" {
-		o.Strategy = cascade.NameIndex
-	}
-	if o.Folds == 0 {
-		o.Folds = 5
-	}
+	o.Strategy, o.Folds = cmp.Or(o.Strategy, cascade.NameIndex), cmp.Or(o.Folds, 5)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}

@@ -173,25 +173,30 @@ func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*H
 	return &h, nil
 }
 
+// split returns the queries of one fold and those of the others.
+func split(fold []int, f int) (in, rest []int) {
+	for q := range fold {
+		if fold[q] == f {
+			in = append(in, q)
+		} else {
+			rest = append(rest, q)
+		}
+	}
+	return in, rest
+}
+
 // heldOut chooses on all folds but one and evaluates the choice on that one.
 func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []int, folds int) HeldOut {
 	cost, quality := make([]float64, len(fold)), make([]float64, len(fold))
 	for f := range folds {
-		var rest []int
-		for q := range fold {
-			if fold[q] != f {
-				rest = append(rest, q)
-			}
-		}
+		in, rest := split(fold, f)
 		pointsOf := func(c *candidate) []Point { return c.pointsOn(rest) }
 		c := chooseBest(t.Rows(rest), candidates, budget, pointsOf)
 		m := meet(c.pointsOn(rest), budget)
-		for q := range fold {
-			if fold[q] == f {
-				a, b := &c.results[m.first], &c.results[m.second]
-				cost[q] = a.cost[q] + m.share*(b.cost[q]-a.cost[q])
-				quality[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
-			}
+		a, b := &c.results[m.first], &c.results[m.second]
+		for _, q := range in {
+			cost[q] = a.cost[q] + m.share*(b.cost[q]-a.cost[q])
+			quality[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
 		}
 	}
 	h := HeldOut{CostUSD: average(cost), Quality: average(quality)}

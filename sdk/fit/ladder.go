@@ -61,14 +61,7 @@ func compareWithLadders(t, judged *outcome.Table, strategy *candidate, usd float
 	own, qualities := make([]float64, len(fold)), make([]float64, len(fold))
 	l := &Ladder{Priced: average(judged.MeanCosts()) > average(t.MeanCosts())}
 	for f := range folds {
-		var in, rest []int
-		for q := range fold {
-			if fold[q] == f {
-				in = append(in, q)
-			} else {
-				rest = append(rest, q)
-			}
-		}
+		in, rest := split(fold, f)
 		var points []Point
 		for i := range ladders {
 			points = append(points, ladders[i].pointOn(float64(i), rest))

@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -101,7 +102,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 func pairCascades(costs []float64, reference int) (params []cascade.Params, strategies []cascade.Strategy, err error) {
 	for a := range costs {
 		for b := range costs {
-			if a == reference || b == reference || a == b || costs[a] > costs[b] || costs[a] == costs[b] && a > b || costs[b] >= costs[reference] {
+			if cmp.Or(cmp.Compare(costs[a], costs[b]), a-b) >= 0 || costs[b] >= costs[reference] {
 				continue
 			}
 			p := cascade.Params{Order: []int{a, b, reference}, Thresholds: []float64{agreeThreshold}}

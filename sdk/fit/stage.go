@@ -90,7 +90,7 @@ func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float6
 		for i, c := range list {
 			for _, task := range plans[i] {
 				r := &c.results[task.at]
-				if task.left >= 0 && task.right >= 0 {
+				if min(task.left, task.right) >= 0 {
 					left, right := &c.results[task.left], &c.results[task.right]
 					if left.path[place] == right.path[place] && c.canInterpolate(task) {
 						r.copyFrom(place, left)

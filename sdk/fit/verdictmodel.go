@@ -67,7 +67,7 @@ func judgedAnswers(t *outcome.Table) [][]judgedAnswer {
 				continue
 			case said < 0.5:
 				a.verdict = verdictFail
-			case said > 0.5 || math.IsNaN(a.truth):
+			case said > 0.5, math.IsNaN(a.truth):
 				a.verdict = verdictPass
 			}
 			if math.IsNaN(a.truth) && t.Answer(q, m) != "" {

@@ -1,6 +1,7 @@
 package classifier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -35,15 +36,7 @@ var errNoSignals = errors.New("the outcomes hold no signals to learn from")
 // model with enough answers, and one for all together. The same table gives the
 // same classifier.
 func Train(t *outcome.Table, o Options) (*Classifier, error) {
-	if o.Ridge == 0 {
-		o.Ridge = 1
-	}
-	if o.Folds == 0 {
-		o.Folds = 5
-	}
-	if o.MinRows == 0 {
-		o.MinRows = 50
-	}
+	o.Ridge, o.Folds, o.MinRows = cmp.Or(o.Ridge, 1), cmp.Or(o.Folds, 5), cmp.Or(o.MinRows, 50)
 	names := o.Signals
 	if names == nil {
 		names = t.SignalNames()
@@ -204,15 +197,7 @@ func (r *Regression) score(held []row) {
 // one below, ties counting half; 0 when there is only one kind.
 func auc(held []row) float64 {
 	sorted := slices.Clone(held)
-	slices.SortFunc(sorted, func(a, b row) int {
-		switch {
-		case a.x[0] < b.x[0]:
-			return -1
-		case a.x[0] > b.x[0]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(sorted, func(a, b row) int { return cmp.Compare(a.x[0], b.x[0]) })
 	ranks, right := 0.0, 0.0
 	for i := 0; i < len(sorted); {
 		j := i

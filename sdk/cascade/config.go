@@ -85,10 +85,8 @@ func New(name string, p Params) (Strategy, error) {
 		return wrap(newCascade(p))
 	case NameCascadeRoute:
 		return wrap(newCascadeRoute(p, exactSearch))
-	case NameCascadeRouteSlow:
-		return wrap(newCascadeRoute(p, slowSearch))
-	case NameCascadeRouteGreedy:
-		return wrap(newCascadeRoute(p, greedySearch))
+	case NameCascadeRouteSlow, NameCascadeRouteGreedy:
+		return wrap(newCascadeRoute(p, map[string]searchRule{NameCascadeRouteSlow: slowSearch, NameCascadeRouteGreedy: greedySearch}[name]))
 	case NameCascadeRouteNoExpect:
 		p.Scale, p.NoExpect = 0, true
 		return wrap(newCascadeRoute(p, exactSearch))

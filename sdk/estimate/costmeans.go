@@ -93,11 +93,9 @@ func (e *costMeans) regress(tries []int, logs [][]float64, x []float64, group []
 	}
 	for _, i := range tries {
 		e.PerLength[i] = against / slope
-		for g := range e.Mean {
-			e.Mean[g][i] = overall.mean
-			if g < groups {
-				e.Mean[g][i] += (sum[g] - length[g]*e.PerLength[i]) / count[g]
-			}
+		e.Mean[groups][i] = overall.mean
+		for g := range groups {
+			e.Mean[g][i] = overall.mean + (sum[g]-length[g]*e.PerLength[i])/count[g]
 		}
 	}
 }

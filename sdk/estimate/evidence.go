@@ -73,10 +73,7 @@ func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 			if low < v && v < high {
 				return nil
 			}
-			verdicts[i] = v
-			if v == low || v == high {
-				verdicts[i] = (v - low) / (high - low)
-			}
+			verdicts[i] = (v - low) / (high - low) // of a low one, a high one or none
 		}
 		own := countVerdicts(quality[q], verdicts)
 		all.add(&own, 1)

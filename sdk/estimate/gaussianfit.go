@@ -62,13 +62,10 @@ func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	}
 	for g := range c.means {
 		for i := range n {
-			if g == groups-1 {
-				c.means[g][i] = overall[i]
-			} else {
-				c.means[g][i] = (c.means[g][i] + groupWeight*overall[i]) / (counts[g][i] + groupWeight)
-			}
+			c.means[g][i] = (c.means[g][i] + groupWeight*overall[i]) / (counts[g][i] + groupWeight)
 		}
 	}
+	copy(c.means[groups-1], overall)
 	for q, row := range matrix {
 		for i, v := range row {
 			c.residual[q][i] = v - c.means[group[q]][i]

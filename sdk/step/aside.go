@@ -22,15 +22,7 @@ func (r *run) hasAlternative(i int) bool {
 	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.hasRun(i) {
 		return false
 	}
-	if r.hasPostponed() {
-		return true
-	}
-	for k, out := range r.state.Infeasible {
-		if k != i && !out && !r.hasRun(k) {
-			return true
-		}
-	}
-	return false
+	return r.hasPostponed() || r.hasOpenBeside(i)
 }
 
 func (r *run) hasPostponed() bool {

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 		if errors.Is(err, sdk.ErrStoreUnavailable) {
 			// Nobody can be asked under the caps: that is no fault of a model's.
 			r.failures = append(r.failures, err)
-			for k, out := range r.state.Infeasible {
-				if !out && !slices.Contains(r.state.Ran, k) {
+			for k := range r.e.models {
+				if r.isOpen(k) {
 					r.drop(k, err.Error())
 				}
 			}
@@ -178,9 +179,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 			rec.Usage = r.billedUsage(i)
 		}
 	}
-	if rec.CostUSD == 0 {
-		rec.CostUSD = most.price.CostUSD(rec.Usage)
-	}
+	rec.CostUSD = cmp.Or(rec.CostUSD, most.price.CostUSD(rec.Usage))
 	return stands
 }
 

@@ -126,11 +126,7 @@ func (r *run) recordBeliefs() []sdk.Belief {
 			rec.Price, rec.OutputTokens = r.priceOf(i), r.expectedTokens(i)
 		}
 		if b.Look != (cascade.Look{}) {
-			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: sdk.RoundUSD(b.Look.CostUSD)}
-			if b.Look.Bernoulli {
-				judge := b.Look.Judge
-				rec.Look.Judge = &judge
-			}
+			rec.Look = recordLook(r.sellers[i].Name, b.Look)
 		}
 		r.beliefs = append(r.beliefs, rec)
 	}
@@ -150,16 +146,34 @@ func (r *run) hasRun(i int) bool {
 	return slices.Contains(r.state.Ran, i)
 }
 
+// isOpen reports whether a model may still be run.
+func (r *run) isOpen(i int) bool { return !r.state.Infeasible[i] && !r.hasRun(i) }
+
 func (r *run) hasOpen() bool {
 	if r.only >= 0 {
 		return !r.state.Infeasible[r.only]
 	}
-	for i, out := range r.state.Infeasible {
-		if !out && !r.hasRun(i) {
+	return r.hasOpenBeside(-1)
+}
+
+// hasOpenBeside reports whether a model but the i-th may still be run.
+func (r *run) hasOpenBeside(i int) bool {
+	for k := range r.e.models {
+		if k != i && r.isOpen(k) {
 			return true
 		}
 	}
 	return false
+}
+
+// recordLook returns what the trace has of a look.
+func recordLook(name string, l cascade.Look) *sdk.Look {
+	look := &sdk.Look{Signal: name, StdDev: l.StdDev, CostUSD: sdk.RoundUSD(l.CostUSD)}
+	if l.Bernoulli {
+		judge := l.Judge
+		look.Judge = &judge
+	}
+	return look
 }
 
 // isFinal reports whether no outcome of running i can lead to another model or

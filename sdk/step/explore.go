@@ -7,8 +7,8 @@ import "context"
 // everything as it was.
 func (r *run) explore(ctx context.Context, answer int) int {
 	var open []int
-	for i, out := range r.state.Infeasible {
-		if !out && !r.hasRun(i) {
+	for i := range r.e.models {
+		if r.isOpen(i) {
 			open = append(open, i)
 		}
 	}

@@ -169,12 +169,9 @@ func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
 // others passed, is expected to gain more than it costs, and notes both figures. One that is
 // free, whose errors are not known, or whose strategy has no price of cost, is always asked.
 func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
-	usd := r.e.verdictCost(v).load()
-	if usd == 0 {
-		usd = v.MaxCostUSD
-	}
 	lambda := r.lambda()
-	if usd == 0 || v.Rates == nil || lambda == 0 || r.only >= 0 {
+	price := lambda * cmp.Or(r.e.verdictCost(v).load(), v.MaxCostUSD)
+	if price == 0 || v.Rates == nil || r.only >= 0 {
 		return true
 	}
 	ifRight, ifWrong := likelihoods(before)
@@ -190,12 +187,9 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 			beside = max(beside, min(cascade.ReservationValue(b, lambda*r.state.Costs[k]), 1))
 		}
 	}
-	gain, price := v.Rates.Gain(belief, beside), lambda*usd
+	gain := v.Rates.Gain(belief, beside)
 	isWorth := gain > price
-	does := "is not asked"
-	if isWorth {
-		does = "is asked, too"
-	}
+	does := map[bool]string{true: "is asked, too", false: "is not asked"}[isWorth]
 	r.addNote(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
 	return isWorth
 }

@@ -224,7 +224,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if d.Run == cascade.Stop {
 			return r.stop(d.Answer)
 		}
-		if r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run) {
+		if !r.isOpen(d.Run) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
 			return sdk.StopError, -1, r.stopFailed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -205,9 +206,7 @@ func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	failed := err != nil
 	if failed {
 		err = fmt.Errorf("writing trace %s: %w", t.ID, err)
-		if j.err == nil {
-			j.err = err
-		}
+		j.err = cmp.Or(j.err, err)
 		if !j.failing && j.Fault != nil {
 			j.Fault(err)
 		}
@@ -291,11 +290,7 @@ func Redact(next Sink, r *redact.Redactor) Sink {
 func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 	clean := r.Text
 	all := func(texts []string) []string {
-		texts = slices.Clone(texts)
-		for i := range texts {
-			texts[i] = clean(texts[i])
-		}
-		return texts
+		return cleanEach(texts, func(text *string) { *text = clean(*text) })
 	}
 	labels := func(m map[string]string) map[string]string {
 		if m == nil {
@@ -322,19 +317,20 @@ func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 		*text = clean(*text)
 	}
 	own.Labels, own.Tools = labels(t.Labels), all(t.Tools)
-	own.Infeasible = slices.Clone(t.Infeasible)
-	for i := range own.Infeasible {
-		own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)
-	}
-	own.Decisions = slices.Clone(t.Decisions)
-	for i := range own.Decisions {
-		own.Decisions[i].Note = clean(own.Decisions[i].Note)
-	}
-	own.Calls = slices.Clone(t.Calls)
-	for i := range own.Calls {
-		c := &own.Calls[i]
+	own.Infeasible = cleanEach(t.Infeasible, func(i *sdk.Infeasible) { i.Reason = clean(i.Reason) })
+	own.Decisions = cleanEach(t.Decisions, func(d *sdk.Decision) { d.Note = clean(d.Note) })
+	own.Calls = cleanEach(t.Calls, func(c *sdk.Call) {
 		c.Answer, c.Error, c.Served, c.StopReason = clean(c.Answer), clean(c.Error), clean(c.Served), clean(c.StopReason)
 		c.NotSent, c.Verdict = all(c.NotSent), verdict(c.Verdict)
-	}
+	})
 	return &own
+}
+
+// cleanEach returns a copy of a list with each element cleaned.
+func cleanEach[T any](list []T, clean func(*T)) []T {
+	list = slices.Clone(list)
+	for i := range list {
+		clean(&list[i])
+	}
+	return list
 }

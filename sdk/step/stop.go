@@ -85,21 +85,20 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 }
 
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
+	answered := len(r.attempts) > 0
 	switch {
-	case len(r.attempts) == 0 && r.capped != nil:
-		return sdk.StopBudget, -1, r.stopFailed(r.capped)
-	case len(r.attempts) == 0 && len(r.failures) == 0:
-		return sdk.StopError, -1, r.infeasibleError()
-	case len(r.attempts) == 0 && r.refusals == len(r.failures):
-		return sdk.StopRefused, -1, r.stopFailed(nil)
-	case len(r.attempts) == 0:
-		return sdk.StopError, -1, r.stopFailed(nil)
-	case r.capped != nil && r.e.c.FailAtCap:
+	case r.capped != nil && (!answered || r.e.c.FailAtCap):
 		return sdk.StopBudget, -1, r.stopFailed(r.capped)
 	case r.capped != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil
+	case answered:
+		return sdk.StopExhausted, r.strategyAnswer(), nil
+	case len(r.failures) == 0:
+		return sdk.StopError, -1, r.infeasibleError()
+	case r.refusals == len(r.failures):
+		return sdk.StopRefused, -1, r.stopFailed(nil)
 	}
-	return sdk.StopExhausted, r.strategyAnswer(), nil
+	return sdk.StopError, -1, r.stopFailed(nil)
 }
 
 // strategyAnswer asks the strategy, with nothing left to run, which answer to

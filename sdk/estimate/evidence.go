@@ -348,10 +348,7 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 	weight := square(n)
 	each(func(i int, quality float64, x []float64) {
 		for right, w := range [2]float64{1 - quality, quality} {
-			around := e.Wrong[i]
-			if right == 1 {
-				around = e.Right[i]
-			}
+			around := [2][]float64{e.Wrong[i], e.Right[i]}[right]
 			for k, v := range x {
 				for l := range k + 1 {
 					if p := w * (v - around[k]) * (x[l] - around[l]); !math.IsNaN(p) {

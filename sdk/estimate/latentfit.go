@@ -47,10 +47,7 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	}
 	e.Groups = groupsOf(t)
 	e.Mean = make([]float64, len(e.Groups)+1)
-	e.Shift = make([][]float64, len(e.Groups)+1)
-	for g := range e.Shift {
-		e.Shift[g] = make([]float64, n)
-	}
+	e.Shift = square2(len(e.Mean), n)
 	for i, v := range t.MeanQualities() {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
@@ -169,12 +166,6 @@ func (f *latentFit) round() {
 				continue
 			}
 			bad, odds := bad[g][i][:nodes], odds[g][i][:nodes]
-			if v == 0 {
-				for k := range logs {
-					logs[k] += bad[k]
-				}
-				continue
-			}
 			for k := range logs {
 				logs[k] += bad[k] + v*odds[k]
 			}
@@ -190,8 +181,6 @@ func (f *latentFit) round() {
 		for i, v := range row {
 			if !math.IsNaN(v) {
 				addTo(all[g][i], weight, 1)
-			}
-			if v != 0 && !math.IsNaN(v) {
 				addTo(good[g][i], weight, v)
 			}
 		}

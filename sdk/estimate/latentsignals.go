@@ -135,8 +135,8 @@ func (f *latentFit) fitAgreement() {
 	const prior, usualWrong, usualRight = 20, 0.2, 0.97
 	f.Agree = make([]agreement, len(f.Mean))
 	for g := range f.Agree {
-		var same, pairs [2]float64 // wrong, right
-		var again, tries float64   // wrong answers of one family
+		const wrongOfFamily = 2
+		var same, pairs [3]float64 // wrong, right, and wrong ones of one family
 		for q, row := range f.t.Quality {
 			if f.group[q] != g && g != len(f.Groups) {
 				continue
@@ -148,18 +148,16 @@ func (f *latentFit) fitAgreement() {
 					if a == "" || b == "" || u != v || u != 0 && u != 1 {
 						continue
 					}
+					kind := int(v)
 					if own := f.tables.family(i); own != nil && own == f.tables.family(j) {
-						if v == 0 {
-							tries++
+						if v == 1 {
+							continue
 						}
-						if v == 0 && a == b {
-							again++
-						}
-						continue
+						kind = wrongOfFamily
 					}
-					pairs[int(v)]++
+					pairs[kind]++
 					if a == b {
-						same[int(v)]++
+						same[kind]++
 					}
 				}
 			}
@@ -169,7 +167,7 @@ func (f *latentFit) fitAgreement() {
 		f.Agree[g] = agreement{Spread: min(max(1/max(wrong, 1e-3)-1, 0.2), 100), Differ: min(max((1-right)/2, 0.002), 0.2)}
 		if f.Family != nil {
 			chance := 1 / (1 + f.Agree[g].Spread)
-			f.Agree[g].Repeat = min(max(((again+prior*usualRepeat)/(tries+prior)-chance)/(1-chance), 0), mostRepeat)
+			f.Agree[g].Repeat = min(max(((same[wrongOfFamily]+prior*usualRepeat)/(pairs[wrongOfFamily]+prior)-chance)/(1-chance), 0), mostRepeat)
 		}
 	}
 }

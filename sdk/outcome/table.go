@@ -180,6 +180,9 @@ func (t *Table) Widen(models ...string) *Table {
 }
 
 func widen[T any](matrix [][]T, by int, unknown T) [][]T {
+	if matrix == nil {
+		return nil
+	}
 	out := make([][]T, len(matrix))
 	for i, row := range matrix {
 		out[i] = append(slices.Clone(row), slices.Repeat([]T{unknown}, by)...)
@@ -188,33 +191,16 @@ func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 }
 
 // derive returns a table whose columns of queries and whose matrices went through
-// the given functions; nil stays nil.
+// the given functions, which leave nil as it is.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
-	matrix := func(m [][]float64) [][]float64 {
-		if m == nil {
-			return nil
-		}
-		return numbers(m)
+	return &Table{
+		Models: models, Queries: column(t.Queries), Groups: column(t.Groups), Prompts: column(t.Prompts), Answers: texts(t.Answers),
+		Quality: numbers(t.Quality), CostUSD: numbers(t.CostUSD), VerdictsUSD: numbers(t.VerdictsUSD),
+		InputTokens: numbers(t.InputTokens), OutputTokens: numbers(t.OutputTokens), ToolTroubles: numbers(t.ToolTroubles),
+		LatencySeconds: numbers(t.LatencySeconds), Ante: numbers(t.Ante), Post: numbers(t.Post), Propensity: numbers(t.Propensity),
+		StepVerdicts: numbers(t.StepVerdicts), Signals: mapMatrices(t.Signals, numbers), Verdicts: mapMatrices(t.Verdicts, numbers),
+		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}
-	d := &Table{
-		Models: models, Queries: column(t.Queries),
-		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD), VerdictsUSD: matrix(t.VerdictsUSD),
-		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens), ToolTroubles: matrix(t.ToolTroubles),
-		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
-		StepVerdicts: matrix(t.StepVerdicts),
-		Verified:     t.Verified, Labels: t.Labels, Reference: t.Reference,
-	}
-	if t.Groups != nil {
-		d.Groups = column(t.Groups)
-	}
-	if t.Prompts != nil {
-		d.Prompts = column(t.Prompts)
-	}
-	if t.Answers != nil {
-		d.Answers = texts(t.Answers)
-	}
-	d.Signals, d.Verdicts = mapMatrices(t.Signals, matrix), mapMatrices(t.Verdicts, matrix)
-	return d
 }
 
 func mapMatrices(matrices map[string][][]float64, f func([][]float64) [][]float64) map[string][][]float64 {
@@ -229,6 +215,9 @@ func mapMatrices(matrices map[string][][]float64, f func([][]float64) [][]float6
 }
 
 func pick[T any](values []T, at []int) []T {
+	if values == nil {
+		return nil
+	}
 	picked := make([]T, len(at))
 	for i, k := range at {
 		picked[i] = values[k]
@@ -237,6 +226,9 @@ func pick[T any](values []T, at []int) []T {
 }
 
 func columnsOf[T any](matrix [][]T, columns []int) [][]T {
+	if matrix == nil {
+		return nil
+	}
 	out := make([][]T, len(matrix))
 	cells := make([]T, len(matrix)*len(columns))
 	for q, row := range matrix {

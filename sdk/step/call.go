@@ -149,8 +149,13 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	if stands > rec.CostUSD && r.e.HasCap() {
 		r.addNote(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
-	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
-		r.addNote("settling: " + fault.Error())
+	r.noteSettling(r.settle(ctx, held, rec.CostUSD, stands))
+}
+
+// noteSettling notes the error of a settlement, if there is one.
+func (r *run) noteSettling(err error) {
+	if err != nil {
+		r.addNote("settling: " + err.Error())
 	}
 }
 

@@ -121,10 +121,8 @@ func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil 
 // refute returns why a call that demands d cannot have used u, or "". The answer is nil where
 // the call did not end.
 func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
-	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls} {
-		if n < 0 {
-			return "the reported usage has a count below zero or a broken one"
-		}
+	if min(u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls) < 0 {
+		return "the reported usage has a count below zero or a broken one"
 	}
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)

@@ -144,7 +144,5 @@ func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse,
 	if resp != nil {
 		usd += plausibleUSD(resp.CostUSD)
 	}
-	if fault := r.settlePurse(ctx, own, nil, usd, 0); fault != nil {
-		r.addNote("settling: " + fault.Error())
-	}
+	r.noteSettling(r.settlePurse(ctx, own, nil, usd, 0))
 }

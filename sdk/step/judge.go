@@ -359,9 +359,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 	if v.MaxCostUSD > 0 && nearestPico(verdict.CostUSD) > nearestPico(v.MaxCostUSD) {
 		r.addNote(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
 	}
-	if fault := r.settlePurse(ctx, own, held, verdict.CostUSD, stands); fault != nil {
-		r.addNote("settling: " + fault.Error())
-	}
+	r.noteSettling(r.settlePurse(ctx, own, held, verdict.CostUSD, stands))
 	if err == nil {
 		v.weigh(verdict)
 	} else {

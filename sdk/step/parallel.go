@@ -46,9 +46,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 	}
 	other, err := r.reserve(ctx, second.usd)
 	if err != nil {
-		if fault := r.settle(ctx, held, 0, 0); fault != nil {
-			r.addNote("settling: " + fault.Error())
-		}
+		r.noteSettling(r.settle(ctx, held, 0, 0))
 		return
 	}
 	r.early = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}

@@ -209,28 +209,23 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	if len(f.Models) == 0 {
 		return errors.New("reading an estimator: no models")
 	}
-	var k kindOption
-	if err := json.Unmarshal(f.Quality, &k); err != nil {
-		return fmt.Errorf("reading a quality estimator: %w", err)
-	}
-	quality, err := newQuality(k.Kind)
-	if err == nil {
-		err = unmarshalKind(k, quality, len(f.Models))
-	}
+	quality, err := unmarshalKind(f.Quality, "quality", newQuality, len(f.Models))
 	if err != nil {
 		return err
 	}
-	k = kindOption{}
-	if err := json.Unmarshal(f.Cost, &k); err != nil {
-		return fmt.Errorf("reading a cost estimator: %w", err)
-	}
-	cost, err := newCost(k.Kind)
-	if err == nil {
-		err = unmarshalKind(k, cost, len(f.Models))
-	}
+	cost, err := unmarshalKind(f.Cost, "cost", newCost, len(f.Models))
 	if err != nil {
 		return err
 	}
+	if err := f.checkJudges(quality); err != nil {
+		return err
+	}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order, VerdictsUSD: f.USD}
+	return nil
+}
+
+// checkJudges validates the error rates of judges and the prices of their verdicts.
+func (f *file) checkJudges(quality Quality) error {
 	for name, rates := range f.Judges {
 		if err := rates.Validate(); err != nil {
 			return fmt.Errorf("reading judge %q: %w", name, err)
@@ -241,18 +236,24 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("reading what verdicts of judge %q cost: %v for %d models", name, usd, len(f.Models))
 		}
 	}
-	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order, VerdictsUSD: f.USD}
 	return nil
 }
 
-func unmarshalKind(k kindOption, into any, models int) error {
-	if err := json.Unmarshal(k.Params, into); err != nil {
-		return fmt.Errorf("reading estimator %s: %w", k.Kind, err)
+// unmarshalKind reads an estimator of the kind that it names.
+func unmarshalKind[T any](data []byte, what string, newOf func(kind string) (T, error), models int) (into T, err error) {
+	var k kindOption
+	if err := json.Unmarshal(data, &k); err != nil {
+		return into, fmt.Errorf("reading a %s estimator: %w", what, err)
 	}
-	if c, ok := into.(checker); ok {
-		if err := c.check(models); err != nil {
-			return fmt.Errorf("reading estimator %s: %w", k.Kind, err)
-		}
+	if into, err = newOf(k.Kind); err != nil {
+		return into, err
 	}
-	return nil
+	err = json.Unmarshal(k.Params, into)
+	if c, ok := any(into).(checker); ok && err == nil {
+		err = c.check(models)
+	}
+	if err != nil {
+		return into, fmt.Errorf("reading estimator %s: %w", k.Kind, err)
+	}
+	return into, nil
 }

@@ -166,9 +166,7 @@ func shrinkCorrelations(rows [][]float64, n int) [][]float64 {
 			}
 			correlation[i][j], correlation[j][i] = m.mean, m.mean
 			signal += m.mean * m.mean
-			if m.n > 1 {
-				noise += m.m2 / (m.n - 1) / m.n
-			}
+			noise += m.m2 / max(m.n-1, 1) / max(m.n, 1)
 		}
 	}
 	keep := 1.0

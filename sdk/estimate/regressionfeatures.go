@@ -87,7 +87,7 @@ func (l *featureLayout) fit(models int) bool {
 	groups := len(l.Groups) + 1
 	return len(l.Trust) == groups && wide(l.Trust, models) &&
 		(l.Empty == nil && !l.Agreement || len(l.Empty) == groups) &&
-		(l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals) &&
+		hasLength(l.Ante, models) && l.Classes <= len(l.Signals) &&
 		!slices.ContainsFunc(l.Run, func(f runFeature) bool { return !f.fits(l, models) })
 }
 

@@ -54,10 +54,7 @@ func spreadLambdas(ctx context.Context, o *Outcomes, source replay.Source, rule 
 		var middles []float64
 		for _, i := range widest(points, &frame, max(1, (n-len(lambdas)+2)/3)) {
 			a, b := lambdas[i], lambdas[i+1]
-			if a == 0 {
-				a = b / 1e3
-			}
-			middles = append(middles, math.Sqrt(a*b))
+			middles = append(middles, math.Sqrt(cmp.Or(a, b/1e3)*b))
 		}
 		if len(middles) == 0 {
 			break

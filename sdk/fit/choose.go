@@ -40,7 +40,11 @@ func meet(points []Point, budget float64) mix {
 	if best.reached {
 		return best
 	}
-	// No mixture spends exactly the budget: the best that spends less, or the cheapest.
+	return bestBelow(points, budget) // no mixture spends exactly the budget
+}
+
+// bestBelow returns the best point that spends no more than the budget, or else the cheapest.
+func bestBelow(points []Point, budget float64) mix {
 	chosen := -1
 	for i, p := range points {
 		if p.CostUSD <= budget*(1+rounding) && (chosen < 0 || p.Quality > points[chosen].Quality) {

@@ -29,13 +29,13 @@ func (s *State) Validate() error {
 		return fmt.Errorf("cascade: state has %d beliefs and %d infeasible marks", n, len(s.Infeasible))
 	}
 	var f faults
-	f.check(isShare(s.Coin) && s.Coin < 1, "coin %v lies outside [0, 1)", s.Coin)
+	f.checkf(isShare(s.Coin) && s.Coin < 1, "coin %v lies outside [0, 1)", s.Coin)
 	f.checkRan(s)
 	for i, b := range s.Beliefs {
 		if s.open(i) {
 			err := b.validate()
-			f.check(err == nil, "model %d: %w", i, err)
-			f.check(isAmount(s.Costs[i]), "model %d: cost %v", i, s.Costs[i])
+			f.checkf(err == nil, "model %d: %w", i, err)
+			f.checkf(isAmount(s.Costs[i]), "model %d: cost %v", i, s.Costs[i])
 		}
 	}
 	return errors.Join(f...)
@@ -45,11 +45,11 @@ func (f *faults) checkRan(s *State) {
 	for k, i := range s.Ran {
 		switch n := len(s.Beliefs); {
 		case i < 0 || i >= n:
-			f.check(false, "model %d ran, of %d models", i, n)
+			f.checkf(false, "model %d ran, of %d models", i, n)
 		case slices.Contains(s.Ran[:k], i):
-			f.check(false, "model %d ran twice", i)
+			f.checkf(false, "model %d ran twice", i)
 		default:
-			f.check(finite(s.Beliefs[i].Mean), "model %d: post-hoc quality %v", i, s.Beliefs[i].Mean)
+			f.checkf(finite(s.Beliefs[i].Mean), "model %d: post-hoc quality %v", i, s.Beliefs[i].Mean)
 		}
 	}
 }

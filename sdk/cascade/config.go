@@ -126,19 +126,19 @@ type common struct {
 func newCommon(name string, p Params) (common, error) {
 	var f faults
 	for i, l := range p.Lambdas {
-		f.check(isAmount(l), "lambda %d is %v, want a finite number from 0 up", i, l)
+		f.checkf(isAmount(l), "lambda %d is %v, want a finite number from 0 up", i, l)
 	}
-	f.check(isShare(p.Gamma), "gamma %v lies outside [0, 1]", p.Gamma)
-	f.check(p.MaxDepth >= 0, "max depth %d is negative", p.MaxDepth)
-	f.check(isShare(p.Scale), "scale %v lies outside [0, 1]", p.Scale)
-	f.check(!p.NoExpect || p.Scale == 0, "scale %v together with no-expect", p.Scale)
+	f.checkf(isShare(p.Gamma), "gamma %v lies outside [0, 1]", p.Gamma)
+	f.checkf(p.MaxDepth >= 0, "max depth %d is negative", p.MaxDepth)
+	f.checkf(isShare(p.Scale), "scale %v lies outside [0, 1]", p.Scale)
+	f.checkf(!p.NoExpect || p.Scale == 0, "scale %v together with no-expect", p.Scale)
 	for i, v := range p.Order {
-		f.check(v >= 0, "order lists model %d", v)
-		f.check(!slices.Contains(p.Order[:i], v), "order lists model %d twice", v)
+		f.checkf(v >= 0, "order lists model %d", v)
+		f.checkf(!slices.Contains(p.Order[:i], v), "order lists model %d twice", v)
 	}
-	f.check(p.Answer == Best || p.Answer == Last, "answer rule %d", p.Answer)
+	f.checkf(p.Answer == Best || p.Answer == Last, "answer rule %d", p.Answer)
 	for i, t := range p.Thresholds {
-		f.check(!math.IsNaN(t), "threshold %d is not a number", i)
+		f.checkf(!math.IsNaN(t), "threshold %d is not a number", i)
 	}
 	c := common{name: name, lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
 	if p.Scale == 0 && !p.NoExpect {
@@ -150,7 +150,7 @@ func newCommon(name string, p Params) (common, error) {
 // faults are the errors that checks find.
 type faults []error
 
-func (f *faults) check(ok bool, format string, args ...any) {
+func (f *faults) checkf(ok bool, format string, args ...any) {
 	if !ok {
 		*f = append(*f, fmt.Errorf("cascade: "+format, args...))
 	}

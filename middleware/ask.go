@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -47,11 +48,7 @@ func messagesOf(q *sdk.Query) []llms.MessageContent {
 	}
 	list := make([]llms.MessageContent, 0, len(q.Messages))
 	for i := range q.Messages {
-		role, ok := roles[q.Messages[i].Role]
-		if !ok {
-			role = llms.ChatMessageTypeHuman
-		}
-		message := llms.MessageContent{Role: role}
+		message := llms.MessageContent{Role: cmp.Or(roles[q.Messages[i].Role], llms.ChatMessageTypeHuman)}
 		for _, p := range q.Messages[i].Parts {
 			switch p.Kind {
 			case sdk.PartText:

@@ -35,30 +35,19 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
-	// Mistral's client cannot be interrupted, so nothing may stream from it.
-	stream := streamState{
-		call: c, from: s.Model.Name, native: d.kind == kindNative,
-		hold: !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer(),
-		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
-	}
-	if s.Spare && stream.native && c.choices() <= 1 {
-		stream.draft = &draft{call: c}
-	}
-	resp, err := c.generate(callCtx, t, d, s, &stream)
+	stream := c.newStream(d, s)
+	resp, err := c.generate(callCtx, t, d, s, stream)
 	if stream.draft != nil && stream.draft.verdict != nil {
 		d.record(nil)
 		s.Cut = stream.draft.verdict
 		return stream.draft.answer(d), nil
 	}
 	if err == nil {
-		err = responseFault(resp, d.kind, stream.live)
-	}
-	if err == nil {
-		err = cmp.Or(stream.flush(callCtx), stream.refused) // some clients do not return what the caller's function did
+		err = cmp.Or(stream.finish(callCtx, resp), stream.refused) // some clients do not return what the caller's function did
 	}
 	// Some clients return a partial answer without an error when the context ends.
 	if err = withCause(ctx, callCtx, err); err != nil {
-		failed := c.failure(err, s, d, resp, &stream)
+		failed := c.failure(err, s, d, resp, stream)
 		failed.Elsewhere = failed.Retry && more
 		if stream.refused != nil { // the server was giving an answer
 			d.record(nil)
@@ -73,6 +62,24 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		c.live = true
 	}
 	return c.answer(resp, d, &s.Model.Price), nil
+}
+
+// newStream returns the state of the stream of a call. Mistral's client cannot be interrupted, so nothing
+// may stream from it.
+func (c *call) newStream(d *deployment, s *step.Call) *streamState {
+	stream := &streamState{
+		call: c, from: s.Model.Name, kind: d.kind, hold: c.holds(s),
+		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
+	}
+	if s.Spare && d.kind == kindNative && c.choices() <= 1 {
+		stream.draft = &draft{call: c}
+	}
+	return stream
+}
+
+// holds reports whether a check may reject the answer for how it begins.
+func (c *call) holds(s *step.Call) bool {
+	return !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer()
 }
 
 // failure returns the error of a failed call with its usage and whether to retry.
@@ -138,9 +145,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 		o.Model = model
 		adapt(o)
 		t.varySample(o, &params)
-		if t.effort != "" && (t.override || !c.statesEffort()) {
-			t.setEffort(o, &params)
-		}
+		t.setEffort(o, &params, c.statesEffort())
 		stream.install(o, &params)
 		o.MaxTokens = s.MaxOutputTokens
 		o.JSONMode = o.JSONMode || c.params.Schema != nil
@@ -200,24 +205,23 @@ func makeInterruptible(call Handler) Handler {
 
 // responseFault returns an error for an empty or truncated response that a client returned as a success.
 func responseFault(resp *llms.ContentResponse, k kind, streamed bool) error {
-	if resp == nil || len(resp.Choices) == 0 {
+	if resp == nil || len(resp.Choices) == 0 || slices.Contains(resp.Choices, nil) {
 		return ErrEmptyResponse
 	}
-	ended, said := false, false
-	for _, choice := range resp.Choices {
-		if choice == nil {
-			return ErrEmptyResponse
-		}
-		ended = ended || choice.StopReason != ""
-		said = said || choice.Content != "" || len(choice.ToolCalls) > 0 || choice.FuncCall != nil
+	if slices.ContainsFunc(resp.Choices, func(choice *llms.ContentChoice) bool { return choice.StopReason != "" }) {
+		return nil
 	}
-	switch {
-	case !said && !ended && usageOf(resp).OutputTokens == 0:
+	if !slices.ContainsFunc(resp.Choices, hasContent) && usageOf(resp).OutputTokens == 0 {
 		return ErrEmptyResponse
-	case streamed && k == kindOpenAI && !ended:
+	}
+	if streamed && k == kindOpenAI {
 		return ErrTruncatedStream
 	}
 	return nil
+}
+
+func hasContent(choice *llms.ContentChoice) bool {
+	return choice.Content != "" || len(choice.ToolCalls) > 0 || choice.FuncCall != nil
 }
 
 func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *sdk.Answer {
@@ -277,48 +281,60 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 		return resp
 	}
 	for i, choice := range resp.Choices {
-		own := *choice
-		own.Content, own.ReasoningContent = c.m.secrets.Known(choice.Content), c.m.secrets.Known(choice.ReasoningContent)
-		isChanged := own.Content != choice.Content || own.ReasoningContent != choice.ReasoningContent
-		own.ToolCalls = slices.Clone(choice.ToolCalls)
-		for k, t := range own.ToolCalls {
-			if t.FunctionCall == nil {
-				continue
-			}
-			id, f := c.m.secrets.Known(t.ID), c.withoutSecrets(t.FunctionCall)
-			if id != t.ID || f != *t.FunctionCall {
-				own.ToolCalls[k].ID, own.ToolCalls[k].FunctionCall, isChanged = id, &f, true
-			}
+		if own := c.choiceWithoutSecrets(choice); own != choice {
+			resp = &llms.ContentResponse{Choices: slices.Clone(resp.Choices)}
+			resp.Choices[i] = own
 		}
-		if choice.FuncCall != nil {
-			f := c.withoutSecrets(choice.FuncCall)
-			own.FuncCall, isChanged = &f, isChanged || f != *choice.FuncCall
-		}
-		x := ExtraOf(choice)
-		if !isChanged && (x == nil || x.Raw != nil || !c.m.extraHasSecrets(x)) { // a whole answer came without them
-			continue
-		}
-		if x != nil {
-			extra := *x
-			for _, text := range extra.texts() {
-				*text = c.m.secrets.Known(*text)
-			}
-			extra.Parts, extra.LogProbs, extra.Raw, extra.Unknown = nil, nil, nil, RawPart{} // which hold the text
-			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
-			own.GenerationInfo[KeyExtra] = &extra
-		}
-		resp = &llms.ContentResponse{Choices: slices.Clone(resp.Choices)}
-		resp.Choices[i] = &own
 	}
 	return resp
 }
 
-func (c *call) withoutSecrets(f *llms.FunctionCall) llms.FunctionCall {
-	return llms.FunctionCall{Name: c.m.secrets.Known(f.Name), Arguments: c.m.secrets.Known(f.Arguments)}
+// choiceWithoutSecrets returns choice itself if it has none.
+func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentChoice {
+	known, own, x := c.m.secrets.Known, *choice, ExtraOf(choice)
+	own.Content, own.ReasoningContent = known(choice.Content), known(choice.ReasoningContent)
+	own.ToolCalls, own.FuncCall = slices.Clone(choice.ToolCalls), c.withoutSecrets(choice.FuncCall)
+	for k, t := range own.ToolCalls {
+		if t.FunctionCall != nil {
+			own.ToolCalls[k].ID, own.ToolCalls[k].FunctionCall = known(t.ID), c.withoutSecrets(t.FunctionCall)
+		}
+	}
+	if own.Content == choice.Content && own.ReasoningContent == choice.ReasoningContent && own.FuncCall == choice.FuncCall &&
+		slices.Equal(own.ToolCalls, choice.ToolCalls) && !c.m.extraHasSecrets(x) {
+		return choice
+	}
+	if x != nil {
+		own.GenerationInfo = maps.Clone(choice.GenerationInfo)
+		own.GenerationInfo[KeyExtra] = c.extraWithoutSecrets(*x)
+	}
+	return &own
 }
 
-// extraHasSecrets reports whether x has secrets.
+// withoutSecrets returns f itself if it has none.
+func (c *call) withoutSecrets(f *llms.FunctionCall) *llms.FunctionCall {
+	if f == nil {
+		return nil
+	}
+	own := llms.FunctionCall{Name: c.m.secrets.Known(f.Name), Arguments: c.m.secrets.Known(f.Arguments)}
+	if own == *f {
+		return f
+	}
+	return &own
+}
+
+func (c *call) extraWithoutSecrets(x Extra) *Extra {
+	for _, text := range x.texts() {
+		*text = c.m.secrets.Known(*text)
+	}
+	x.Parts, x.LogProbs, x.Raw, x.Unknown = nil, nil, nil, RawPart{} // which hold the text
+	return &x
+}
+
+// extraHasSecrets reports whether x has secrets. A whole answer came without them.
 func (m *Model) extraHasSecrets(x *Extra) bool {
+	if x == nil || x.Raw != nil {
+		return false
+	}
 	for _, text := range x.texts() {
 		if m.secrets.Known(*text) != *text {
 			return true

@@ -60,16 +60,10 @@ func classify(err error, model string) *step.CallError {
 }
 
 func codeOf(err error) (code llms.ErrorCode, retry bool) {
-	text := strings.ToLower(err.Error())
-	switch {
-	case errors.Is(err, errCallTimeout):
-		return llms.ErrCodeTimeout, true
-	case errors.Is(err, context.Canceled):
-		return llms.ErrCodeCanceled, false
-	case errors.Is(err, context.DeadlineExceeded):
-		return llms.ErrCodeTimeout, false
-	case errors.Is(err, ErrEmptyResponse), errors.Is(err, ErrTruncatedStream):
-		return llms.ErrCodeProviderUnavailable, true
+	for _, known := range sentinelCodes {
+		if errors.Is(err, known.err) {
+			return known.code, known.retry
+		}
 	}
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		return p.Code, p.Retry
@@ -77,45 +71,44 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 	if known, ok := errors.AsType[*llms.Error](err); ok && known.Code != llms.ErrCodeUnknown {
 		return known.Code, retryable(known.Code)
 	}
+	text := strings.ToLower(err.Error())
 	if status := statusOf(text); status >= 400 {
 		return statusCode(status, text)
 	}
-	if _, ok := errors.AsType[*step.PanicError](err); ok {
-		return llms.ErrCodeUnknown, false
-	}
-	if _, ok := errors.AsType[net.Error](err); ok {
+	if isLostConnection(err, text) {
 		return llms.ErrCodeProviderUnavailable, true
 	}
-	for _, sign := range [...]string{"request timeout", "network error", "connection refused", "connection reset", "eof", "no response"} {
-		if strings.Contains(text, sign) {
-			return llms.ErrCodeProviderUnavailable, true
-		}
-	}
 	return llms.ErrCodeUnknown, false
+}
+
+func isLostConnection(err error, text string) bool {
+	_, panicked := errors.AsType[*step.PanicError](err)
+	_, isNet := errors.AsType[net.Error](err)
+	return !panicked && (isNet || containsAny(text, "request timeout", "network error", "connection refused", "connection reset", "eof", "no response"))
+}
+
+func containsAny(text string, signs ...string) bool {
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
+}
+
+// sentinelCodes are the codes of errors that need no other look, and whether the same model may be asked again.
+var sentinelCodes = []struct {
+	err   error
+	code  llms.ErrorCode
+	retry bool
+}{
+	{errCallTimeout, llms.ErrCodeTimeout, true},
+	{context.Canceled, llms.ErrCodeCanceled, false},
+	{context.DeadlineExceeded, llms.ErrCodeTimeout, false},
+	{ErrEmptyResponse, llms.ErrCodeProviderUnavailable, true},
+	{ErrTruncatedStream, llms.ErrCodeProviderUnavailable, true},
 }
 
 // failure wraps a step's error in one of langchaingo's, with a code to branch on, and with the
 // context's error in its chain when the context ended.
 func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []target) error {
-	code := llms.ErrCodeUnknown
 	deciding := decidingError(err)
-	typed, known := errors.AsType[*llms.Error](deciding)
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		code = llms.ErrCodeCanceled
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		code = llms.ErrCodeTimeout
-	case errors.Is(err, sdk.ErrBudgetExhausted):
-		code = llms.ErrCodeQuotaExceeded
-	case errors.Is(err, sdk.ErrRequestRefused): // an invalid request would be the caller's fault
-		code = llms.ErrCodeUnknown
-	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
-		code = llms.ErrCodeProviderUnavailable
-	case errors.Is(err, sdk.ErrNoFeasibleModel):
-		code = llms.ErrCodeInvalidRequest
-	case known:
-		code = typed.Code
-	}
+	code := stepCode(ctx, err, deciding, t)
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
 	}
@@ -126,6 +119,26 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 		}
 	}
 	return failed
+}
+
+func stepCode(ctx context.Context, err, deciding error, t *sdk.Trace) llms.ErrorCode {
+	typed, known := errors.AsType[*llms.Error](deciding)
+	switch {
+	case ctx.Err() != nil:
+		code, _ := codeOf(ctx.Err())
+		return code
+	case errors.Is(err, sdk.ErrBudgetExhausted):
+		return llms.ErrCodeQuotaExceeded
+	case errors.Is(err, sdk.ErrRequestRefused): // an invalid request would be the caller's fault
+		return llms.ErrCodeUnknown
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
+		return llms.ErrCodeProviderUnavailable
+	case errors.Is(err, sdk.ErrNoFeasibleModel):
+		return llms.ErrCodeInvalidRequest
+	case known:
+		return typed.Code
+	}
+	return llms.ErrCodeUnknown
 }
 
 // decidingError returns the joined error that decides a step's code: the first that a retry may fix,
@@ -207,36 +220,33 @@ func retryable(code llms.ErrorCode) bool {
 }
 
 func statusCode(status int, text string) (llms.ErrorCode, bool) {
-	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return llms.ErrCodeAuthentication, false
-	case http.StatusNotFound:
-		return llms.ErrCodeResourceNotFound, false
-	case http.StatusPaymentRequired:
+	switch known, ok := statusCodes[status]; {
+	case status == http.StatusTooManyRequests && containsAny(text, "insufficient_quota", "exceeded your current quota"):
 		return llms.ErrCodeQuotaExceeded, false
-	case http.StatusTooManyRequests:
-		if strings.Contains(text, "insufficient_quota") || strings.Contains(text, "exceeded your current quota") {
-			return llms.ErrCodeQuotaExceeded, false
-		}
-		return llms.ErrCodeRateLimit, true
-	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
-		return llms.ErrCodeTimeout, true
-	case http.StatusConflict, http.StatusTooEarly:
-		return llms.ErrCodeProviderUnavailable, true
-	case http.StatusRequestEntityTooLarge:
-		return llms.ErrCodeTokenLimit, false
-	}
-	if status >= 500 {
+	case ok:
+		return known, retryable(known)
+	case status >= 500:
 		return llms.ErrCodeProviderUnavailable, status != http.StatusNotImplemented
-	}
-	switch {
-	case strings.Contains(text, "context_length") || strings.Contains(text, "maximum context length") || strings.Contains(text, "too many tokens"),
-		strings.Contains(text, "prompt is too long"), strings.Contains(text, "exceed context limit"), strings.Contains(text, "input token count"): // Anthropic, Google
+	case containsAny(text, "context_length", "maximum context length", "too many tokens", "prompt is too long", "exceed context limit", "input token count"):
 		return llms.ErrCodeTokenLimit, false
-	case strings.Contains(text, "content_filter") || strings.Contains(text, "content_policy") || strings.Contains(text, "content management policy"):
+	case containsAny(text, "content_filter", "content_policy", "content management policy"):
 		return llms.ErrCodeContentFilter, false
 	}
 	return llms.ErrCodeInvalidRequest, false
+}
+
+// statusCodes are the codes of statuses that need no look at the text.
+var statusCodes = map[int]llms.ErrorCode{
+	http.StatusUnauthorized:          llms.ErrCodeAuthentication,
+	http.StatusForbidden:             llms.ErrCodeAuthentication,
+	http.StatusNotFound:              llms.ErrCodeResourceNotFound,
+	http.StatusPaymentRequired:       llms.ErrCodeQuotaExceeded,
+	http.StatusTooManyRequests:       llms.ErrCodeRateLimit,
+	http.StatusRequestTimeout:        llms.ErrCodeTimeout,
+	http.StatusGatewayTimeout:        llms.ErrCodeTimeout,
+	http.StatusConflict:              llms.ErrCodeProviderUnavailable,
+	http.StatusTooEarly:              llms.ErrCodeProviderUnavailable,
+	http.StatusRequestEntityTooLarge: llms.ErrCodeTokenLimit,
 }
 
 func (d *deployment) name(m *sdk.Model) string {

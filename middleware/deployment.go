@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -65,29 +66,27 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 // pick returns the deployment for the attempt, counted from 1, among those whose circuit is closed,
 // or nil, and whether another one follows in this round. Paused ones come last.
 func (t *target) pick(attempt int) (d *deployment, more bool) {
-	if len(t.deployments) == 1 {
-		if d = t.deployments[0]; d.breaker.permits() {
-			return d, false
-		}
-		return nil, false
-	}
 	n, now := len(t.deployments), time.Now()
 	for at := (attempt - 1) % n; at < n; at++ {
 		if d = t.deployments[at]; !d.notBefore().After(now) && d.breaker.permits() {
-			for _, next := range t.deployments[at+1:] {
-				more = more || !next.notBefore().After(now) && !next.breaker.isOpen()
-			}
-			return d, more
+			return d, slices.ContainsFunc(t.deployments[at+1:], func(next *deployment) bool {
+				return !next.notBefore().After(now) && !next.breaker.isOpen()
+			})
 		}
 	}
+	return t.pickAny(now), false
+}
+
+// pickAny returns a deployment whose circuit is closed, or nil. Paused ones come last.
+func (t *target) pickAny(now time.Time) *deployment {
 	for _, paused := range []bool{false, true} {
 		for _, d := range t.deployments {
 			if d.notBefore().After(now) == paused && d.breaker.permits() {
-				return d, false
+				return d
 			}
 		}
 	}
-	return nil, false
+	return nil
 }
 
 // notBefore returns when the server's pause ends, the zero time for none.

@@ -58,10 +58,8 @@ func (d *draft) isUndecided() bool {
 // fault returns the check that will reject the answer and why, or "".
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
-	if least := c.m.c.MinTokenProbability; least > 0 && d.tokens >= tokensToJudge {
-		if p := math.Exp(d.logProb / float64(d.tokens)); p < least {
-			return "check:token_probability", "unsure of its words"
-		}
+	if least := c.m.c.MinTokenProbability; d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < least {
+		return "check:token_probability", "unsure of its words"
 	}
 	// With tools on offer a call may follow, and the text is not looked at.
 	if c.m.ownChecks || len(c.query.Tools) > 0 {
@@ -73,13 +71,20 @@ func (d *draft) fault(piece *Delta) (check, why string) {
 	if why = refusalIn(string(d.text[:min(len(d.text), 160)])); why != "" {
 		return "check:refusal", why
 	}
-	if (c.query.Format.JSON || len(c.query.Format.Schema) > 0) && len(c.resolved.StopWords) == 0 && len(d.text) >= d.next {
-		if !beginsJSON(d.text) {
-			return "check:json", "is not JSON: " + firstLine(string(d.text))
-		}
-		d.next = len(d.text) + len(d.text)/4 + 1
+	if d.breaksJSON() {
+		return "check:json", "is not JSON: " + firstLine(string(d.text))
 	}
 	return "", ""
+}
+
+// breaksJSON reports whether the text is to be JSON and does not begin so.
+func (d *draft) breaksJSON() bool {
+	f := &d.call.query.Format
+	if !f.JSON && len(f.Schema) == 0 || len(d.call.resolved.StopWords) > 0 || len(d.text) < d.next {
+		return false
+	}
+	d.next = len(d.text) + len(d.text)/4 + 1
+	return !beginsJSON(d.text)
 }
 
 func beginsJSON(text []byte) bool {

@@ -58,18 +58,14 @@ func newEmbedder(c Config) (*embedder, error) {
 				faults = append(faults, fmt.Errorf("embedder %s: a %T makes no embeddings", one.Model.Name, d.llm))
 			}
 		}
-		for i := range c.Models {
-			if c.Models[i].Model.Name == one.Model.Name {
-				faults = append(faults, fmt.Errorf("embedder %s: a model has that name", one.Model.Name))
-			}
+		if slices.ContainsFunc(c.Models, func(m Candidate) bool { return m.Model.Name == one.Model.Name }) {
+			faults = append(faults, fmt.Errorf("embedder %s: a model has that name", one.Model.Name))
 		}
 		e.targets = append(e.targets, t)
 		own.Candidates = append(own.Candidates, step.Candidate{Model: one.Model, OutputTokens: 1})
 	}
-	if e.engine, err = step.New(own); err != nil {
-		faults = append(faults, err)
-	}
-	return e, errors.Join(faults...)
+	e.engine, err = step.New(own)
+	return e, errors.Join(append(faults, err)...)
 }
 
 // has reports whether name makes embeddings. A nil embedder has none.

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -60,10 +61,7 @@ func NewProviderError(provider string, status int, header http.Header, body []by
 }
 
 func (e *ProviderError) read(body []byte) {
-	body = []byte(strings.TrimSpace(string(body)))
-	if len(body) == 0 {
-		return
-	}
+	body = bytes.TrimSpace(body)
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -94,17 +92,14 @@ func (e *ProviderError) read(body []byte) {
 		return
 	}
 	e.Type, e.Name, e.Param, e.Message = jsonText(said.Type), jsonText(said.Code), jsonText(said.Param), jsonText(said.Message)
-	if s := jsonText(said.Status); s != "" {
-		e.Name = s // Google's word; its code is the HTTP status again
-	}
+	e.Name = cmp.Or(jsonText(said.Status), e.Name) // Google's word; its code is the HTTP status again
 	e.Message = cmp.Or(e.Message, jsonText(outer.Detail))
 	if raw := jsonText(said.Metadata.Raw); raw != "" {
 		e.Message += ": " + firstLine(raw)
 	}
 	for _, d := range said.Details {
-		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && e.RetryAfter == 0 {
-			e.RetryAfter = wait
-		}
+		wait, _ := time.ParseDuration(d.RetryDelay)
+		e.RetryAfter = cmp.Or(e.RetryAfter, wait)
 	}
 }
 

@@ -101,11 +101,7 @@ func (c *call) dropUncounted() (unsent []string) {
 	for i := range messages {
 		parts := messages[i].Parts
 		for j, part := range parts {
-			raw, ok := unwrap(part).(RawPart)
-			if !ok || raw.Model != "" { // its own state
-				continue
-			}
-			tools, ok := toolsWithin(raw.Raw)
+			counted, ok := dropUncountedTools(part, &unsent)
 			if !ok {
 				continue
 			}
@@ -115,16 +111,28 @@ func (c *call) dropUncounted() (unsent []string) {
 			if &c.messages[i].Parts[0] == &parts[0] {
 				c.messages[i].Parts = slices.Clone(parts)
 			}
-			raw.Raw = withTools(raw.Raw, keepTools(tools, countedTools, &unsent))
-			if cached, isCached := part.(llms.CachedContent); isCached {
-				cached.ContentPart = raw
-				c.messages[i].Parts[j] = cached
-				continue
-			}
-			c.messages[i].Parts[j] = raw
+			c.messages[i].Parts[j] = counted
 		}
 	}
 	return unsent
+}
+
+// dropUncountedTools is dropUncounted for the tools in a message part. It reports whether there are any.
+func dropUncountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart, bool) {
+	raw, ok := unwrap(part).(RawPart)
+	if !ok || raw.Model != "" { // its own state
+		return nil, false
+	}
+	tools, ok := toolsWithin(raw.Raw)
+	if !ok {
+		return nil, false
+	}
+	raw.Raw = withTools(raw.Raw, keepTools(tools, countedTools, unsent))
+	if cached, isCached := part.(llms.CachedContent); isCached {
+		cached.ContentPart = raw
+		return cached, true
+	}
+	return raw, true
 }
 
 // keepTools returns the tools whose cost is known, with only the known members of each.

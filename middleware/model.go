@@ -190,6 +190,21 @@ func (m *Model) Close() error {
 	return nil
 }
 
+// restrict sets the only model that a step may ask, if the mode, the caller or the holdout names one.
+func (m *Model) restrict(req *step.Request, c *call) {
+	baseline := func() string { return m.c.Models[m.baseline].Model.Name }
+	switch {
+	case m.c.Mode == Observe || m.c.Mode == Shadow:
+		req.Only, req.Observe = baseline(), true
+	case m.engine.Index(c.resolved.Model) >= 0:
+		req.Only = c.resolved.Model
+	case m.c.Holdout != nil && m.canAsk(m.baseline, req):
+		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
+			req.Only = baseline()
+		}
+	}
+}
+
 func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
 	m.notify(func(h callbacks.Handler) { h.HandleLLMGenerateContentStart(ctx, messages) })
 	defer func() {
@@ -213,25 +228,10 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	req := c.request(string(m.c.Mode))
 	req.NoRetry = InfoFrom(ctx).NoRetry
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
-	switch {
-	case m.c.Mode == Observe || m.c.Mode == Shadow:
-		req.Only, req.Observe = m.c.Models[m.baseline].Model.Name, true
-	case m.engine.Index(c.resolved.Model) >= 0:
-		req.Only = c.resolved.Model
-	case m.c.Holdout != nil && m.canAsk(m.baseline, &req):
-		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
-			req.Only = m.c.Models[m.baseline].Model.Name
-		}
-	}
+	m.restrict(&req, c)
 	req.Cancel = m.c.CancelDrafts
-	if c.streamed {
-		switch m.c.Stream {
-		case Commit:
-			req.Commit = true
-		case Passthrough:
-			req.Commit = req.Only != "" || len(m.targets) == 1
-		}
-	}
+	isSingle := req.Only != "" || len(m.targets) == 1
+	req.Commit = c.streamed && (m.c.Stream == Commit || m.c.Stream == Passthrough && isSingle)
 	var shadowed *call
 	if m.shadow != nil {
 		if c.query.ID == "" {

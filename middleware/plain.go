@@ -38,32 +38,7 @@ func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
 
 func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed bool) {
 	for i, p := range parts {
-		same := false
-		var instead llms.ContentPart
-		switch p := unwrap(p).(type) {
-		case RawPart:
-			switch {
-			case p.Instead != nil:
-				instead = p.Instead
-				if list, differs := plainParts([]llms.ContentPart{instead}); differs {
-					instead = slices.Concat(list, make([]llms.ContentPart, 1))[0]
-				}
-			case p.Text != "":
-				instead = p.TextContent
-			}
-		case FilePart:
-			switch {
-			case p.Data != nil:
-				instead = llms.BinaryContent{MIMEType: p.MIMEType, Data: p.Data}
-			case p.URL != "":
-				instead = llms.ImageURLContent{URL: p.URL}
-			}
-		case ResultPart:
-			instead = p.ToolCallResponse
-		case NamePart:
-		default:
-			same = true
-		}
+		instead, same := plainPart(p)
 		switch {
 		case same && changed:
 			fresh = append(fresh, p)
@@ -77,6 +52,36 @@ func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed boo
 		}
 	}
 	return fresh, changed
+}
+
+// plainPart returns what stands for a part, nil for nothing, and whether that is the part itself.
+func plainPart(p llms.ContentPart) (instead llms.ContentPart, same bool) {
+	switch p := unwrap(p).(type) {
+	case RawPart:
+		if p.Instead != nil {
+			instead, _ = plainPart(p.Instead)
+		} else if p.Text != "" {
+			instead = p.TextContent
+		}
+		return instead, false
+	case FilePart:
+		return p.plain(), false
+	case ResultPart:
+		return p.ToolCallResponse, false
+	case NamePart:
+		return nil, false
+	}
+	return p, true
+}
+
+func (p FilePart) plain() llms.ContentPart {
+	switch {
+	case p.Data != nil:
+		return llms.BinaryContent{MIMEType: p.MIMEType, Data: p.Data}
+	case p.URL != "":
+		return llms.ImageURLContent{URL: p.URL}
+	}
+	return nil
 }
 
 // passThrough calls a deployment as if stepfall were not there.

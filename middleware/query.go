@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -41,39 +42,17 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	adapt(&c.resolved)
 	c.streamed = c.resolved.StreamingFunc != nil || c.resolved.StreamingReasoningFunc != nil || c.params.OnDelta != nil
 
-	info, _ := ctx.Value(infoKey{}).(*Info)
-	if info == nil {
-		info = &Info{}
-	}
-	q := &c.query
+	info, q := InfoFrom(ctx), &c.query
 	*q = sdk.Query{
 		ID: info.QueryID, Group: info.Group, Run: m.c.Redact.Text(info.Run), Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
 		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.resolved.MaxTokens,
 	}
-	switch s := c.params.Schema; {
-	case s != nil:
-		q.Format.Schema = s.Schema
-	case len(q.Format.Schema) > 0:
-		c.params.Schema = &Schema{Name: "answer", Schema: q.Format.Schema}
-	}
-	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
+	c.setFormat()
 	q.Tools = queryTools(c.resolved.Tools)
-	size := &c.size
-	q.Messages = queryMessages(c.messages, size)
-	for i := range q.Tools {
-		size.bytes += len(q.Tools[i].Name) + len(q.Tools[i].Description) + len(q.Tools[i].Parameters) + 16
-	}
-	if len(q.Format.Schema) > 0 {
-		size.bytes += len(q.Format.Schema) + len(schemaInstruction)
-	}
-	for _, raw := range c.params.RawTools {
-		size.bytes += len(raw)
-	}
-	q.InputTokens = (size.bytes+3)/4 + size.images*imageTokens
-	for _, raw := range c.params.Extra {
-		size.data += len(raw)
-	}
-	q.Features = features(q, size)
+	q.Messages = queryMessages(c.messages, &c.size)
+	c.size.addRequest(q, &c.params)
+	q.InputTokens = c.size.tokens()
+	q.Features = features(q, &c.size)
 	if q.Run == "" && q.Session == "" && (len(q.Tools) > 0 || m.c.Session.CountDisputes) {
 		q.Conversation = conversationDigest(q.Messages)
 	}
@@ -87,6 +66,18 @@ const (
 	// "conversational"; empty for none.
 	labelProtocol = "stepfall.protocol"
 )
+
+// setFormat takes the format of the answer from the options, and the schema from the query if they have none.
+func (c *call) setFormat() {
+	f := &c.query.Format
+	switch s := c.params.Schema; {
+	case s != nil:
+		f.Schema = s.Schema
+	case len(f.Schema) > 0:
+		c.params.Schema = &Schema{Name: "answer", Schema: f.Schema}
+	}
+	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
+}
 
 // label adds the labels that checks read.
 func (c *call) label() {
@@ -106,11 +97,7 @@ const window = 8 << 10
 // protocol recognises langchaingo's text agents by their stop words and format
 // instructions.
 func (c *call) protocol() string {
-	agent := false
-	for _, w := range c.resolved.StopWords {
-		agent = agent || w == "\nObservation:"
-	}
-	if !agent || len(c.query.Messages) == 0 {
+	if !slices.Contains(c.resolved.StopWords, "\nObservation:") || len(c.query.Messages) == 0 {
 		return ""
 	}
 	parts := c.query.Messages[len(c.query.Messages)-1].Parts

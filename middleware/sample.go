@@ -18,7 +18,10 @@ func thinkingOf(o *llms.CallOptions) *llms.ThinkingConfig {
 
 // setEffort requests the arm's reasoning effort, also by langchaingo's options, which know low, medium
 // and high.
-func (t *target) setEffort(o *llms.CallOptions, p *Params) {
+func (t *target) setEffort(o *llms.CallOptions, p *Params, isStated bool) {
+	if t.effort == "" || isStated && !t.override {
+		return
+	}
 	p.ReasoningEffort, p.ReasoningTokens = t.effort, nil
 	config := llms.ThinkingConfig{}
 	if own := thinkingOf(o); own != nil {

@@ -92,7 +92,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 			offsets[i] = s.c.SwitchCostUSD
 		}
 		p, price := known.cached[s.keys[i]], &s.models[i].Price
-		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
+		if !s.c.IgnoreCache && now.Sub(p.at) < s.c.CacheTTL {
 			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
 		}
 	}

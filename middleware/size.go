@@ -169,13 +169,33 @@ func (s *size) addFile(p llms.ContentPart) sdk.Part {
 	return sdk.Part{}
 }
 
+// addRequest counts a request without its messages.
+func (s *size) addRequest(q *sdk.Query, p *Params) {
+	s.addTools(q.Tools)
+	if len(q.Format.Schema) > 0 {
+		s.bytes += len(q.Format.Schema) + len(schemaInstruction)
+	}
+	for _, raw := range p.RawTools {
+		s.bytes += len(raw)
+	}
+	for _, raw := range p.Extra {
+		s.data += len(raw)
+	}
+}
+
+func (s *size) addTools(tools []sdk.Tool) {
+	for i := range tools {
+		s.bytes += len(tools[i].Name) + len(tools[i].Description) + len(tools[i].Parameters) + 16
+	}
+}
+
+func (s *size) tokens() int { return (s.bytes+3)/4 + s.images*imageTokens }
+
 // EstimateTokens returns the expected length of a prompt in tokens, as caps count it: four bytes
 // each, and 1,000 for an image or another file.
 func EstimateTokens(messages []llms.MessageContent, tools []llms.Tool) int {
 	var s size
 	queryMessages(messages, &s)
-	for _, t := range queryTools(tools) {
-		s.bytes += len(t.Name) + len(t.Description) + len(t.Parameters) + 16
-	}
-	return (s.bytes+3)/4 + s.images*imageTokens
+	s.addTools(queryTools(tools))
+	return s.tokens()
 }

@@ -130,8 +130,5 @@ func (s *streamState) cutAtStopWord(d *Delta) *Delta {
 	}
 	own := *d
 	own.Text, own.LogProbs = text, nil // which hold the text
-	if own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && own.Tool == nil && own.Extra == nil {
-		return nil
-	}
-	return &own
+	return own.unlessEmpty()
 }

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,8 +17,7 @@ import (
 type streamState struct {
 	call *call
 	from string // the candidate
-	// native: the model streams by Params.OnDelta.
-	native bool
+	kind kind
 	// live: chunks are passed to the caller. shown: some have been.
 	live, shown bool
 	bytes       int
@@ -39,43 +39,19 @@ type streamState struct {
 
 // install sets the streaming functions of one call: the caller's if it is live, otherwise none.
 func (s *streamState) install(o *llms.CallOptions, p *Params) {
-	content, reasoning, delta := s.call.resolved.StreamingFunc, s.call.resolved.StreamingReasoningFunc, s.call.params.OnDelta
+	reasoning, delta := s.call.resolved.StreamingReasoningFunc, s.call.params.OnDelta
 	o.StreamingFunc, o.StreamingReasoningFunc, p.OnDelta = nil, nil, nil
-	if s.draft != nil {
-		p.OnDelta = func(ctx context.Context, d *Delta) error {
-			if !s.shown && s.draft.isHopeless(d) {
-				return errHopelessDraft
-			}
-			if !s.live {
-				return nil
-			}
-			s.call.toolsShown = s.call.toolsShown || d.Tool != nil
-			return s.show(ctx, d, s.call.emit)
-		}
+	if s.draft != nil || s.live && s.kind == kindNative {
+		s.emit = s.call.emit // bound once: this is a hot path
+		p.OnDelta = s.take
 		return
 	}
 	if !s.live {
 		return
 	}
-	if s.native {
-		emit := s.call.emit // bound once: this is a hot path
-		p.OnDelta = func(ctx context.Context, d *Delta) error {
-			s.call.toolsShown = s.call.toolsShown || d.Tool != nil
-			return s.show(ctx, d, emit)
-		}
-		return
-	}
 	// Some clients stream only with StreamingFunc set, or fail without it.
 	o.StreamingFunc = func(ctx context.Context, chunk []byte) error {
-		return s.show(ctx, &Delta{Text: string(chunk)}, func(ctx context.Context, d *Delta) error {
-			switch {
-			case delta != nil && !isToolChunk([]byte(d.Text)):
-				return delta(ctx, d)
-			case delta == nil && content != nil:
-				return content(ctx, []byte(d.Text))
-			}
-			return nil
-		})
+		return s.show(ctx, &Delta{Text: string(chunk)}, s.call.emitText)
 	}
 	switch {
 	case delta != nil:
@@ -92,6 +68,18 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 			})
 		}
 	}
+}
+
+// take shows a piece from a native model, unless the draft is hopeless or nothing may be shown.
+func (s *streamState) take(ctx context.Context, d *Delta) error {
+	if s.draft != nil && !s.shown && s.draft.isHopeless(d) {
+		return errHopelessDraft
+	}
+	if !s.live {
+		return nil
+	}
+	s.call.toolsShown = s.call.toolsShown || d.Tool != nil
+	return s.show(ctx, d, s.emit)
 }
 
 // isToolChunk reports whether a chunk is the list of tool calls that langchaingo's openai client
@@ -114,10 +102,8 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 
 // pass counts a piece and passes it on, or holds it until a piece shows that the answer is no refusal.
 func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
-	if s.call.m.secrets != nil {
-		if d = s.removeSecrets(d); d == nil {
-			return nil
-		}
+	if d = s.removeSecrets(d); d == nil {
+		return nil
 	}
 	s.bytes += d.bytes()
 	if !s.hold && len(s.held) == 0 {
@@ -125,11 +111,10 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 	}
 	held := append(s.held, *d)
 	if s.hold {
-		s.held, s.head = held, s.head+d.Text
-		if s.head += d.Refusal; d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided() {
+		s.held, s.head = held, s.head+d.Text+d.Refusal
+		if s.hold = s.mayBeRejected(d); s.hold {
 			return nil
 		}
-		s.hold = false
 	}
 	s.held = nil
 	for i := range held {
@@ -138,6 +123,11 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 		}
 	}
 	return nil
+}
+
+// mayBeRejected reports whether a check may still reject the answer.
+func (s *streamState) mayBeRejected(d *Delta) bool {
+	return d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided()
 }
 
 func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
@@ -166,56 +156,75 @@ type secretKey struct {
 
 // removeSecrets returns a piece without secrets, or nil where all of it is held back.
 func (s *streamState) removeSecrets(d *Delta) *Delta {
-	clean := func(kind byte, tool int, text string) string {
-		if text == "" {
-			return ""
-		}
-		key := secretKey{d.Choice, tool, kind}
-		if s.secrets == nil {
-			s.secrets = map[secretKey]*redact.Stream{}
-		}
-		if s.secrets[key] == nil {
-			s.secrets[key] = s.call.m.secrets.Stream()
-		}
-		return s.secrets[key].Next(text)
-	}
-	text, reasoning, refusal := clean('t', 0, d.Text), clean('r', 0, d.Reasoning), clean('f', 0, d.Refusal)
-	isChanged := text != d.Text || reasoning != d.Reasoning || refusal != d.Refusal
-	tool, raw := d.Tool, d.Raw
-	if tool != nil {
-		known := s.call.m.secrets.Known // for what comes whole
-		own := ToolDelta{Index: tool.Index, ID: known(tool.ID), Name: known(tool.Name), Arguments: clean('a', tool.Index, tool.Arguments)}
-		if own != *tool {
-			isChanged, tool = true, &own
-		}
-	}
-	if raw != nil {
-		if s.call.m.rawHasSecrets(raw.Raw) {
-			own := *raw
-			own.Raw = json.RawMessage(s.call.m.secretsInJSON.Known(string(raw.Raw)))
-			isChanged, raw = true, &own
-		}
-	}
-	extra := d.Extra
-	if extra != nil && s.call.m.extraHasSecrets(extra) {
-		isChanged, extra = true, nil
-	}
-	isChanged = isChanged || s.call.m.tokensHaveSecrets(d.LogProbs)
-	if !isChanged {
+	m := s.call.m
+	if m.secrets == nil {
 		return d
 	}
-	if text+reasoning+refusal == "" && d.Raw == nil && extra == nil && (tool == nil || tool.ID+tool.Name+tool.Arguments == "") {
+	text, reasoning, refusal := s.known('t', d.Choice, 0, d.Text), s.known('r', d.Choice, 0, d.Reasoning), s.known('f', d.Choice, 0, d.Refusal)
+	tool, raw, extra := s.toolWithoutSecrets(d), m.rawWithoutSecrets(d.Raw), d.Extra
+	if m.extraHasSecrets(extra) {
+		extra = nil
+	}
+	if [...]string{text, reasoning, refusal} == [...]string{d.Text, d.Reasoning, d.Refusal} &&
+		tool == d.Tool && raw == d.Raw && extra == d.Extra && !m.tokensHaveSecrets(d.LogProbs) {
+		return d
+	}
+	// The log-probabilities are left out, since they hold the text.
+	own := &Delta{From: d.From, Choice: d.Choice, Text: text, Reasoning: reasoning, Refusal: refusal, Tool: tool, Raw: raw, Extra: extra}
+	return own.unlessEmpty()
+}
+
+// known returns what may be shown after the next piece of a text.
+func (s *streamState) known(kind byte, choice, tool int, piece string) string {
+	if piece == "" {
+		return ""
+	}
+	key := secretKey{choice, tool, kind}
+	if s.secrets == nil {
+		s.secrets = map[secretKey]*redact.Stream{}
+	}
+	if s.secrets[key] == nil {
+		s.secrets[key] = s.call.m.secrets.Stream()
+	}
+	return s.secrets[key].Next(piece)
+}
+
+// toolWithoutSecrets returns d.Tool itself if it has none.
+func (s *streamState) toolWithoutSecrets(d *Delta) *ToolDelta {
+	t, whole := d.Tool, s.call.m.secrets.Known // for what comes whole
+	if t == nil {
 		return nil
 	}
-	own := *d
-	own.Text, own.Reasoning, own.Refusal, own.Tool, own.Raw, own.Extra, own.LogProbs = text, reasoning, refusal, tool, raw, extra, nil // which hold the text
+	own := ToolDelta{Index: t.Index, ID: whole(t.ID), Name: whole(t.Name), Arguments: s.known('a', d.Choice, t.Index, t.Arguments)}
+	if own == *t {
+		return t
+	}
 	return &own
 }
 
-// flush shows what was held back as a possible beginning of a stop word or secret.
-func (s *streamState) flush(ctx context.Context) error {
-	if s.hold { // the whole answer is shown
+// rawWithoutSecrets returns p itself if it has none.
+func (m *Model) rawWithoutSecrets(p *RawPart) *RawPart {
+	if p == nil || !m.rawHasSecrets(p.Raw) {
+		return p
+	}
+	own := *p
+	own.Raw = json.RawMessage(m.secretsInJSON.Known(string(p.Raw)))
+	return &own
+}
+
+// unlessEmpty returns nil for a piece that holds nothing.
+func (w *Delta) unlessEmpty() *Delta {
+	if w.Text+w.Reasoning+w.Refusal == "" && w.Raw == nil && w.Extra == nil && (w.Tool == nil || w.Tool.ID+w.Tool.Name+w.Tool.Arguments == "") {
 		return nil
+	}
+	return w
+}
+
+// finish looks for a fault of the response, and shows what was held back as a possible beginning of a stop
+// word or secret.
+func (s *streamState) finish(ctx context.Context, resp *llms.ContentResponse) error {
+	if err := responseFault(resp, s.kind, s.live); err != nil || s.hold { // the whole answer is shown
+		return err
 	}
 	for choice, stop := range s.stops {
 		if text := stop.held; text != "" {
@@ -226,28 +235,29 @@ func (s *streamState) flush(ctx context.Context) error {
 		}
 	}
 	for key, stream := range s.secrets {
-		rest := stream.End()
-		if rest == "" {
-			continue
-		}
-		d := Delta{From: s.from, Choice: key.choice}
-		switch key.kind {
-		case 't':
-			d.Text = rest
-		case 'r':
-			d.Reasoning = rest
-		case 'f':
-			d.Refusal = rest
-		default:
-			d.Tool = &ToolDelta{Index: key.tool, Arguments: rest}
-		}
-		s.shown = true
-		if err := s.emit(ctx, &d); err != nil {
-			s.refused = err
-			return err
+		if rest := stream.End(); rest != "" {
+			if err := s.deliver(ctx, key.piece(s.from, rest), s.emit); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// piece returns a piece of the text that the key identifies.
+func (k secretKey) piece(from, text string) *Delta {
+	d := &Delta{From: from, Choice: k.choice}
+	switch k.kind {
+	case 't':
+		d.Text = text
+	case 'r':
+		d.Reasoning = text
+	case 'f':
+		d.Refusal = text
+	default:
+		d.Tool = &ToolDelta{Index: k.tool, Arguments: text}
+	}
+	return d
 }
 
 // isPlainAnswer reports whether an answer whose beginning has no fault can only be rejected for how it
@@ -255,6 +265,17 @@ func (s *streamState) flush(ctx context.Context) error {
 func (c *call) isPlainAnswer() bool {
 	return !c.m.ownChecks && len(c.query.Tools) == 0 && !c.query.Format.JSON && len(c.query.Format.Schema) == 0 &&
 		c.query.Labels[labelProtocol] == "" && c.resolved.StreamingReasoningFunc == nil && c.choices() <= 1
+}
+
+// emitText passes the text of a piece to the caller, unless it is a list of tool calls.
+func (c *call) emitText(ctx context.Context, d *Delta) error {
+	switch delta, content := c.params.OnDelta, c.resolved.StreamingFunc; {
+	case delta != nil && !isToolChunk([]byte(d.Text)):
+		return delta(ctx, d)
+	case delta == nil && content != nil:
+		return content(ctx, []byte(d.Text))
+	}
+	return nil
 }
 
 func (c *call) emit(ctx context.Context, d *Delta) error {
@@ -278,14 +299,13 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 	if !c.streamed || c.live && (c.params.OnDelta == nil || c.toolsShown) {
 		return nil
 	}
-	for i, choice := range resp.Choices {
-		if i > 0 && c.params.OnDelta == nil {
-			break
-		}
-		for k, d := range c.pieces(i, choice) {
-			if d.From = from; i+k == 0 && c.params.OnDelta != nil && !c.live {
-				d.Extra = ExtraOf(choice)
-			}
+	choices := resp.Choices
+	if c.params.OnDelta == nil {
+		choices = choices[:min(1, len(choices))]
+	}
+	for i, choice := range choices {
+		for _, d := range c.pieces(i, choice) {
+			d.From = from
 			if err := c.emit(ctx, &d); err != nil {
 				return fmt.Errorf("streaming the answer to the caller: %w", err)
 			}
@@ -365,23 +385,25 @@ func textOf(p llms.ContentPart) string {
 
 // pieces returns a choice as if it had been streamed; after a live stream, only its tool calls.
 func (c *call) pieces(i int, choice *llms.ContentChoice) []Delta {
-	whole, x := Delta{Choice: i}, ExtraOf(choice)
-	var parts []llms.ContentPart
+	whole, x := Delta{Choice: i}, cmp.Or(ExtraOf(choice), &Extra{})
 	if !c.live {
 		whole.Text, whole.Reasoning = choice.Content, choice.ReasoningContent
-		if x != nil && x.Refusal != choice.Content {
+		if x.Refusal != choice.Content {
 			whole.Refusal = x.Refusal
 		}
-		if x != nil && c.params.LogProbs != nil {
+		if c.params.LogProbs != nil {
 			whole.LogProbs = x.LogProbs
 		}
-		if x != nil && c.params.OnDelta != nil {
-			parts = x.Parts
-		}
 	}
-	calls := choice.ToolCalls
 	if c.params.OnDelta == nil {
-		calls = nil
+		return whole.pieces(nil, nil)
 	}
-	return whole.pieces(parts, calls)
+	if c.live {
+		return whole.pieces(nil, choice.ToolCalls)
+	}
+	list := whole.pieces(x.Parts, choice.ToolCalls)
+	if i == 0 && len(list) > 0 {
+		list[0].Extra = ExtraOf(choice)
+	}
+	return list
 }

@@ -20,17 +20,9 @@ func (l *loader) assign(a *argument, v value, dst reflect.Value) bool {
 	if !ok || !result.IsKnown() {
 		return false
 	}
-	var secret *secretMark
-	seconds := false
 	result, marks := result.UnmarkDeep()
-	for m := range marks {
-		switch m := m.(type) {
-		case secretMark:
-			secret = &m
-		case secondsMark:
-			seconds = true
-		}
-	}
+	secret := secretOf(marks)
+	_, seconds := marks[secondsMark{}]
 	if a.kind == kindSecret {
 		return l.assignSecret(a, v, result, secret, dst)
 	}
@@ -59,14 +51,7 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 		return false
 	}
 	if !secret.set {
-		s := schema.Warning
-		if l.o.RequireSecrets {
-			s = schema.Error
-		}
-		if !l.o.WithoutSecrets && !l.unset[secret.name] {
-			l.unset[secret.name] = true
-			l.report(s, v.at, fmt.Sprintf("environment variable %s is not set", secret.name), "", "Calls that need this key will be refused by the server.")
-		}
+		l.reportUnset(secret.name, v.at)
 		dst.Set(reflect.ValueOf(Secret{name: secret.name}))
 		return true
 	}
@@ -75,17 +60,24 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 	return true
 }
 
+func (l *loader) reportUnset(name string, at origin) {
+	s := schema.Warning
+	if l.o.RequireSecrets {
+		s = schema.Error
+	}
+	if !l.o.WithoutSecrets && !l.unset[name] {
+		l.unset[name] = true
+		l.report(s, at, fmt.Sprintf("environment variable %s is not set", name), "", "Calls that need this key will be refused by the server.")
+	}
+}
+
 func (l *loader) assignNumber(a *argument, v value, result cty.Value, dst reflect.Value) bool {
 	n, _ := result.AsBigFloat().Float64()
 	if !l.checkRange(a, v, n) {
 		return false
 	}
 	if a.kind == kindNumber {
-		if dst.Kind() == reflect.Pointer {
-			dst.Set(reflect.ValueOf(&n))
-		} else {
-			dst.SetFloat(n)
-		}
+		pointee(dst).SetFloat(n)
 		return true
 	}
 	if n != math.Trunc(n) || math.Abs(n) > 1e15 {
@@ -97,7 +89,7 @@ func (l *loader) assignNumber(a *argument, v value, result cty.Value, dst reflec
 }
 
 func (l *loader) assignMap(result cty.Value, dst reflect.Value, wrong func() bool) bool {
-	if t := result.Type(); !t.IsObjectType() && !t.IsMapType() {
+	if !isMap(result.Type()) {
 		return wrong()
 	}
 	m := map[string]string{}
@@ -132,12 +124,7 @@ func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds boo
 		if t != cty.Bool {
 			return wrong()
 		}
-		if dst.Kind() == reflect.Pointer {
-			b := result.True()
-			dst.Set(reflect.ValueOf(&b))
-		} else {
-			dst.SetBool(result.True())
-		}
+		pointee(dst).SetBool(result.True())
 	case kindWhole, kindNumber:
 		if t != cty.Number || seconds {
 			return wrong()
@@ -201,8 +188,7 @@ func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds 
 }
 
 func (l *loader) assignTexts(a *argument, v value, result cty.Value, dst reflect.Value, wrong func() bool) bool {
-	t := result.Type()
-	if !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+	if !isList(result.Type()) {
 		return wrong()
 	}
 	list := []string{}
@@ -236,7 +222,7 @@ func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst refle
 		list = append(list, n)
 		return l.checkRange(a, v, n)
 	}
-	if t := result.Type(); t.IsTupleType() || t.IsListType() {
+	if isList(result.Type()) {
 		for it := result.ElementIterator(); it.Next(); {
 			if _, element := it.Element(); !add(element) {
 				return false
@@ -269,12 +255,25 @@ func typeName(t cty.Type) string {
 		return "a number"
 	case t == cty.Bool:
 		return "true or false"
-	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+	case isList(t):
 		return "a list"
-	case t.IsObjectType() || t.IsMapType():
+	case isMap(t):
 		return "a map"
 	}
 	return "something else"
+}
+
+func isList(t cty.Type) bool { return t.IsTupleType() || t.IsListType() || t.IsSetType() }
+
+func isMap(t cty.Type) bool { return t.IsObjectType() || t.IsMapType() }
+
+// pointee returns what dst points to, made anew, or dst itself if it is no pointer.
+func pointee(dst reflect.Value) reflect.Value {
+	if dst.Kind() != reflect.Pointer {
+		return dst
+	}
+	dst.Set(reflect.New(dst.Type().Elem()))
+	return dst.Elem()
 }
 
 func (l *loader) expects(a *argument) string {

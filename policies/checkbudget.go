@@ -30,10 +30,23 @@ func (l *loader) checkBudget(p *Policy) {
 		{"tenant_usd", b.TenantUSD, l.originAt("budget", "tenant_usd")},
 	}
 	caps = slices.DeleteFunc(caps, func(c moneyCap) bool { return c.usd == 0 })
+	l.checkCaps(caps, worst.model, worst.usd)
+	for _, t := range b.Tenants {
+		caps = append(caps, moneyCap{fmt.Sprintf("the cap of tenant %q", t.Name), t.USD, l.originAt("budget", "tenant", t.Name, "usd")})
+	}
+	l.warnExcludedModels(p, slices.DeleteFunc(slices.Clone(caps), func(c moneyCap) bool { return c.usd < worst.usd }))
+	l.checkLongestAnswers(p, len(caps) > 0)
+	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
+		l.warn(l.originAt("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
+	}
+}
+
+// checkCaps checks that each cap leaves room for the cheapest call, and can be reached before the next one.
+func (l *loader) checkCaps(caps []moneyCap, cheapest string, usd float64) {
 	for i, c := range caps {
-		if c.usd < worst.usd {
+		if c.usd < usd {
 			l.complain(c.at, fmt.Sprintf("%s leaves no room for a single call", c.name),
-				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", worst.model, number(round(worst.usd))),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", cheapest, number(round(usd))),
 				"Raise the cap, or lower max_output_tokens of a model.")
 		}
 		for _, inner := range caps[:i] {
@@ -42,20 +55,17 @@ func (l *loader) checkBudget(p *Policy) {
 			}
 		}
 	}
-	for _, t := range b.Tenants {
-		caps = append(caps, moneyCap{fmt.Sprintf("the cap of tenant %q", t.Name), t.USD, l.originAt("budget", "tenant", t.Name, "usd")})
+}
+
+func (l *loader) checkLongestAnswers(p *Policy, isCapped bool) {
+	if !isCapped && p.Mode != "shadow" {
+		return
 	}
-	l.warnExcludedModels(p, slices.DeleteFunc(slices.Clone(caps), func(c moneyCap) bool { return c.usd < worst.usd }))
-	if len(caps) > 0 || p.Mode == "shadow" {
-		for _, m := range p.Models {
-			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
-				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
-					"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
-			}
+	for _, m := range p.Models {
+		if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
+			l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
+				"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
 		}
-	}
-	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
-		l.warn(l.originAt("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
 	}
 }
 

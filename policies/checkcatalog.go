@@ -32,27 +32,28 @@ func (l *loader) hasPrice(m *Model) bool {
 	return l.header([]string{"model", m.Name, "price"}).first > 0
 }
 
-// checkCatalogDates checks the dates of the catalogue, and warns of old prices that are used.
 func (l *loader) checkCatalogDates(p *Policy) {
 	for _, c := range p.Catalog {
 		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
 			l.complain(l.originAt("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
 		}
 	}
-	if l.o.Today.IsZero() {
-		return
-	}
+}
+
+func (l *loader) isOld(c *Catalog) bool {
+	day, err := time.Parse(time.DateOnly, c.AsOf)
+	return err == nil && !l.o.Today.IsZero() && l.o.Today.Sub(day) > priceLifetime
+}
+
+// warnOldPrices warns of old prices of the catalogue that are used.
+func (l *loader) warnOldPrices(p *Policy) {
 	var old []string
 	var first *Model
 	var facts *Catalog
 	for i := range p.Models {
 		m := &p.Models[i]
 		c := p.facts(m)
-		if c == nil || l.hasPrice(m) {
-			continue
-		}
-		day, err := time.Parse(time.DateOnly, c.AsOf)
-		if err != nil || l.o.Today.Sub(day) <= priceLifetime {
+		if c == nil || l.hasPrice(m) || !l.isOld(c) {
 			continue
 		}
 		if first == nil {

@@ -20,22 +20,13 @@ func (l *loader) checkModel(p *Policy, m *Model) {
 		l.reportUnpriced(p, m, path)
 		return
 	}
-	at := append(slices.Clone(path), "price")
-	zero := m.Price == Price{Free: m.Price.Free}
-	switch {
-	case m.Price.Free && !zero:
-		l.complain(l.originAt(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
-	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
-		l.checkPrices(m, at)
-	}
+	l.checkPrice(m, priced, append(slices.Clone(path), "price"))
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
 		l.complain(l.originAt(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
 			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens),
 			"Raise context_tokens, or lower max_output_tokens.")
 	}
-	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
-		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
-	}
+	l.warnUnusedAddress(m, path)
 	l.checkAddresses(m, path)
 }
 
@@ -70,6 +61,21 @@ func (l *loader) checkAddresses(m *Model, path []string) {
 	}
 }
 
+func (l *loader) warnUnusedAddress(m *Model, path []string) {
+	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
+		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
+	}
+}
+
+func (l *loader) checkPrice(m *Model, priced bool, at []string) {
+	switch hasPrices := m.Price != (Price{Free: m.Price.Free}); {
+	case m.Price.Free && hasPrices:
+		l.complain(l.originAt(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
+	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
+		l.checkPrices(m, at)
+	}
+}
+
 // checkPrices reports prices of 0 if the model is not declared free.
 func (l *loader) checkPrices(m *Model, path []string) {
 	for _, one := range []struct {
@@ -93,17 +99,14 @@ func (l *loader) addFacts(m *Model, facts *Catalog, priced bool, path []string) 
 	add := func(value string, keys ...string) {
 		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})
 	}
-	if !l.isGiven(path, "context_tokens") && facts.ContextTokens > 0 {
-		m.ContextTokens = facts.ContextTokens
-		add(fmt.Sprint(m.ContextTokens), "context_tokens")
-	}
-	if !l.isGiven(path, "max_output_tokens") && facts.MaxOutputTokens > 0 {
-		m.MaxOutputTokens = facts.MaxOutputTokens
-		if m.ContextTokens > 0 {
-			m.MaxOutputTokens = min(m.MaxOutputTokens, m.ContextTokens)
+	addTokens := func(key string, to *int, tokens int) {
+		if !l.isGiven(path, key) && tokens > 0 {
+			*to = tokens
+			add(fmt.Sprint(tokens), key)
 		}
-		add(fmt.Sprint(m.MaxOutputTokens), "max_output_tokens")
 	}
+	addTokens("context_tokens", &m.ContextTokens, facts.ContextTokens)
+	addTokens("max_output_tokens", &m.MaxOutputTokens, min(facts.MaxOutputTokens, cmp.Or(m.ContextTokens, facts.MaxOutputTokens)))
 	if !l.isGiven(path, "capabilities") && len(facts.Capabilities) > 0 {
 		m.Capabilities = facts.Capabilities
 		add(render(reflect.ValueOf(m.Capabilities)), "capabilities")

@@ -12,18 +12,7 @@ import (
 
 func (l *loader) checkPlugins(p *Policy) {
 	for i := range p.Plugins {
-		g := &p.Plugins[i]
-		path := []string{"plugin", g.Name}
-		if g.Path != "" {
-			written := g.Path
-			g.Path = l.absolute(written)
-			if info, err := os.Stat(g.Path); err != nil || info.IsDir() {
-				l.warn(l.originAt(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
-			}
-		}
-		if g.Checksum != "" && !isHash(g.Checksum) {
-			l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
-		}
+		l.checkProgram(&p.Plugins[i])
 	}
 	for _, e := range p.Estimators {
 		if e.BuiltIn() {
@@ -80,8 +69,36 @@ func isHash(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
+func (l *loader) checkProgram(g *Plugin) {
+	path := []string{"plugin", g.Name}
+	if g.Path != "" {
+		written := g.Path
+		g.Path = l.absolute(written)
+		if info, err := os.Stat(g.Path); err != nil || info.IsDir() {
+			l.warn(l.originAt(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
+		}
+	}
+	if g.Checksum != "" && !isHash(g.Checksum) {
+		l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
+	}
+}
+
+func (l *loader) reportNoSchema(p *Policy, plugin string, err error, at origin) {
+	if !errors.Is(err, ErrNoPlugin) {
+		l.warn(at, fmt.Sprintf("the config of plugin %q is not checked", plugin), err.Error(), "")
+		return
+	}
+	hint := cmp.Or(didYouMean(plugin, namesOf(p.Plugins, func(g Plugin) string { return g.Name })),
+		"stepfall plugin ls shows those that are found; a plugin block with a path adds one.")
+	detail := ""
+	if err.Error() != ErrNoPlugin.Error() {
+		detail = err.Error()
+	}
+	l.complain(at, fmt.Sprintf("there is no plugin %q", plugin), detail, hint)
+}
+
 func (l *loader) checkPluginConfig(p *Policy, plugin, role string, c Config, path ...string) {
-	if plugin == "" {
+	if plugin == "" || l.o.Schemas == nil {
 		return
 	}
 	if c.places == nil {
@@ -91,23 +108,9 @@ func (l *loader) checkPluginConfig(p *Policy, plugin, role string, c Config, pat
 	if i := slices.IndexFunc(p.Plugins, func(g Plugin) bool { return g.Name == plugin }); i >= 0 {
 		ref = p.Plugins[i]
 	}
-	if l.o.Schemas == nil {
-		return
-	}
 	schema, err := l.o.Schemas(ref, role)
 	if err != nil {
-		at := l.originAt(append(slices.Clone(path), "plugin")...)
-		if errors.Is(err, ErrNoPlugin) {
-			hint := cmp.Or(didYouMean(plugin, namesOf(p.Plugins, func(g Plugin) string { return g.Name })),
-				"stepfall plugin ls shows those that are found; a plugin block with a path adds one.")
-			detail := ""
-			if err.Error() != ErrNoPlugin.Error() {
-				detail = err.Error()
-			}
-			l.complain(at, fmt.Sprintf("there is no plugin %q", plugin), detail, hint)
-			return
-		}
-		l.warn(at, fmt.Sprintf("the config of plugin %q is not checked", plugin), err.Error(), "")
+		l.reportNoSchema(p, plugin, err, l.originAt(append(slices.Clone(path), "plugin")...))
 		return
 	}
 	if schema != nil {

@@ -109,23 +109,13 @@ func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[st
 
 // fromCty converts a cty value to JSON's types; marked texts become secrets.
 func fromCty(v cty.Value) any {
-	var secret *secretMark
 	v, marks := v.Unmark()
-	for m := range marks {
-		if m, ok := m.(secretMark); ok {
-			secret = &m
-		}
-	}
+	secret := secretOf(marks)
 	switch t := v.Type(); {
 	case v.IsNull():
 		return nil
-	case secret != nil && t == cty.String:
-		if !secret.set {
-			return Secret{name: secret.name}
-		}
-		return NewSecret(secret.name, v.AsString())
-	case secret != nil: // computed from a secret: nothing that could be configured
-		return Secret{name: secret.name}
+	case secret != nil:
+		return secret.reveal(v)
 	case t == cty.String:
 		return v.AsString()
 	case t == cty.Number:
@@ -133,7 +123,7 @@ func fromCty(v cty.Value) any {
 		return n
 	case t == cty.Bool:
 		return v.True()
-	case t.IsObjectType() || t.IsMapType():
+	case isMap(t):
 		m := map[string]any{}
 		for it := v.ElementIterator(); it.Next(); {
 			key, element := it.Element()
@@ -141,7 +131,7 @@ func fromCty(v cty.Value) any {
 			m[key.AsString()] = fromCty(element)
 		}
 		return m
-	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+	case isList(t):
 		list := []any{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, element := it.Element()

@@ -26,7 +26,6 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 		dst.Set(reflect.ValueOf(c))
 		return
 	}
-	here := l.blockOrigin(path)
 	for i := range b.args {
 		a := &b.args[i]
 		id, given := tree[a.name].(leaf)
@@ -36,12 +35,7 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 			continue
 		}
 		if !given {
-			if a.required {
-				l.complain(here, fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
-			}
-			if a.applies(label) {
-				l.setDefault(a, dst.Field(a.field), path)
-			}
+			l.decodeMissing(a, dst.Field(a.field), path, label)
 			continue
 		}
 		l.places[strings.Join(append(slices.Clone(path), a.name), delim)] = id
@@ -58,6 +52,21 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 	}
 }
 
+func (l *loader) decodeMissing(a *argument, dst reflect.Value, path []string, label string) {
+	if a.required {
+		l.complain(l.blockOrigin(path), fmt.Sprintf("%s is missing", a.name), "", fmt.Sprintf("Add %s = ...: it takes %s.", a.name, l.expects(a)))
+	}
+	if a.applies(label) {
+		l.setDefault(a, dst, path)
+	}
+}
+
+func (l *loader) reportMissing(b *block, path []string) {
+	if b.required && !l.faulty[b.name] {
+		l.complain(l.blockOrigin(path), b.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(b.labels, ", ")+".")
+	}
+}
+
 func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value, path []string) {
 	inner, given := tree[sub.name].(map[string]any)
 	path = append(slices.Clone(path), sub.name)
@@ -65,29 +74,19 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 		if !given && (sub.pointer || sub.free) {
 			return
 		}
-		if sub.pointer {
-			dst.Set(reflect.New(sub.typ))
-			dst = dst.Elem()
-		}
-		l.decode(sub, inner, dst, path, "")
+		l.decode(sub, inner, pointee(dst), path, "")
 		return
 	}
 	labels := l.orderLabels(inner, path)
 	if len(labels) == 0 {
-		if sub.required && !l.faulty[sub.name] {
-			l.complain(l.blockOrigin(path), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
-		}
+		l.reportMissing(sub, path)
 		return
 	}
 	if !sub.many {
 		winner := slices.MaxFunc(labels, func(a, b string) int {
 			return cmp.Compare(l.header(append(slices.Clone(path), a)).last, l.header(append(slices.Clone(path), b)).last)
 		})
-		if sub.pointer {
-			dst.Set(reflect.New(sub.typ))
-			dst = dst.Elem()
-		}
-		l.decodeLabel(sub, inner, dst, path, winner)
+		l.decodeLabel(sub, inner, pointee(dst), path, winner)
 		return
 	}
 	list := reflect.MakeSlice(reflect.SliceOf(sub.typ), len(labels), len(labels))

@@ -44,10 +44,7 @@ func Diff(before, after *Policy) []Change {
 			list = append(list, Change{Path: "order of " + block + " blocks", Old: strings.Join(was, ", "), New: strings.Join(is, ", ")})
 		}
 	}
-	if a, b := before.Fit, after.Fit; a != nil && b != nil && a.Profile != b.Profile && !sameContent(a.Profile, b.Profile) {
-		list = append(list, Change{Path: "content of the profile", Old: a.Profile, New: b.Profile})
-	}
-	return list
+	return append(list, diffProfiles(before.Fit, after.Fit)...)
 }
 
 // effective is a policy as Diff compares it.
@@ -125,6 +122,13 @@ func settingPath(path []string) string {
 
 func commonNames(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(other, s) })
+}
+
+func diffProfiles(a, b *Fit) []Change {
+	if a == nil || b == nil || a.Profile == b.Profile || sameContent(a.Profile, b.Profile) {
+		return nil
+	}
+	return []Change{{Path: "content of the profile", Old: a.Profile, New: b.Profile}}
 }
 
 func sameContent(a, b string) bool {

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -23,6 +24,23 @@ type secretMark struct {
 	set  bool
 }
 
+func secretOf(marks cty.ValueMarks) *secretMark {
+	for m := range marks {
+		if m, ok := m.(secretMark); ok {
+			return &m
+		}
+	}
+	return nil
+}
+
+// reveal returns a value with the mark. What was computed from a secret is nothing that could be configured.
+func (m *secretMark) reveal(v cty.Value) Secret {
+	if !m.set || v.Type() != cty.String {
+		return Secret{name: m.name}
+	}
+	return NewSecret(m.name, v.AsString())
+}
+
 // secondsMark marks numbers that are seconds, as duration returns them.
 type secondsMark struct{}
 
@@ -33,19 +51,7 @@ const maxFile = 1 << 20
 
 func (l *loader) functions(dir string) map[string]function.Function {
 	return map[string]function.Function{
-		"env": textFunction("name", cty.String, "the name of a variable cannot be a secret itself", func(name string) (cty.Value, error) {
-			if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
-				return cty.NilVal, fmt.Errorf("%.40q is no name of a variable", name)
-			}
-			v := l.environ[name]
-			if l.o.WithoutSecrets {
-				v = ""
-			}
-			if v != "" {
-				l.secrets = append(l.secrets, v)
-			}
-			return cty.StringVal(v).Mark(secretMark{name: name, set: v != ""}), nil
-		}),
+		"env": textFunction("name", cty.String, "the name of a variable cannot be a secret itself", l.env),
 		"file": textFunction("path", cty.String, "the name of a file cannot be a secret", func(path string) (cty.Value, error) {
 			path = resolve(dir, path)
 			content, err := l.read(path, maxFile, false)
@@ -67,6 +73,20 @@ func (l *loader) functions(dir string) map[string]function.Function {
 }
 
 // textFunction returns a function of one text, which fails with the message ifSecret for a secret.
+func (l *loader) env(name string) (cty.Value, error) {
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
+		return cty.NilVal, fmt.Errorf("%.40q is no name of a variable", name)
+	}
+	v := l.environ[name]
+	if l.o.WithoutSecrets {
+		v = ""
+	}
+	if v != "" {
+		l.secrets = append(l.secrets, v)
+	}
+	return cty.StringVal(v).Mark(secretMark{name: name, set: v != ""}), nil
+}
+
 func textFunction(parameter string, result cty.Type, ifSecret string, f func(text string) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: parameter, Type: cty.String, AllowMarked: true}},
@@ -149,44 +169,47 @@ func localsOf(expr hcl.Expression) []string {
 	return names
 }
 
+// localName returns the name of the local that an expression refers to, or reports that it refers to none.
+func (l *loader) localName(t hcl.Traversal, at origin) (string, bool) {
+	if t.RootName() != "local" {
+		text := t.RootName()
+		if attr, ok := t[len(t)-1].(hcl.TraverseAttr); ok {
+			text = attr.Name
+		}
+		l.complain(at, fmt.Sprintf("%s is not known here", t.RootName()), "Expressions can use local values and functions.",
+			fmt.Sprintf("Names and strings are quoted: %q.", text))
+		return "", false
+	}
+	if len(t) < 2 {
+		l.complain(at, "which local?", "", "Write local.name.")
+		return "", false
+	}
+	attr, ok := t[1].(hcl.TraverseAttr)
+	if !ok {
+		l.complain(at, "locals are named with a dot", "", "Write local.name.")
+	}
+	return attr.Name, ok
+}
+
 // eval evaluates an expression, or reports why it has no value. An unknown value with ok means that the
 // fault was reported where it is.
 func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	known, used := true, map[string]cty.Value{}
 	for _, t := range v.expr.Variables() {
 		at := origin{rng: t.SourceRange(), where: v.at.where}
-		if t.RootName() != "local" {
-			text := t.RootName()
-			if attr, ok := t[len(t)-1].(hcl.TraverseAttr); ok {
-				text = attr.Name
-			}
-			l.complain(at, fmt.Sprintf("%s is not known here", t.RootName()), "Expressions can use local values and functions.",
-				fmt.Sprintf("Names and strings are quoted: %q.", text))
-			known = false
-			continue
-		}
-		if len(t) < 2 {
-			l.complain(at, "which local?", "", "Write local.name.")
-			known = false
-			continue
-		}
-		attr, ok := t[1].(hcl.TraverseAttr)
+		name, ok := l.localName(t, at)
 		if !ok {
-			l.complain(at, "locals are named with a dot", "", "Write local.name.")
 			known = false
 			continue
 		}
-		l.usedLocals[attr.Name] = true
-		used[attr.Name] = l.locals[attr.Name]
-		if _, ok := locals[attr.Name]; !ok {
+		l.usedLocals[name] = true
+		used[name] = l.locals[name]
+		if _, ok := locals[name]; !ok {
 			hint := ""
 			if len(locals) <= mostNames { // else they are not even sorted
-				hint = didYouMean(attr.Name, sortedKeys(locals))
+				hint = didYouMean(name, sortedKeys(locals))
 			}
-			if hint == "" {
-				hint = "Define it: locals { " + attr.Name + " = ... }."
-			}
-			l.complain(at, fmt.Sprintf("there is no local %q", attr.Name), "", hint)
+			l.complain(at, fmt.Sprintf("there is no local %q", name), "", cmp.Or(hint, "Define it: locals { "+name+" = ... }."))
 			known = false
 		}
 	}

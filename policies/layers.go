@@ -155,15 +155,7 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 	}
 	keys := append([]string{blk.Type}, blk.Labels...)
 	full := append(slices.Clone(path), keys...)
-	inner := out
-	for _, k := range keys {
-		m, ok := inner[k].(map[string]any)
-		if !ok {
-			m = map[string]any{}
-			inner[k] = m
-		}
-		inner = m
-	}
+	inner := descend(out, keys)
 	at.where = ""
 	if prev, dup := p.l.recordBlock(full, at, p.name); dup {
 		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
@@ -194,11 +186,7 @@ func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 }
 
 func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
-	m, ok := out["locals"].(map[string]any)
-	if !ok {
-		m = map[string]any{}
-		out["locals"] = m
-	}
+	m := descend(out, []string{"locals"})
 	for _, a := range attributes(blk.Body) {
 		if prev, dup := m[a.Name].(leaf); dup {
 			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
@@ -343,6 +331,17 @@ func (w *literals) Exit(n hclsyntax.Node) hcl.Diagnostics {
 
 func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
+}
+
+// descend returns the map at the end of a path, and makes what is missing.
+func descend(tree map[string]any, keys []string) map[string]any {
+	for _, k := range keys {
+		if _, ok := tree[k].(map[string]any); !ok {
+			tree[k] = map[string]any{}
+		}
+		tree = child(tree, k)
+	}
+	return tree
 }
 
 // name returns a block as it is written: model "small".

@@ -186,21 +186,7 @@ func (l *loader) include(path string, at origin) {
 	}
 	src, err := l.read(path, maxSource, len(l.open) == 0)
 	if err != nil {
-		summary, hint := err.Error(), ""
-		if errors.As(err, new(outsideError)) {
-			hint = hintOutside
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			if len(l.open) > 0 {
-				hint = "Paths are relative to the file that includes."
-			} else {
-				hint = "stepfall policy init writes a first policy."
-			}
-			if slices.Contains(Library(), strings.TrimSuffix(filepath.Base(path), ".hcl")) {
-				hint = fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+strings.TrimSuffix(filepath.Base(path), ".hcl"))
-			}
-		}
-		l.complain(at, summary, "", hint)
+		l.complain(at, err.Error(), "", l.hintUnreadable(path, err))
 		l.broken = true
 		return
 	}
@@ -224,6 +210,22 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 	if err != nil {
 		l.broken = true
 	}
+}
+
+// hintUnreadable returns a hint for a file that cannot be read, or "".
+func (l *loader) hintUnreadable(path string, err error) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".hcl")
+	switch isMissing := errors.Is(err, fs.ErrNotExist); {
+	case isMissing && slices.Contains(Library(), name):
+		return fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+name)
+	case isMissing && len(l.open) > 0:
+		return "Paths are relative to the file that includes."
+	case isMissing:
+		return "stepfall policy init writes a first policy."
+	case errors.As(err, new(outsideError)):
+		return hintOutside
+	}
+	return ""
 }
 
 func (p fileParser) loadIncludes(body *hclsyntax.Body) {
@@ -280,23 +282,8 @@ func (l *loader) build(path string) (*Policy, error) {
 	if l.broken {
 		return nil, l.finish()
 	}
-	if len(l.o.Sets) > 0 || slices.ContainsFunc(l.o.Env, func(pair string) bool { return strings.HasPrefix(pair, envPrefix) }) {
-		l.tree = l.k.Raw() // what the overrides can name
-	}
-	if err := l.k.Load(env.Provider(delim, env.Opt{
-		Prefix: envPrefix, TransformFunc: l.parseEnv, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
-	}), nil); err != nil {
-		return nil, fmt.Errorf("merging the environment: %w", err)
-	}
-	if len(l.ignored) > 0 {
-		l.warn(origin{rng: l.top}, "environment variables without effect", strings.Join(l.ignored, ", ")+": this policy is a value in a Go program, and has no such argument.", "")
-	}
-	for _, text := range l.o.Sets {
-		if m := l.parseSet(text); m != nil {
-			if err := l.k.Load(confmap.Provider(m, ""), nil); err != nil {
-				return nil, fmt.Errorf("merging --set %s: %w", text, err)
-			}
-		}
+	if err := l.mergeOverrides(); err != nil {
+		return nil, err
 	}
 	l.tree = l.k.Raw()
 	l.evalLocals(child(l.tree, "locals"))
@@ -315,15 +302,42 @@ func (l *loader) build(path string) (*Policy, error) {
 	p.Warnings, p.settings = diags, l.settings
 	secrets := l.secrets
 	p.secrets = func() []string { return secrets }
+	p.Checksum = checksum(p.settings)
+	return p, nil
+}
+
+// mergeOverrides adds the arguments of the environment, and then those of --set.
+func (l *loader) mergeOverrides() error {
+	if len(l.o.Sets) > 0 || slices.ContainsFunc(l.o.Env, func(pair string) bool { return strings.HasPrefix(pair, envPrefix) }) {
+		l.tree = l.k.Raw() // what the overrides can name
+	}
+	if err := l.k.Load(env.Provider(delim, env.Opt{
+		Prefix: envPrefix, TransformFunc: l.parseEnv, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
+	}), nil); err != nil {
+		return fmt.Errorf("merging the environment: %w", err)
+	}
+	if len(l.ignored) > 0 {
+		l.warn(origin{rng: l.top}, "environment variables without effect", strings.Join(l.ignored, ", ")+": this policy is a value in a Go program, and has no such argument.", "")
+	}
+	for _, text := range l.o.Sets {
+		if m := l.parseSet(text); m != nil {
+			if err := l.k.Load(confmap.Provider(m, ""), nil); err != nil {
+				return fmt.Errorf("merging --set %s: %w", text, err)
+			}
+		}
+	}
+	return nil
+}
+
+func checksum(settings []Setting) string {
 	sum := sha256.New()
-	for _, s := range p.settings {
+	for _, s := range settings {
 		if s.Path[0] == "catalog" || s.Path[0] == "include" {
 			continue // what they bring is in the models that use it
 		}
 		fmt.Fprintf(sum, "%q=%s\n", s.Path, s.Value)
 	}
-	p.Checksum = hex.EncodeToString(sum.Sum(nil))
-	return p, nil
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // Settings returns every argument of the effective policy, including defaults, in the order of the

@@ -51,6 +51,16 @@ func (v *Verifier) Rejects() bool {
 // Judges reports whether the verifier's finding is a verdict that may accept an answer.
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
 
+func (v *Verifier) judgesModel(name string) bool {
+	return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
+}
+
+// judgesAll reports whether it judges the answers to all queries, which have tests if those have.
+func (v *Verifier) judgesAll(patches bool) bool {
+	only := v.When.onlyWithChecks()
+	return v.needs() == needsTests && patches || !only && (v.needs() == "" || !v.When.Empty())
+}
+
 // StatedRates returns the error rates that the policy states for the verifier, nil if it states none.
 func (v *Verifier) StatedRates() *cascade.Rates {
 	if !v.Judges() || v.FalsePass == nil && v.FalseReject == nil {
@@ -152,16 +162,10 @@ func (l *loader) warnUnreadSignals(p *Policy) {
 
 // warnRoutingOnly warns if nothing judges the answers of a strategy's models to queries that meet when.
 func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, when When, path []string) {
-	if s.Kind == "route" || s.MaxDepth == 1 {
+	if s.onlyRoutes() {
 		return
 	}
-	var open []*Model
-	for i := range p.Models {
-		name := p.Models[i].Name
-		if (candidates == nil || slices.Contains(candidates, name)) && (s.Order == nil || slices.Contains(s.Order, name)) {
-			open = append(open, &p.Models[i])
-		}
-	}
+	open := s.openModels(p, candidates)
 	all, some, said := l.findJudge(p, open, when)
 	switch {
 	case all || len(open) < 2:
@@ -181,22 +185,33 @@ func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, wh
 	}
 }
 
+// onlyRoutes reports whether a query goes to one model.
+func (s *Strategy) onlyRoutes() bool { return s.Kind == "route" || s.MaxDepth == 1 }
+
+// openModels returns the candidates, all models for nil, that the strategy may ask.
+func (s *Strategy) openModels(p *Policy, candidates []string) (open []*Model) {
+	for i := range p.Models {
+		name := p.Models[i].Name
+		if (candidates == nil || slices.Contains(candidates, name)) && (s.Order == nil || slices.Contains(s.Order, name)) {
+			open = append(open, &p.Models[i])
+		}
+	}
+	return open
+}
+
 // findJudge reports whether something judges a model's answers to all queries that meet when. If not,
 // some is a verifier that judges those to some queries, and said whether its block says so.
 func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, some *Verifier, said bool) {
-	patches := l.o.Patches || when.Checks != nil && *when.Checks
+	patches := l.o.Patches || when.onlyWithChecks()
 	for _, m := range models {
 		for i := range p.Verifiers {
 			v := &p.Verifiers[i]
-			if !v.Judges() || v.Models != nil && !slices.Contains(v.Models, m.Name) {
-				continue
-			}
-			only := v.When.Checks != nil && *v.When.Checks // the policy says so itself
-			if v.needs() == needsTests && patches || v.needs() == "" && !only || !only && !v.When.Empty() {
+			switch {
+			case !v.judgesModel(m.Name):
+			case v.judgesAll(patches):
 				return true, nil, false
-			}
-			if some == nil || !said {
-				some, said = v, only
+			case !said:
+				some, said = v, v.When.onlyWithChecks() // the policy says so itself
 			}
 		}
 		if slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.mayLook(m) }) {

@@ -45,6 +45,8 @@ func (w When) Why(q *sdk.Query) string {
 	}
 }
 
+func (w When) onlyWithChecks() bool { return w.Checks != nil && *w.Checks }
+
 // failingCondition returns the first condition that q does not meet: the argument's name, or
 // "label" and its name.
 func (w When) failingCondition(q *sdk.Query) string {
@@ -115,7 +117,7 @@ func (p *Policy) CountsSetbacks() bool {
 // may pass them.
 func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool {
-		return v.Judges() && v.Applies(q) && (v.Models == nil || slices.Contains(v.Models, model))
+		return v.judgesModel(model) && v.Applies(q)
 	})
 }
 

@@ -59,20 +59,10 @@ func (l *loader) parseSet(text string) map[string]any {
 			`Write names with dots, and labels in brackets when they hold more than letters, digits, - and _: model["gpt-4.1"].base_url.`)
 		return nil
 	}
-	tokens := make([]string, 0, len(traversal))
-	for _, step := range traversal {
-		switch step := step.(type) {
-		case hcl.TraverseRoot:
-			tokens = append(tokens, step.Name)
-		case hcl.TraverseAttr:
-			tokens = append(tokens, step.Name)
-		case hcl.TraverseIndex:
-			if step.Key.Type() != cty.String {
-				l.complain(at, fmt.Sprintf("--set %s: labels are strings", left), "", `Write model["gpt-4.1"].base_url.`)
-				return nil
-			}
-			tokens = append(tokens, step.Key.AsString())
-		}
+	tokens, ok := tokensOf(traversal)
+	if !ok {
+		l.complain(at, fmt.Sprintf("--set %s: labels are strings", left), "", `Write model["gpt-4.1"].base_url.`)
+		return nil
 	}
 	path, arg, ok := l.find(tokens, at, l.complain, func(given, key string) bool { return given == key })
 	if !ok {
@@ -100,29 +90,41 @@ func (l *loader) addOverlay(layer, name, text string) origin {
 	}}
 }
 
+// tokensOf returns the names and labels of a path, and false for one with a label that is no string.
+func tokensOf(path hcl.Traversal) (tokens []string, ok bool) {
+	for _, step := range path {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			tokens = append(tokens, step.Name)
+		case hcl.TraverseAttr:
+			tokens = append(tokens, step.Name)
+		case hcl.TraverseIndex:
+			if step.Key.Type() != cty.String {
+				return nil, false
+			}
+			tokens = append(tokens, step.Key.AsString())
+		}
+	}
+	return tokens, true
+}
+
 // overlayValue turns the text of an override into a value: literally for arguments that are texts, unless
 // it is quoted, and otherwise as an expression.
 func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
-	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
-	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
-	v.expr = literal // what is no expression is a text
-	if arg == nil || !arg.takesText() || strings.HasPrefix(text, `"`) {
+	var expr hclsyntax.Expression = &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng} // what is no expression is a text
+	if !arg.takesText() || strings.HasPrefix(text, `"`) {
 		if d := findExcess([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
 			l.complain(at, d.Summary, d.Detail, "")
-			v.expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
-		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !hasForeignNames(expr) {
-			v.expr = expr
+			expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
+		} else if own, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !hasForeignNames(own) {
+			expr = own
 		}
 	}
 	if arg != nil && arg.kind == kindSecret {
-		if e, ok := v.expr.(hclsyntax.Expression); ok {
-			l.hideLiterals(e)
-		}
+		l.hideLiterals(expr)
 	}
-	if e, ok := v.expr.(hclsyntax.Expression); ok {
-		l.work.countParts(e)
-	}
-	l.values = append(l.values, v)
+	l.work.countParts(expr)
+	l.values = append(l.values, value{expr: expr, at: at, dir: l.dir, layer: at.rng.Filename})
 	return leaf(len(l.values) - 1)
 }
 
@@ -131,12 +133,7 @@ func hasForeignNames(expr hclsyntax.Expression) bool {
 }
 
 func (a *argument) takesText() bool {
-	switch a.kind {
-	case kindText, kindDuration, kindSize:
-		return true
-	default:
-		return false
-	}
+	return a != nil && (a.kind == kindText || a.kind == kindDuration || a.kind == kindSize)
 }
 
 // find follows the tokens of an override through the language and the labels in the files, and complains

@@ -58,22 +58,18 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	if err != nil {
 		return nil, nil, err
 	}
-	var names []string
-	for name := range told {
-		if _, known := has[name]; known || slices.Contains(add, name) || slices.Contains(add, "*") {
-			names = append(names, name)
-		}
-	}
 	for _, name := range add {
 		if _, ok := told[name]; !ok && name != "*" {
 			return nil, nil, fmt.Errorf("the price map has no %s", name)
 		}
 	}
-	slices.Sort(names)
 	var changes []PriceChange
 	var list []Catalog
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(told)) {
 		was, known := has[name]
+		if !known && !slices.Contains(add, name) && !slices.Contains(add, "*") {
+			continue
+		}
 		now := told[name].catalog(was)
 		differ := differences(name, was, now, known)
 		if len(differ) == 0 {
@@ -97,19 +93,20 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	for name, raw := range entries {
 		var e priceEntry
 		// The map has an entry that only explains the others, with texts for numbers.
-		if json.Unmarshal(raw, &e) != nil || priceProviders[e.Provider] == "" || e.Mode != "chat" && e.Mode != "responses" || !(e.Input > 0 && e.Output > 0) {
+		if json.Unmarshal(raw, &e) != nil || !e.answers() || strings.Count(name, "/") > 1 { // a region or another variant of the price
 			continue
 		}
-		served := name[strings.LastIndex(name, "/")+1:]
-		if strings.Count(name, "/") > 1 {
-			continue // a region or another variant of the price
-		}
-		told[priceProviders[e.Provider]+"/"+served] = e
+		told[priceProviders[e.Provider]+"/"+name[strings.LastIndex(name, "/")+1:]] = e
 	}
 	if len(told) == 0 {
 		return nil, errors.New("the price map has no model of OpenAI, Anthropic, Gemini or Mistral: is it LiteLLM's model_prices_and_context_window.json?")
 	}
 	return told, nil
+}
+
+// answers reports whether it is a priced model of a known provider that answers prompts.
+func (e priceEntry) answers() bool {
+	return priceProviders[e.Provider] != "" && (e.Mode == "chat" || e.Mode == "responses") && e.Input > 0 && e.Output > 0
 }
 
 // embeddedCatalog returns the built-in catalogue, by name.
@@ -179,16 +176,21 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 		c.Price.LongContextOutputFactor = math.Round(1e6*max(e.LongOutput/e.Output, 1)) / 1e6
 	}
 	if was.Capabilities == nil {
-		for _, one := range []struct {
-			name string
-			can  bool
-		}{{"tools", e.FunctionCalling}, {"images", e.Vision}, {"json_schema", e.Schema}, {"reasoning", e.ReasoningModel}} {
-			if one.can {
-				c.Capabilities = append(c.Capabilities, one.name)
-			}
-		}
+		c.Capabilities = e.capabilities()
 	}
 	return c
+}
+
+func (e priceEntry) capabilities() (names []string) {
+	for _, one := range []struct {
+		name string
+		can  bool
+	}{{"tools", e.FunctionCalling}, {"images", e.Vision}, {"json_schema", e.Schema}, {"reasoning", e.ReasoningModel}} {
+		if one.can {
+			names = append(names, one.name)
+		}
+	}
+	return names
 }
 
 func differences(name string, was, now Catalog, known bool) (list []PriceChange) {

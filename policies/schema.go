@@ -161,37 +161,25 @@ func describeArgument(name string, index int, f reflect.StructField) argument {
 }
 
 func kindOf(t reflect.Type) kind {
-	switch t {
-	case reflect.TypeFor[time.Duration]():
-		return kindDuration
-	case reflect.TypeFor[Bytes]():
-		return kindSize
-	case reflect.TypeFor[Secret]():
-		return kindSecret
-	case reflect.TypeFor[[]string]():
-		return kindTexts
-	case reflect.TypeFor[[]float64]():
-		return kindNumbers
-	case reflect.TypeFor[map[string]string]():
-		return kindMap
-	case reflect.TypeFor[*float64]():
-		return kindNumber
-	case reflect.TypeFor[*bool]():
-		return kindBool
+	own, isOwn := typeKinds[t]
+	basic, isBasic := basicKinds[t.Kind()]
+	switch {
+	case isOwn:
+		return own
+	case isBasic:
+		return basic
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return kindText
-	case reflect.Int:
-		return kindWhole
-	case reflect.Float64:
-		return kindNumber
-	case reflect.Bool:
-		return kindBool
-	default:
-		panic("policies: no kind for the type " + t.String())
-	}
+	panic("policies: no kind for the type " + t.String())
 }
+
+var (
+	typeKinds = map[reflect.Type]kind{
+		reflect.TypeFor[time.Duration](): kindDuration, reflect.TypeFor[Bytes](): kindSize, reflect.TypeFor[Secret](): kindSecret,
+		reflect.TypeFor[[]string](): kindTexts, reflect.TypeFor[[]float64](): kindNumbers, reflect.TypeFor[map[string]string](): kindMap,
+		reflect.TypeFor[*float64](): kindNumber, reflect.TypeFor[*bool](): kindBool,
+	}
+	basicKinds = map[reflect.Kind]kind{reflect.String: kindText, reflect.Int: kindWhole, reflect.Float64: kindNumber, reflect.Bool: kindBool}
+)
 
 func (a *argument) applies(label string) bool {
 	return len(a.kinds) == 0 || slices.Contains(a.kinds, label)

@@ -18,6 +18,7 @@ func (l *loader) validate(p *Policy) {
 		l.checkModel(p, &p.Models[i])
 	}
 	l.checkCatalogDates(p)
+	l.warnOldPrices(p)
 	names = l.splitEmbedders(p, names)
 	l.checkReferences(p, p.candidateNames())
 	l.checkRates(p)
@@ -123,12 +124,8 @@ func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path
 	}
 	if own := p.Fit == nil || len(path) > 2; own {
 		l.checkStrategyNumbers(s, path)
-	} else if !l.o.WithoutProfile {
-		for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
-			if l.isGiven(path, name) {
-				l.warn(l.originIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", p.Fit.Profile, name), "")
-			}
-		}
+	} else {
+		l.warnFitted(p.Fit.Profile, path)
 	}
 	for i, name := range s.Order {
 		if slices.Contains(candidates, name) || !slices.Contains(modelNames(p), name) {
@@ -141,6 +138,23 @@ func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path
 	if s.Order != nil {
 		models = len(s.Order)
 	}
+	l.warnNeverUsed(s, models, path)
+}
+
+// warnFitted warns of numbers of a strategy that come from its profile.
+func (l *loader) warnFitted(profile string, path []string) {
+	if l.o.WithoutProfile {
+		return
+	}
+	for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
+		if l.isGiven(path, name) {
+			l.warn(l.originIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", profile, name), "")
+		}
+	}
+}
+
+// warnNeverUsed warns of values for more models than there are.
+func (l *loader) warnNeverUsed(s *Strategy, models int, path []string) {
 	if models == 0 {
 		return
 	}
@@ -187,7 +201,7 @@ func (l *loader) checkFit(p *Policy) {
 		l.complain(at, fmt.Sprintf("there is no profile %s", written), "", fmt.Sprintf("Make it from recorded outcomes: stepfall fit --policy %s --outcomes FILE --budget USD --out %s.", p.Path, written))
 		return
 	}
-	if l.o.CheckProfile == nil || len(l.diags) > 0 && l.diags.HasErrors() {
+	if l.o.CheckProfile == nil || l.diags.HasErrors() {
 		return
 	}
 	expanded := *p
@@ -228,13 +242,15 @@ func (l *loader) checkBaseline(p *Policy) {
 
 // checkStream reports a passthrough with more than one candidate, and arguments without effect.
 func (l *loader) checkStream(p *Policy) {
-	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
+	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && !p.Strategy.onlyRoutes() {
 		l.complain(l.originAt("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}
-	if p.Stream.MinTokenProbability > 0 && !p.Stream.CancelDrafts {
+	switch hasLogProbs := func(m Model) bool { return m.SDK().Capabilities.LogProbs }; {
+	case p.Stream.MinTokenProbability <= 0:
+	case !p.Stream.CancelDrafts:
 		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
-	} else if p.Stream.MinTokenProbability > 0 && !slices.ContainsFunc(p.Models, func(m Model) bool { return m.SDK().Capabilities.LogProbs }) {
+	case !slices.ContainsFunc(p.Models, hasLogProbs):
 		l.warn(l.originAt("stream", "min_token_probability"), "min_token_probability has no effect", "No model has log_probs among its capabilities.", `Add "log_probs" to the capabilities of those that give them, or remove the line.`)
 	}
 }

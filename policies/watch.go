@@ -156,18 +156,11 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 func (w *Watcher) files(p *Policy) []string {
-	list := []string{}
+	list := []string{w.path}
 	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
-		list = filesOf(w.path)
-		list = append(list, filepath.Join(w.path, "policy.hcl"))
-	} else if !strings.HasPrefix(w.path, libraryPrefix) {
-		list = append(list, w.path)
+		list = append(filesOf(w.path), filepath.Join(w.path, "policy.hcl"))
 	}
-	for _, file := range p.Files {
-		if !strings.HasPrefix(file, libraryPrefix) {
-			list = append(list, file)
-		}
-	}
+	list = slices.DeleteFunc(append(list, p.Files...), func(file string) bool { return strings.HasPrefix(file, libraryPrefix) })
 	if p.Fit != nil && p.Fit.Profile != "" {
 		list = append(list, p.Fit.Profile)
 	}

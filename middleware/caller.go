@@ -204,17 +204,15 @@ func makeInterruptible(call Handler) Handler {
 }
 
 // responseFault returns an error for an empty or truncated response that a client returned as a success.
-func responseFault(resp *llms.ContentResponse, k kind, streamed bool) error {
-	if resp == nil || len(resp.Choices) == 0 || slices.Contains(resp.Choices, nil) {
+func responseFault(resp *llms.ContentResponse, isStream bool) error {
+	switch {
+	case resp == nil || len(resp.Choices) == 0 || slices.Contains(resp.Choices, nil):
 		return ErrEmptyResponse
-	}
-	if slices.ContainsFunc(resp.Choices, func(choice *llms.ContentChoice) bool { return choice.StopReason != "" }) {
+	case slices.ContainsFunc(resp.Choices, func(choice *llms.ContentChoice) bool { return choice.StopReason != "" }):
 		return nil
-	}
-	if !slices.ContainsFunc(resp.Choices, hasContent) && usageOf(resp).OutputTokens == 0 {
+	case !slices.ContainsFunc(resp.Choices, hasContent) && usageOf(resp).OutputTokens == 0:
 		return ErrEmptyResponse
-	}
-	if streamed && k == kindOpenAI {
+	case isStream:
 		return ErrTruncatedStream
 	}
 	return nil
@@ -299,7 +297,7 @@ func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentCho
 			own.ToolCalls[k].ID, own.ToolCalls[k].FunctionCall = known(t.ID), c.withoutSecrets(t.FunctionCall)
 		}
 	}
-	if own.Content == choice.Content && own.ReasoningContent == choice.ReasoningContent && own.FuncCall == choice.FuncCall &&
+	if [2]string{own.Content, own.ReasoningContent} == [2]string{choice.Content, choice.ReasoningContent} && own.FuncCall == choice.FuncCall &&
 		slices.Equal(own.ToolCalls, choice.ToolCalls) && !c.m.extraHasSecrets(x) {
 		return choice
 	}
@@ -335,10 +333,8 @@ func (m *Model) extraHasSecrets(x *Extra) bool {
 	if x == nil || x.Raw != nil {
 		return false
 	}
-	for _, text := range x.texts() {
-		if m.secrets.Known(*text) != *text {
-			return true
-		}
+	if slices.ContainsFunc(x.texts(), func(text *string) bool { return m.secrets.Known(*text) != *text }) {
+		return true
 	}
 	for _, p := range append(slices.Clip(x.Parts), x.Unknown) {
 		if raw, ok := p.(RawPart); ok && m.rawHasSecrets(raw.Raw) {
@@ -377,9 +373,7 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 	// The usage at the beginning of a stream does not count what came after.
 	if came := (s.bytes + 3) / 4; came > 2*(u.OutputTokens+u.ReasoningTokens) {
 		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true
-		if u.InputTokens == 0 {
-			u.InputTokens = c.query.InputTokens
-		}
+		u.InputTokens = cmp.Or(u.InputTokens, c.query.InputTokens)
 	}
 	return u
 }

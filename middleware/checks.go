@@ -122,12 +122,7 @@ func mayRefuse(head string) bool {
 		return false
 	}
 	head = strings.ToLower(strings.TrimSpace(head))
-	for _, r := range refusals {
-		if strings.HasPrefix(r, head) || strings.HasPrefix(head, r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals[:], func(r string) bool { return strings.HasPrefix(r, head) || strings.HasPrefix(head, r) })
 }
 
 func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {

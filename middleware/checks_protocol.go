@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -65,13 +66,8 @@ func actionFault(q *sdk.Query, match []string) string {
 	}
 	tool := strings.TrimSpace(match[1])
 	known := promptTools(q)
-	if len(known) == 0 {
+	if len(known) == 0 || slices.ContainsFunc(known, func(name string) bool { return strings.EqualFold(name, tool) }) {
 		return ""
-	}
-	for _, name := range known {
-		if strings.EqualFold(name, tool) {
-			return ""
-		}
 	}
 	return "unknown tool " + firstLine(tool)
 }

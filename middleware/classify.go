@@ -198,12 +198,8 @@ func mayBeBilled(err error) bool {
 	if panicked || garbled || answerText.MatchString(err.Error()) {
 		return true
 	}
-	for _, lost := range [...]error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
-		if errors.Is(err, lost) {
-			return true
-		}
-	}
-	return false
+	lost := []error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
+	return slices.ContainsFunc(lost, func(one error) bool { return errors.Is(err, one) })
 }
 
 func statusOf(text string) int {

@@ -130,10 +130,8 @@ func (t *target) notBefore() time.Time {
 }
 
 func (t *target) exclude() string {
-	for _, d := range t.deployments {
-		if !d.breaker.isOpen() {
-			return ""
-		}
+	if slices.ContainsFunc(t.deployments, func(d *deployment) bool { return !d.breaker.isOpen() }) {
+		return ""
 	}
 	return ReasonCircuitOpen
 }

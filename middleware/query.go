@@ -209,12 +209,8 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 // looksFailed reports whether a tool's result begins like an error: langchaingo does not mark failures.
 func looksFailed(content string) bool {
 	head := strings.ToLower(strings.TrimSpace(content[:min(len(content), 64)]))
-	for _, sign := range [...]string{"error", "failed", "exception", "traceback", "invalid ", "no such "} {
-		if strings.HasPrefix(head, sign) {
-			return true
-		}
-	}
-	return strings.Contains(head, " is not a valid tool")
+	signs := []string{"error", "failed", "exception", "traceback", "invalid ", "no such "}
+	return strings.Contains(head, " is not a valid tool") || slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(head, sign) })
 }
 
 // Names of the features that the middleware measures on every query, beside those of

@@ -89,9 +89,7 @@ func normalToolCalls(calls []llms.ToolCall) []llms.ToolCall {
 		if t.FunctionCall == nil {
 			continue
 		}
-		if t.Type == "" {
-			t.Type = "function"
-		}
+		t.Type = cmp.Or(t.Type, "function")
 		out = append(out, t)
 	}
 	return out

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/hex"
@@ -28,10 +29,7 @@ const waitingPerSlot = 64
 
 // newShadow returns the shadow of m. It continues the account of the Model before, which may be nil.
 func newShadow(m, before *Model) (*shadow, error) {
-	n := m.c.Shadow.Concurrency
-	if n <= 0 {
-		n = 16
-	}
+	n := cmp.Or(max(m.c.Shadow.Concurrency, 0), 16)
 	caps := step.Caps{TenantUSD: m.c.Shadow.CapUSD}
 	spent := step.NewMemory(caps)
 	if before != nil && before.shadow != nil {

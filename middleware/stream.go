@@ -223,7 +223,7 @@ func (w *Delta) unlessEmpty() *Delta {
 // finish looks for a fault of the response, and shows what was held back as a possible beginning of a stop
 // word or secret.
 func (s *streamState) finish(ctx context.Context, resp *llms.ContentResponse) error {
-	if err := responseFault(resp, s.kind, s.live); err != nil || s.hold { // the whole answer is shown
+	if err := responseFault(resp, s.live && s.kind == kindOpenAI); err != nil || s.hold { // the whole answer is shown
 		return err
 	}
 	for choice, stop := range s.stops {

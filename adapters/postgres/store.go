@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -81,9 +82,7 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		// One round trip, and nothing that a pooler would have to remember.
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = patience
-	}
+	c.ConnConfig.ConnectTimeout = cmp.Or(c.ConnConfig.ConnectTimeout, patience)
 	return pgxpool.NewWithConfig(ctx, c)
 }
 

@@ -167,7 +167,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
-	log := newOnceLogger(o.Logger)
+	log := &onceLogger{log: logTo(o.Logger), logged: map[string]bool{}}
 	s.watch = &watch{policy: p, log: log}
 	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnShadowCap(log)}
 	if o.Logger != nil {

@@ -154,10 +154,6 @@ type onceLogger struct {
 	logged map[string]bool
 }
 
-func newOnceLogger(logger hclog.Logger) *onceLogger {
-	return &onceLogger{log: logTo(logger), logged: map[string]bool{}}
-}
-
 func (o *onceLogger) warn(key, message string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -39,9 +40,7 @@ func (f *Forecast) compareToBaseline(ctx context.Context, p *policies.Policy, w 
 	own := *p
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
 	own.Verifiers = nil // their verdicts would change nothing
-	if own.Baseline == "" {
-		own.Baseline = p.Dearest()
-	}
+	own.Baseline = cmp.Or(own.Baseline, p.Dearest())
 	base, err := New(ctx, &own, w, Options{Estimator: o.Estimator, Seed: o.Seed})
 	if err != nil {
 		return nil, err

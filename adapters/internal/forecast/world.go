@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -108,11 +109,7 @@ type VerdictCosts interface {
 // draw draws a quality from a belief. It depends only on its arguments.
 func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
 	h := fnv.New64a()
-	name := m.Served
-	if name == "" {
-		name = m.Name
-	}
-	_, _ = h.Write([]byte(m.Provider + "/" + name)) // hash.Hash never returns an error
+	_, _ = h.Write([]byte(m.Provider + "/" + cmp.Or(m.Served, m.Name))) // hash.Hash never returns an error
 	r := rand.New(rand.NewPCG(seed, h.Sum64()^uint64(n)*0x9e3779b97f4a7c15))
 	if m.Verified {
 		if r.Float64() < believed.Mean {

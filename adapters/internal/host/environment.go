@@ -33,10 +33,7 @@ func environment(c PluginConfig) []string {
 
 // secrets returns the values that must not appear in logs: those of the plugin's variables.
 func secrets(c PluginConfig) []string {
-	var out []string
-	for _, v := range c.Env {
-		out = append(out, v)
-	}
+	out := slices.Collect(maps.Values(c.Env))
 	for _, name := range c.PassEnv {
 		if v := os.Getenv(name); v != "" {
 			out = append(out, v)

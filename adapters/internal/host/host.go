@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,7 @@ type Host struct {
 
 // New returns a host. It starts nothing; Close must be called all the same.
 func New(cfg Config) (*Host, error) {
-	h := &Host{cfg: cfg, log: cfg.Logger, searchPath: cfg.SearchPath, infos: map[string]*wire.Info{}}
-	if h.log == nil {
-		h.log = hclog.NewNullLogger()
-	}
+	h := &Host{cfg: cfg, log: cmp.Or(cfg.Logger, hclog.NewNullLogger()), searchPath: cfg.SearchPath, infos: map[string]*wire.Info{}}
 	if h.searchPath == nil {
 		h.searchPath = SearchPath()
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,10 +180,7 @@ func (i *instance) recordEnd(s *session) {
 		return
 	}
 	i.session = nil
-	reason := "its process ended with " + s.Exit()
-	if why := s.killReason(); why != "" {
-		reason = why
-	}
+	reason := cmp.Or(s.killReason(), "its process ended with "+s.Exit())
 	i.log.Error("plugin is down", "reason", reason, "lived", time.Since(s.begun))
 	if time.Since(s.begun) >= healthyAfter {
 		i.crashes, i.pauses = nil, 0

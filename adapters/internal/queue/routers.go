@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,7 @@ const routerIdle = 10 * time.Minute
 
 // NewRouterCache returns a cache. The options go to the routers as they are. The caller closes it.
 func NewRouterCache(cache *Cache, o router.Options) *RouterCache {
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
-	}
+	o.Logger = cmp.Or(o.Logger, hclog.NewNullLogger())
 	return &RouterCache{cache: cache, o: o, open: map[string]*cachedRouter{}}
 }
 

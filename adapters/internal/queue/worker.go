@@ -66,9 +66,7 @@ type runningJob struct{ cancel context.CancelCauseFunc }
 
 // Work does jobs until ctx ends, and then returns nil.
 func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
-	if o.Logger == nil {
-		o.Logger = hclog.NewNullLogger()
-	}
+	o.Logger = cmp.Or(o.Logger, hclog.NewNullLogger())
 	if o.Redact == nil {
 		o.Redact = redact.New().Text
 	}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,22 +92,16 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 			FROM @holds WHERE account >= $1 AND account < $2 GROUP BY account, period) AS h
 			ON h.account = a.account AND h.period = a.period
 		WHERE a.account >= $1 AND a.account < $2 AND a.period = (SELECT max(period) FROM # AS n WHERE n.account = a.account) ORDER BY `
-	rows, err := d.read().QueryContext(ctx, strings.ReplaceAll(query, "#", d.Accounts)+order, arguments...)
-	if err != nil {
-		return nil, fmt.Errorf("reading balances: %w", d.fault(err))
-	}
-	defer rows.Close()
 	var list []store.Balance
-	for rows.Next() {
+	err := d.query(ctx, "reading balances", strings.ReplaceAll(query, "#", d.Accounts)+order, arguments, func(rows *sql.Rows) error {
 		var b store.Balance
 		var until int64
-		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled, &until); err != nil {
-			return nil, fmt.Errorf("reading balances: %w", err)
-		}
+		err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled, &until)
 		if until > 0 {
 			b.Until = time.Unix(0, until)
 		}
 		list = append(list, b)
-	}
-	return list, d.fault(rows.Err())
+		return err
+	})
+	return list, err
 }

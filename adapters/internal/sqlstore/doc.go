@@ -6,6 +6,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 )
 
@@ -63,6 +64,21 @@ func (n namedStatement) QueryContext(ctx context.Context, query string, args ...
 
 func (n namedStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
+}
+
+// query calls scan for each row of a query, and names what it was about in errors.
+func (d *DB) query(ctx context.Context, what, query string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := d.read().QueryContext(ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, d.fault(err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return d.fault(rows.Err())
 }
 
 func (d *DB) read() Tx { return namedStatement{d.Read, d.Prefix} }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -60,22 +61,16 @@ func (d *DB) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, error)
 func (d *DB) ListKeys(ctx context.Context, id string) ([]store.Key, error) {
 	var c conditions
 	c.equal("id", id)
-	rows, err := d.read().QueryContext(ctx, "SELECT body FROM @gateway_keys"+c.sql()+" ORDER BY id", c.args...)
-	if err != nil {
-		return nil, fmt.Errorf("listing keys: %w", d.fault(err))
-	}
-	defer rows.Close()
 	var list []store.Key
-	for rows.Next() {
-		var body string
+	err := d.query(ctx, "listing keys", "SELECT body FROM @gateway_keys"+c.sql()+" ORDER BY id", c.args, func(rows *sql.Rows) error {
+		var body []byte
 		var k store.Key
 		if err := rows.Scan(&body); err != nil {
-			return nil, fmt.Errorf("listing keys: %w", err)
+			return err
 		}
-		if err := json.Unmarshal([]byte(body), &k); err != nil {
-			return nil, fmt.Errorf("listing keys: %w", err)
-		}
+		err := json.Unmarshal(body, &k)
 		list = append(list, k)
-	}
-	return list, d.fault(rows.Err())
+		return err
+	})
+	return list, err
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	crand "crypto/rand"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -68,21 +69,16 @@ func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 
 // Notes implements [store.Notes].
 func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
-	rows, err := d.read().QueryContext(ctx, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", kind, time.Now().UnixNano())
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", kind, d.fault(err))
-	}
-	defer rows.Close()
 	notes := map[string][]byte{}
-	for rows.Next() {
+	current := []any{kind, time.Now().UnixNano()}
+	err := d.query(ctx, "reading "+kind, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", current, func(rows *sql.Rows) error {
 		var name string
 		var note []byte
-		if err := rows.Scan(&name, &note); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", kind, err)
-		}
+		err := rows.Scan(&name, &note)
 		notes[name] = note
-	}
-	return notes, d.fault(rows.Err())
+		return err
+	})
+	return notes, err
 }
 
 // Add implements [store.Notes].

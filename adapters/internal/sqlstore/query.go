@@ -146,19 +146,11 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 // narrow restricts a filter to the days on which its model was asked, so that a rarely asked model
 // needs no scan of all steps. It reports whether there are such days.
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
-	rows, err := d.read().QueryContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", name(f.Model))
-	if err != nil {
-		return false, fmt.Errorf("looking for the days of a model: %w", d.fault(err))
-	}
-	defer rows.Close()
 	var first, last sql.NullInt64
-	for rows.Next() {
-		if err := rows.Scan(&first, &last); err != nil {
-			return false, fmt.Errorf("looking for the days of a model: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil || !first.Valid {
-		return false, d.fault(err)
+	err := d.query(ctx, "looking for the days of a model", "SELECT min(day), max(day) FROM @sums WHERE model = $1", []any{name(f.Model)},
+		func(rows *sql.Rows) error { return rows.Scan(&first, &last) })
+	if err != nil || !first.Valid {
+		return false, err
 	}
 	since, until := time.Unix(first.Int64*86400, 0), time.Unix((last.Int64+1)*86400, 0)
 	if f.Since.Before(since) {
@@ -228,27 +220,21 @@ func (d *DB) steps(ctx context.Context, c *conditions, order string, limit int) 
 		limit = 100
 	}
 	query := "SELECT seq, " + strings.Join(stepColumns[:len(stepColumns)-1], ", ") + " FROM @steps" + c.sql() + " ORDER BY " + order + fmt.Sprintf(" LIMIT %d", limit)
-	rows, err := d.read().QueryContext(ctx, query, c.args...)
-	if err != nil {
-		return nil, fmt.Errorf("listing steps: %w", d.fault(err))
-	}
-	defer rows.Close()
 	var found []store.Step
-	for rows.Next() {
+	err := d.query(ctx, "listing steps", query, c.args, func(rows *sql.Rows) error {
 		var s store.Step
 		var start, nano, duration, overhead int64
 		var asked string
-		if err := rows.Scan(&s.Seq, &s.ID, &start, &s.Policy, &s.Mode, &s.Strategy, &s.Tenant, &s.Key, &s.Run, &s.Session, &s.Query, &asked, &s.Chosen, &s.Stop,
-			&s.Outcome, &s.Error, &s.Prompt, &s.Calls, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead); err != nil {
-			return nil, fmt.Errorf("listing steps: %w", err)
-		}
+		err := rows.Scan(&s.Seq, &s.ID, &start, &s.Policy, &s.Mode, &s.Strategy, &s.Tenant, &s.Key, &s.Run, &s.Session, &s.Query, &asked, &s.Chosen, &s.Stop,
+			&s.Outcome, &s.Error, &s.Prompt, &s.Calls, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead)
 		s.Start, s.CostUSD, s.Duration, s.Overhead = time.Unix(0, start).UTC(), float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
 		if asked = strings.Trim(asked, "\n"); asked != "" {
 			s.Asked = strings.Split(asked, "\n")
 		}
 		found = append(found, s)
-	}
-	return found, d.fault(rows.Err())
+		return err
+	})
+	return found, err
 }
 
 // Sums implements [store.Traces].
@@ -331,13 +317,8 @@ func (d *DB) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 }
 
 func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) ([]store.Sum, error) {
-	rows, err := d.read().QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("reading sums: %w", d.fault(err))
-	}
-	defer rows.Close()
 	found := []store.Sum{}
-	for rows.Next() {
+	err := d.query(ctx, "reading sums", query, args, func(rows *sql.Rows) error {
 		var s store.Sum
 		var date, first, last, nano, duration, overhead int64
 		into := make([]any, 0, len(dims)+len(counterColumns))
@@ -347,9 +328,7 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 			}[dim])
 		}
 		into = append(into, &s.Steps, &s.Failed, &s.Escalated, &s.Calls, &s.Passed, &s.Rejected, &s.Inconclusive, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead)
-		if err := rows.Scan(into...); err != nil {
-			return nil, fmt.Errorf("reading sums: %w", err)
-		}
+		err := rows.Scan(into...)
 		if slices.Contains(dims, "day") {
 			s.Day = time.Unix(date*86400, 0).UTC().Format(time.DateOnly)
 		}
@@ -358,8 +337,9 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 		}
 		s.CostUSD, s.Duration, s.Overhead = float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
 		found = append(found, s)
-	}
-	return found, d.fault(rows.Err())
+		return err
+	})
+	return found, err
 }
 
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -38,10 +38,6 @@ type deadlineStore struct {
 	closing chan struct{}
 }
 
-func newBounded(engine Store, logger hclog.Logger) *deadlineStore {
-	return &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
-}
-
 // runWithin runs an operation of the engine under a deadline. An operation that overruns it
 // goes on in the background with an ended context; its result is discarded.
 func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -72,9 +73,7 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 	}
 	a.count++
 	a.used = now
-	if a.mean == 0 {
-		a.mean = c.Amount
-	}
+	a.mean = cmp.Or(a.mean, c.Amount)
 	a.mean += (c.Amount - a.mean) / 8
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -40,10 +41,8 @@ type Shared struct {
 // they are, by this process or a later one. The logger hears what cannot be written; nil
 // is nobody. Closing what is returned closes the store.
 func Share(engine Store, address string, logger hclog.Logger) *Shared {
-	if logger == nil {
-		logger = hclog.NewNullLogger()
-	}
-	b := newBounded(engine, logger)
+	logger = cmp.Or(logger, hclog.NewNullLogger())
+	b := &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
 	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{})}
 	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"

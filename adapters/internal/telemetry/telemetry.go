@@ -4,6 +4,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,10 +114,7 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 // Transport returns a transport that passes the span on to the servers that it asks;
 // next may be nil for the connections that all providers share.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
-	if next == nil {
-		next = pool.Shared()
-	}
-	return transport{next, t.propagator}
+	return transport{cmp.Or[http.RoundTripper](next, pool.Shared()), t.propagator}
 }
 
 type transport struct {

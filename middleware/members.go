@@ -97,11 +97,16 @@ func (c *call) dropUncounted() (unsent []string) {
 		p.ServiceTier, unsent = "", append(unsent, "service_tier")
 	}
 	p.Extra, p.RawTools = extra, keepTools(p.RawTools, countedTools, &unsent)
+	c.dropUncountedTools(&unsent)
+	return unsent
+}
+
+func (c *call) dropUncountedTools(unsent *[]string) {
 	messages := c.messages
 	for i := range messages {
 		parts := messages[i].Parts
 		for j, part := range parts {
-			counted, ok := dropUncountedTools(part, &unsent)
+			counted, ok := withCountedTools(part, unsent)
 			if !ok {
 				continue
 			}
@@ -114,11 +119,10 @@ func (c *call) dropUncounted() (unsent []string) {
 			c.messages[i].Parts[j] = counted
 		}
 	}
-	return unsent
 }
 
-// dropUncountedTools is dropUncounted for the tools in a message part. It reports whether there are any.
-func dropUncountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart, bool) {
+// withCountedTools returns a message part without the other tools, and whether it has any.
+func withCountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart, bool) {
 	raw, ok := unwrap(part).(RawPart)
 	if !ok || raw.Model != "" { // its own state
 		return nil, false

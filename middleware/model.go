@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -232,13 +231,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	req.Cancel = m.c.CancelDrafts
 	isSingle := req.Only != "" || len(m.targets) == 1
 	req.Commit = c.streamed && (m.c.Stream == Commit || m.c.Stream == Passthrough && isSingle)
-	var shadowed *call
-	if m.shadow != nil {
-		if c.query.ID == "" {
-			c.query.ID = rand.Text() // joins the step with the one in its shadow
-		}
-		shadowed = m.shadow.draw(c)
-	}
+	shadowed := m.shadow.draw(c)
 	result, err := m.engine.Run(ctx, req)
 	if shadowed != nil {
 		m.shadow.start(ctx, shadowed, result)

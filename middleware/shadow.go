@@ -76,8 +76,14 @@ func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (s
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// draw returns the call of a shadow, or nil if the step is not sampled.
+// draw returns the call of a shadow, or nil if the step is not sampled. A nil shadow draws none.
 func (s *shadow) draw(c *call) *call {
+	if s == nil {
+		return nil
+	}
+	if c.query.ID == "" {
+		c.query.ID = crand.Text() // joins the step with the one in its shadow
+	}
 	if s.coin() >= s.m.c.Shadow.Sample {
 		return nil
 	}

@@ -117,7 +117,7 @@ func isAway(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connections, resources, an operator's intervention; a lock that was not had;
 		// PgBouncer's own, which has no class.
-		return slices.Contains([]string{"08", "53", "57"}, class(pg)) || pg.Code == "55P03" || pg.Code == "XX000" || pg.Code == "25006"
+		return slices.Contains([]string{"08", "53", "57"}, class(pg)) || slices.Contains([]string{"55P03", "XX000", "25006"}, pg.Code)
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
@@ -125,8 +125,9 @@ func isAway(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	return errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || strings.Contains(err.Error(), "conn closed") ||
-		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "closed pool")
+	lost := []string{"conn closed", "unexpected EOF", "closed pool"}
+	return errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		slices.ContainsFunc(lost, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // tries is how often an operation is tried that changes nothing the second time.

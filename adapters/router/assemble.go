@@ -223,8 +223,7 @@ func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins
 // holds at the budget; nil where there is none to hold.
 func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, pacer *fit.Pacer, err error) {
 	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
-	enforced := p.Mode == "" || p.Mode == "enforce"
-	if budget == 0 || p.Budget.HoldOver == 0 || !enforced || len(profile.Curve) == 0 {
+	if budget == 0 || p.Budget.HoldOver == 0 || !slices.Contains([]string{"", "enforce"}, p.Mode) || len(profile.Curve) == 0 {
 		return nil, nil, nil
 	}
 	if pacer, err = fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), seed); err != nil {

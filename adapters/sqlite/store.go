@@ -54,24 +54,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	// The file is there before its -wal, also where another process makes both meanwhile: a
-	// -wal that is seen first and no file after it means that the file was removed.
-	_, noLog := os.Stat(s.path + "-wal")
-	info, err := os.Stat(s.path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		if noLog == nil {
-			return fmt.Errorf("%w: %s-wal is there without it; remove that too to begin anew", store.ErrReplaced, s.path)
-		}
-		if err := create(ctx, s.path); err != nil {
-			return err
-		}
-	case err != nil:
+	err := ensureFile(ctx, s.path)
+	if err != nil {
 		return err
-	case info.IsDir():
-		return errors.New("is a folder")
-	case info.Size() == 0:
-		return fmt.Errorf("%w: the file is empty; remove it to begin anew", store.ErrReplaced)
 	}
 	if s.writer, err = connect(s.path, 1); err != nil {
 		return err
@@ -113,6 +98,27 @@ func connect(path string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
+// ensureFile makes the file of a database if there is none, and returns an error for one that is no database.
+func ensureFile(ctx context.Context, path string) error {
+	// The file is there before its -wal, also where another process makes both meanwhile: a
+	// -wal that is seen first and no file after it means that the file was removed.
+	_, noLog := os.Stat(path + "-wal")
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && noLog == nil:
+		return fmt.Errorf("%w: %s-wal is there without it; remove that too to begin anew", store.ErrReplaced, path)
+	case errors.Is(err, os.ErrNotExist):
+		return create(ctx, path)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("is a folder")
+	case info.Size() == 0:
+		return fmt.Errorf("%w: the file is empty; remove it to begin anew", store.ErrReplaced)
+	}
+	return nil
+}
+
 // create makes a file with tables beside path and links it there, so that no process sees one without.
 // It keeps a file that another process has put there meanwhile.
 func create(ctx context.Context, path string) error {
@@ -124,11 +130,7 @@ func create(ctx context.Context, path string) error {
 	fresh := filepath.Join(dir, "new.db")
 	// Keys' hashes, prompts and answers are nobody else's; the -wal and -shm beside the
 	// file get its mode.
-	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
+	if err := os.WriteFile(fresh, nil, 0o600); err != nil {
 		return err
 	}
 	db, err := connect(fresh, 1)

@@ -89,50 +89,58 @@ const forgetEvery = 2 * time.Second
 
 // commit makes changes in one transaction; one that fails is rolled back alone.
 func (s *Store) commit(batch []*job) {
-	err := func() error {
-		if err := s.checkFiles(); err != nil {
-			return err
-		}
-		if now := time.Now(); now.Sub(s.forgot) >= forgetEvery {
-			if err := s.exec("PRAGMA shrink_memory"); err != nil {
-				return err
-			}
-			s.forgot = now
-		}
-		if err := s.exec("BEGIN IMMEDIATE"); err != nil {
-			return err
-		}
-		if err := s.checkWritten(); err != nil {
-			return errors.Join(err, s.exec("ROLLBACK"))
-		}
-		changed := s.changes
-		for _, j := range batch {
-			if j.err = j.ctx.Err(); j.err != nil {
-				continue
-			}
-			if err := s.change(j); err != nil {
-				return errors.Join(err, s.exec("ROLLBACK"))
-			}
-			if j.err == nil {
-				changed = s.changes + 1
-			}
-		}
-		if changed > s.changes {
-			if err := s.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed); err != nil {
-				return errors.Join(err, s.exec("ROLLBACK"))
-			}
-		}
-		if err := s.exec("COMMIT"); err != nil {
-			return errors.Join(err, s.exec("ROLLBACK"))
-		}
-		s.changes = changed
-		return nil
-	}()
-	if err != nil {
+	if err := s.transact(batch); err != nil {
 		for _, j := range batch {
 			j.err = errors.Join(err, j.err)
 		}
 	}
+}
+
+func (s *Store) transact(batch []*job) error {
+	if err := s.checkFiles(); err != nil {
+		return err
+	}
+	if now := time.Now(); now.Sub(s.forgot) >= forgetEvery {
+		if err := s.exec("PRAGMA shrink_memory"); err != nil {
+			return err
+		}
+		s.forgot = now
+	}
+	if err := s.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	changed, err := s.changeAll(batch)
+	if err == nil {
+		err = s.exec("COMMIT")
+	}
+	if err != nil {
+		return errors.Join(err, s.exec("ROLLBACK"))
+	}
+	s.changes = changed
+	return nil
+}
+
+// changeAll makes the changes, and returns and writes the new number of changes.
+func (s *Store) changeAll(batch []*job) (changed int64, err error) {
+	if err := s.checkWritten(); err != nil {
+		return 0, err
+	}
+	changed = s.changes
+	for _, j := range batch {
+		if j.err = j.ctx.Err(); j.err != nil {
+			continue
+		}
+		if err := s.change(j); err != nil {
+			return 0, err
+		}
+		if j.err == nil {
+			changed = s.changes + 1
+		}
+	}
+	if changed == s.changes {
+		return changed, nil
+	}
+	return changed, s.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed)
 }
 
 // checkWritten returns an error if the file has lost changes that this process has written or read,

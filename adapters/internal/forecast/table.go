@@ -73,47 +73,47 @@ func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
 
 // Outcome implements [World].
 func (t *Table) Outcome(n int, m Model) Outcome {
-	o := t.Outcomes
-	i := o.Index(m.Name)
-	if i < 0 {
-		served := m.Served
-		if base, number, further := strings.Cut(m.Name, "#"); further && base != "" {
-			served += "#" + number // the second answer is not the first
-		}
-		i = slices.IndexFunc(o.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
-	}
+	o, i := t.Outcomes, t.index(m)
 	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
 		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
 	}
-	out := Outcome{Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
-	switch c := outcome.At(o.CostUSD, n, i); {
-	case c > 0:
-		out.CostUSD = c
-	case c == 0:
-		out.Free = true
+	positive := func(matrix [][]float64) float64 {
+		if v := outcome.At(matrix, n, i); v > 0 {
+			return v
+		}
+		return 0
 	}
-	if v := outcome.At(o.InputTokens, n, i); v > 0 {
-		out.InputTokens = int(math.Round(v))
-	}
-	if v := outcome.At(o.OutputTokens, n, i); v > 0 {
-		out.OutputTokens = int(math.Round(v))
-	}
-	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
-		out.Signals[estimate.SignalPost] = v
+	out := Outcome{
+		Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), CostUSD: positive(o.CostUSD), Free: outcome.At(o.CostUSD, n, i) == 0,
+		InputTokens: int(math.Round(positive(o.InputTokens))), OutputTokens: int(math.Round(positive(o.OutputTokens))),
+		Signals: valuesAt(map[string][][]float64{estimate.SignalPost: o.Post}, n, i),
 	}
 	if o.Verdicts != nil {
-		out.Verdicts = map[string]float64{}
-	}
-	for judge, matrix := range o.Verdicts {
-		if v := matrix[n][i]; !math.IsNaN(v) {
-			out.Verdicts[judge] = v
-		}
+		out.Verdicts = valuesAt(o.Verdicts, n, i)
 	}
 	maps.Copy(out.Signals, out.Verdicts) // for verifiers whose verdicts are bought
-	for name, matrix := range o.Signals {
+	maps.Copy(out.Signals, valuesAt(o.Signals, n, i))
+	return out
+}
+
+func (t *Table) index(m Model) int {
+	if i := t.Outcomes.Index(m.Name); i >= 0 {
+		return i
+	}
+	served := m.Served
+	if base, number, further := strings.Cut(m.Name, "#"); further && base != "" {
+		served += "#" + number // the second answer is not the first
+	}
+	return slices.IndexFunc(t.Outcomes.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
+}
+
+// valuesAt returns the recorded values of a model's answer, by name.
+func valuesAt(matrices map[string][][]float64, n, i int) map[string]float64 {
+	values := map[string]float64{}
+	for name, matrix := range matrices {
 		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {
-			out.Signals[name] = v
+			values[name] = v
 		}
 	}
-	return out
+	return values
 }

@@ -182,22 +182,7 @@ func Sample(ps ...*policies.Policy) []*sdk.Query {
 	var list []*sdk.Query
 	for k, w := range whens {
 		for _, length := range []int{200, 1000, 4000, 16000} {
-			q := &sdk.Query{InputTokens: length, Labels: map[string]string{}}
-			if len(w.Groups) > 0 {
-				q.Group = example(w.Groups[0])
-			}
-			if len(w.Tenants) > 0 {
-				q.Tenant = example(w.Tenants[0])
-			}
-			if len(w.Tools) > 0 {
-				q.Tools = []sdk.Tool{{Name: example(w.Tools[0])}}
-			}
-			for k, v := range w.Labels {
-				q.Labels[k] = example(v)
-			}
-			if w.Checks != nil && *w.Checks {
-				q.Checks.FailToPass = []string{"sample"}
-			}
+			q := sampleQuery(w, length)
 			if countSetbacks {
 				q.Run = fmt.Sprint("sample ", k) // which come by themselves
 			}
@@ -205,6 +190,26 @@ func Sample(ps ...*policies.Policy) []*sdk.Query {
 		}
 	}
 	return list
+}
+
+func sampleQuery(w policies.When, length int) *sdk.Query {
+	q := &sdk.Query{InputTokens: length, Labels: map[string]string{}}
+	if len(w.Groups) > 0 {
+		q.Group = example(w.Groups[0])
+	}
+	if len(w.Tenants) > 0 {
+		q.Tenant = example(w.Tenants[0])
+	}
+	if len(w.Tools) > 0 {
+		q.Tools = []sdk.Tool{{Name: example(w.Tools[0])}}
+	}
+	for k, v := range w.Labels {
+		q.Labels[k] = example(v)
+	}
+	if w.Checks != nil && *w.Checks {
+		q.Checks.FailToPass = []string{"sample"}
+	}
+	return q
 }
 
 func example(pattern string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(pattern) }

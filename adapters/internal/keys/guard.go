@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,8 +56,7 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 	g.mu.Lock()
 	k, ok := g.known[d]
 	g.mu.Unlock()
-	now := g.now()
-	if !ok || now.Sub(k.at) >= fresh {
+	if now := g.now(); !ok || now.Sub(k.at) >= fresh {
 		key, err := g.s.KeyByDigest(ctx, d[:])
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -67,12 +67,7 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 			return nil, err
 		}
 		k = knownKey{key, now}
-		g.mu.Lock()
-		if len(g.known) >= maxKnown {
-			clear(g.known)
-		}
-		g.known[d] = k
-		g.mu.Unlock()
+		g.remember(d, k)
 	}
 	if k.key == nil || !k.key.Valid(g.now()) {
 		return nil, gateway.ErrUnknownKey
@@ -83,13 +78,22 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 // RefuseFunc answers a request that has no way to the gateway, as [gateway.Gateway.Refuse].
 type RefuseFunc func(http.ResponseWriter, *http.Request, gateway.Client, *gateway.Refusal)
 
+func (g *Guard) remember(digest [32]byte, k knownKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.known) >= maxKnown {
+		clear(g.known)
+	}
+	g.known[digest] = k
+}
+
 // Wrap returns a handler that lets requests with a valid key through to next, which sees
 // the key's tenant in the header X-Stepfall-Tenant, whatever the client sent there. Only
 // GET /healthz, /livez and /readyz and a browser's OPTIONS need no key. Other requests are
 // answered by refuse.
 func (g *Guard) Wrap(next http.Handler, refuse RefuseFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if open := r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz"; r.Method == http.MethodOptions || open && r.Method == http.MethodGet {
+		if needsNoKey(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -126,6 +130,10 @@ func (g *Guard) Wrap(next http.Handler, refuse RefuseFunc) http.Handler {
 	})
 }
 
+func needsNoKey(r *http.Request) bool {
+	return r.Method == http.MethodOptions || r.Method == http.MethodGet && slices.Contains([]string{"/healthz", "/livez", "/readyz"}, r.URL.Path)
+}
+
 // admit charges a request to the key's limits. The returned function settles what it used.
 func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle func(*middleware.Report), why *gateway.Refusal) {
 	limits := chargesOf(key, length)
@@ -141,10 +149,7 @@ func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle
 		for _, l := range limits {
 			if l.Account == full.Account {
 				// The minute may have ended, or clocks differ.
-				wait := time.Second
-				if !full.Until.IsZero() {
-					wait = max(wait, full.Until.Sub(g.now()))
-				}
+				wait := max(time.Second, full.Until.Sub(g.now()))
 				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
 					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
 			}

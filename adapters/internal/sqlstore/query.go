@@ -31,6 +31,12 @@ func (c *conditions) add(condition string, value any) {
 	c.where = append(c.where, strings.ReplaceAll(condition, "$", fmt.Sprintf("$%d", len(c.args))))
 }
 
+func (c *conditions) addIf(needed bool, condition string, value any) {
+	if needed {
+		c.add(condition, value)
+	}
+}
+
 func (c *conditions) equal(column, value string) {
 	if value != "" {
 		c.add(column+" = $", name(value))
@@ -190,27 +196,19 @@ func (c *conditions) steps(f *store.Filter, blind bool) {
 			c.equal(one.column, one.value)
 		}
 	}
-	if f.Model != "" {
-		// As a comparison of numbers, of which a planner expects that a third hold: it takes
-		// a pattern for rare, and sorts all steps where the newest would do.
-		c.add(`CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(name(f.Model))+"\n%")
-	}
+	// As a comparison of numbers, of which a planner expects that a third hold: it takes
+	// a pattern for rare, and sorts all steps where the newest would do.
+	c.addIf(f.Model != "", `CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(name(f.Model))+"\n%")
 	if f.Failed {
 		c.where = append(c.where, "chosen = ''") // seldom, whatever else is asked for
 	}
 	if f.Escalated {
 		c.where = append(c.where, "escalated = 1")
 	}
-	if f.Text != "" {
-		c.add(`(lower(prompt) LIKE $ ESCAPE '\' OR id LIKE $ ESCAPE '\' OR lower(query_id) LIKE $ ESCAPE '\' OR lower(error) LIKE $ ESCAPE '\')`,
-			"%"+escape(strings.ToLower(f.Text))+"%")
-	}
-	if !f.Since.IsZero() {
-		c.add("start_ns >= $", f.Since.UnixNano())
-	}
-	if !f.Until.IsZero() {
-		c.add("start_ns < $", f.Until.UnixNano())
-	}
+	c.addIf(f.Text != "", `(lower(prompt) LIKE $ ESCAPE '\' OR id LIKE $ ESCAPE '\' OR lower(query_id) LIKE $ ESCAPE '\' OR lower(error) LIKE $ ESCAPE '\')`,
+		"%"+escape(strings.ToLower(f.Text))+"%")
+	c.addIf(!f.Since.IsZero(), "start_ns >= $", f.Since.UnixNano())
+	c.addIf(!f.Until.IsZero(), "start_ns < $", f.Until.UnixNano())
 }
 
 func escape(s string) string { return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) }
@@ -240,7 +238,7 @@ func (d *DB) steps(ctx context.Context, c *conditions, order string, limit int) 
 // Sums implements [store.Traces].
 func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error) {
 	table := "sums"
-	if f.Tenant != "" || f.Key != "" || slices.Contains(by, store.ByTenant) || slices.Contains(by, store.ByKey) {
+	if f.Tenant+f.Key != "" || slices.Contains(by, store.ByTenant) || slices.Contains(by, store.ByKey) {
 		table = "tenant_sums"
 	}
 	var c conditions
@@ -255,12 +253,8 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	default:
 		c.where = append(c.where, "model = ''")
 	}
-	if !f.Since.IsZero() {
-		c.add("day >= $", f.Since.Unix()/86400)
-	}
-	if !f.Until.IsZero() {
-		c.add("day < $", (f.Until.Unix()+86399)/86400)
-	}
+	c.addIf(!f.Since.IsZero(), "day >= $", f.Since.Unix()/86400)
+	c.addIf(!f.Until.IsZero(), "day < $", (f.Until.Unix()+86399)/86400)
 	dims, err := columnsOf(by)
 	if err != nil {
 		return nil, err
@@ -301,12 +295,8 @@ func (d *DB) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
 	var c conditions
 	c.equal("tenant", f.Tenant)
 	c.equal("run", f.Run)
-	if !f.Since.IsZero() {
-		c.add("last_ns >= $", f.Since.UnixNano())
-	}
-	if !f.Until.IsZero() {
-		c.add("last_ns < $", f.Until.UnixNano())
-	}
+	c.addIf(!f.Since.IsZero(), "last_ns >= $", f.Since.UnixNano())
+	c.addIf(!f.Until.IsZero(), "last_ns < $", f.Until.UnixNano())
 	if f.Limit <= 0 {
 		f.Limit = 100
 	}

@@ -150,6 +150,18 @@ type callSum struct {
 	in, out, nano, duration        int64
 }
 
+func (s *callSum) addVerdict(v *sdk.Verdict) {
+	switch {
+	case v == nil:
+	case v.Outcome == sdk.Passed:
+		s.passed++
+	case v.Outcome == sdk.Failed:
+		s.rejected++
+	default:
+		s.inconclusive++
+	}
+}
+
 var stepColumns = []string{
 	"id", "start_ns", "policy", "mode", "strategy", "tenant", "key_id", "run", "session", "query_id", "asked", "chosen", "stop",
 	"outcome", "error", "prompt", "calls", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns", "escalated",
@@ -226,16 +238,7 @@ func rowOf(e store.Entry) (*row, error) {
 		if c.Failed() {
 			s.failed++
 		}
-		if c.Verdict != nil {
-			switch c.Verdict.Outcome {
-			case sdk.Passed:
-				s.passed++
-			case sdk.Failed:
-				s.rejected++
-			default:
-				s.inconclusive++
-			}
-		}
+		s.addVerdict(c.Verdict)
 		s.in += input(&c.Usage)
 		s.out += output(&c.Usage)
 		s.nano += nano(c.CostUSD)

@@ -119,19 +119,9 @@ func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error
 	}
 	args := make([]any, 0, len(keys)*len(columns))
 	for _, k := range keys {
+		values := map[string]any{"day": k.day, "tenant": k.tenant, "key_id": k.key, "policy": k.policy, "model": k.model, "run": k.model}
 		for _, name := range identity {
-			switch name {
-			case "day":
-				args = append(args, k.day)
-			case "tenant":
-				args = append(args, k.tenant)
-			case "key_id":
-				args = append(args, k.key)
-			case "policy":
-				args = append(args, k.policy)
-			default:
-				args = append(args, k.model)
-			}
+			args = append(args, values[name])
 		}
 		have := s[k]
 		for _, c := range have.counters {

@@ -36,14 +36,11 @@ func KeyFrom(ctx context.Context) *Key {
 // KeyAccount names the account of a key.
 func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
 
-// Reserve implements [step.Ledger].
-func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
-	amount, err := nano(usd)
-	if err != nil {
-		return nil, err
-	}
-	charges := make([]Charge, 0, 3)
+func (l *Ledger) charges(ctx context.Context, q *sdk.Query, amount int64) (charges []Charge, err error) {
 	add := func(account string, capUSD float64, period time.Duration) {
+		if !(capUSD > 0) {
+			return
+		}
 		limit, fault := nano(min(capUSD, MostUSD)) // more is as good as none
 		if fault != nil {
 			err = fault
@@ -54,17 +51,27 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 		}
 		charges = append(charges, c)
 	}
-	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
+	if k := KeyFrom(ctx); k != nil {
 		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)
 	}
-	if run := q.RunName(); l.caps.RunUSD > 0 && run != "" {
+	if run := q.RunName(); run != "" {
 		add(RunAccount(q.Tenant, run), l.caps.RunUSD, 0)
 	}
-	if usd, own := l.caps.Tenants[q.Tenant]; own && usd > 0 {
-		add(TenantAccount(q.Tenant), usd, l.caps.TenantPeriod)
-	} else if !own && l.caps.TenantUSD > 0 {
-		add(TenantAccount(q.Tenant), l.caps.TenantUSD, l.caps.TenantPeriod)
+	tenantUSD, own := l.caps.Tenants[q.Tenant]
+	if !own {
+		tenantUSD = l.caps.TenantUSD
 	}
+	add(TenantAccount(q.Tenant), tenantUSD, l.caps.TenantPeriod)
+	return charges, err
+}
+
+// Reserve implements [step.Ledger].
+func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
+	amount, err := nano(usd)
+	if err != nil {
+		return nil, err
+	}
+	charges, err := l.charges(ctx, q, amount)
 	if err != nil {
 		return nil, err
 	}

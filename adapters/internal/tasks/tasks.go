@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -87,8 +86,8 @@ func Repair() ([]Task, error) {
 func parse(name string, data []byte) (Task, error) {
 	archive := txtar.Parse(data)
 	first, rest, _ := strings.Cut(string(archive.Comment), "\n")
-	level, err := strconv.Atoi(strings.TrimPrefix(first, "level: "))
-	if err != nil || level < 1 || level > 3 {
+	level := slices.Index([]string{"level: 1", "level: 2", "level: 3"}, first) + 1
+	if level == 0 {
 		return Task{}, fmt.Errorf("the first line is %q, want level: 1, 2 or 3", first)
 	}
 	t := Task{

@@ -55,10 +55,14 @@ func (d *draft) isUndecided() bool {
 	return d.call.m.c.MinTokenProbability > 0 && d.tokens > 0 && d.tokens < tokensToJudge
 }
 
+func (d *draft) isUnlikely() bool {
+	return d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < d.call.m.c.MinTokenProbability
+}
+
 // fault returns the check that will reject the answer and why, or "".
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
-	if least := c.m.c.MinTokenProbability; d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < least {
+	if d.isUnlikely() {
 		return "check:token_probability", "unsure of its words"
 	}
 	// With tools on offer a call may follow, and the text is not looked at.

@@ -129,14 +129,10 @@ func (m *Model) target(i int, c Config) (target, error) {
 }
 
 func (m *Model) checkModes() (faults []error) {
-	switch m.c.Mode {
-	case "", Enforce, Off, Observe, Shadow:
-	default:
+	if !slices.Contains([]Mode{"", Enforce, Off, Observe, Shadow}, m.c.Mode) {
 		faults = append(faults, fmt.Errorf("unknown mode %q", m.c.Mode))
 	}
-	switch m.c.Stream {
-	case "", Buffer, Commit, Passthrough:
-	default:
+	if !slices.Contains([]StreamMode{"", Buffer, Commit, Passthrough}, m.c.Stream) {
 		faults = append(faults, fmt.Errorf("unknown stream mode %q", m.c.Stream))
 	}
 	m.baseline = len(m.c.Models) - 1
@@ -204,6 +200,11 @@ func (m *Model) restrict(req *step.Request, c *call) {
 	}
 }
 
+// commits reports whether the caller is to see an answer before it is complete.
+func (c *call) commits(only string) bool {
+	return c.streamed && (c.m.c.Stream == Commit || c.m.c.Stream == Passthrough && (only != "" || len(c.m.targets) == 1))
+}
+
 func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
 	m.notify(func(h callbacks.Handler) { h.HandleLLMGenerateContentStart(ctx, messages) })
 	defer func() {
@@ -229,8 +230,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	m.restrict(&req, c)
 	req.Cancel = m.c.CancelDrafts
-	isSingle := req.Only != "" || len(m.targets) == 1
-	req.Commit = c.streamed && (m.c.Stream == Commit || m.c.Stream == Passthrough && isSingle)
+	req.Commit = c.commits(req.Only)
 	shadowed := m.shadow.draw(c)
 	result, err := m.engine.Run(ctx, req)
 	if shadowed != nil {

@@ -226,6 +226,10 @@ func (s *streamState) finish(ctx context.Context, resp *llms.ContentResponse) er
 	if err := responseFault(resp, s.live && s.kind == kindOpenAI); err != nil || s.hold { // the whole answer is shown
 		return err
 	}
+	return s.flush(ctx)
+}
+
+func (s *streamState) flush(ctx context.Context) error {
 	for choice, stop := range s.stops {
 		if text := stop.held; text != "" {
 			stop.held = ""
@@ -299,11 +303,7 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 	if !c.streamed || c.live && (c.params.OnDelta == nil || c.toolsShown) {
 		return nil
 	}
-	choices := resp.Choices
-	if c.params.OnDelta == nil {
-		choices = choices[:min(1, len(choices))]
-	}
-	for i, choice := range choices {
+	for i, choice := range resp.Choices {
 		for _, d := range c.pieces(i, choice) {
 			d.From = from
 			if err := c.emit(ctx, &d); err != nil {
@@ -387,18 +387,20 @@ func textOf(p llms.ContentPart) string {
 func (c *call) pieces(i int, choice *llms.ContentChoice) []Delta {
 	whole, x := Delta{Choice: i}, cmp.Or(ExtraOf(choice), &Extra{})
 	if !c.live {
-		whole.Text, whole.Reasoning = choice.Content, choice.ReasoningContent
-		if x.Refusal != choice.Content {
-			whole.Refusal = x.Refusal
+		whole.Text, whole.Reasoning, whole.Refusal = choice.Content, choice.ReasoningContent, x.Refusal
+		if x.Refusal == choice.Content {
+			whole.Refusal = ""
 		}
 		if c.params.LogProbs != nil {
 			whole.LogProbs = x.LogProbs
 		}
 	}
-	if c.params.OnDelta == nil {
+	switch {
+	case c.params.OnDelta == nil && i > 0: // langchaingo's functions have no choices
+		return nil
+	case c.params.OnDelta == nil:
 		return whole.pieces(nil, nil)
-	}
-	if c.live {
+	case c.live:
 		return whole.pieces(nil, choice.ToolCalls)
 	}
 	list := whole.pieces(x.Parts, choice.ToolCalls)

@@ -222,11 +222,12 @@ func (c *call) isHourly() bool {
 // tariff returns how the request changes a candidate's prices, or nil if it does not. Members in one
 // API's own form change only the prices of its models.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly, country, extra := c.isHourly(), 1.0, c.params.Extra
-	if place := strings.ToLower(jsonText(extra["inference_geo"])); place != "" && place != "global" {
+	hourly, country := c.isHourly(), 1.0
+	if !slices.Contains([]string{"", "global"}, strings.ToLower(jsonText(c.params.Extra["inference_geo"]))) {
 		country = countryFactor
 	}
-	if c.params.ServiceTier == "" && extra["service_tier"] == nil && extra["serviceTier"] == nil && extra["speed"] == nil && country == 1 && !hourly {
+	isSet := func(name string) bool { return c.params.Extra[name] != nil }
+	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly {
 		return nil
 	}
 	return func(i int, p sdk.Price) sdk.Price {

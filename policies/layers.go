@@ -138,9 +138,6 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 		return
 	}
 	sub := b.block(blk.Type)
-	if b.free {
-		sub = &block{name: blk.Type, label: -1, free: true}
-	}
 	if sub == nil {
 		p.l.unknownBlock(at, blk.Type, b)
 		return

@@ -78,6 +78,9 @@ func (b *block) arg(name string) *argument {
 }
 
 func (b *block) block(name string) *block {
+	if b == nil || b.free {
+		return &block{name: name, label: -1, free: true}
+	}
 	if i := slices.IndexFunc(b.blocks, func(sub *block) bool { return sub.name == name }); i >= 0 {
 		return b.blocks[i]
 	}

@@ -51,10 +51,7 @@ func (s *blockWriter) add(b *block, path []string, line string) {
 		return
 	}
 	head, rest := path[0], path[1:]
-	sub := &block{free: true, label: -1}
-	if b != nil && !b.free {
-		sub = b.block(path[0])
-	}
+	sub := b.block(head)
 	if sub != nil && sub.label >= 0 {
 		head += " " + quote(rest[0])
 		rest = rest[1:]

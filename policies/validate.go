@@ -52,9 +52,10 @@ func (l *loader) splitEmbedders(p *Policy, names []string) []string {
 }
 
 func (l *loader) checkReferences(p *Policy, names []string) {
+	known := append(slices.Clone(names), "") // no baseline
 	check := func(given []string, path ...string) {
 		for i, g := range given {
-			if g != "" && !slices.Contains(names, g) && len(names) > 0 {
+			if len(names) > 0 && !slices.Contains(known, g) {
 				l.complain(l.elementOrigin(i, path...), fmt.Sprintf("there is no model %q", g), "", suggest(g, names))
 			}
 		}

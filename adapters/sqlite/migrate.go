@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
@@ -68,26 +69,28 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
+// checkNewer returns an error if tables of a later version are too new for this program.
+func checkNewer(ctx context.Context, tx *sql.Tx, version int) error {
+	var oldest int
+	if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
+		return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
+	}
+	return nil
+}
+
 func migrateTx(ctx context.Context, tx *sql.Tx) error {
 	var version, tables int
-	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return err
-	}
-	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master").Scan(&tables); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version").Scan(&version, &tables); err != nil {
 		return err
 	}
 	switch {
 	case version == schemaVersion:
 		return nil
 	case version > schemaVersion:
-		var oldest int
-		if err := tx.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'oldest_program'").Scan(&oldest); err != nil || oldest > schemaVersion {
-			return fmt.Errorf("%w: it has %d, this program knows %d", store.ErrVersion, version, schemaVersion)
-		}
-		return nil
+		return checkNewer(ctx, tx, version)
 	case version == 0 && tables > 0:
 		return fmt.Errorf("%w: it is the database of another program", store.ErrVersion)
-	case version > 0 && version < 3:
+	case slices.Contains([]int{1, 2}, version):
 		return fmt.Errorf("%w: it has %d, of a program before v0.1.0; move it away to begin with a new one", store.ErrVersion, version)
 	}
 	statements := schema() + fmt.Sprintf("; INSERT INTO meta (name, value) VALUES ('oldest_program', %d)", oldestProgram)

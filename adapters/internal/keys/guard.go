@@ -54,14 +54,14 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 	}
 	d := digest(secret)
 	g.mu.Lock()
-	k, ok := g.known[d]
+	k := g.known[d]
 	g.mu.Unlock()
-	if now := g.now(); !ok || now.Sub(k.at) >= fresh {
+	if now := g.now(); now.Sub(k.at) >= fresh {
 		key, err := g.s.KeyByDigest(ctx, d[:])
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			key = nil
-		case err != nil && ok && now.Sub(k.at) < grace:
+		case err != nil && now.Sub(k.at) < grace:
 			key, now = k.key, k.at
 		case err != nil:
 			return nil, err
@@ -69,7 +69,7 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 		k = knownKey{key, now}
 		g.remember(d, k)
 	}
-	if k.key == nil || !k.key.Valid(g.now()) {
+	if !k.key.Valid(g.now()) {
 		return nil, gateway.ErrUnknownKey
 	}
 	return k.key, nil

@@ -32,31 +32,15 @@ func (q *Queue) SendPolicy(ctx context.Context, p *policies.Policy, sets ...stri
 	if strings.HasPrefix(p.Path, "library:") {
 		return sent, nil
 	}
-	files := []string{p.Path}
-	for _, file := range p.Files {
-		if !strings.HasPrefix(file, "library:") {
-			files = append(files, file)
-		}
-	}
+	files := append([]string{p.Path}, p.Files...)
+	files = slices.DeleteFunc(files, func(file string) bool { return strings.HasPrefix(file, "library:") })
 	if p.Fit != nil && p.Fit.Profile != "" {
 		files = append(files, p.Fit.Profile)
 	}
 	files = append(files, pluginFiles(p)...)
-	var err error
-	for i := range files {
-		if files[i], err = filepath.Abs(files[i]); err != nil {
-			return sent, err
-		}
-	}
-	root := filepath.Dir(files[0])
-	paths := make([]string, len(files))
-	for i := 0; i < len(files); i++ {
-		if paths[i], err = filepath.Rel(root, files[i]); err != nil {
-			return sent, err
-		}
-		if !filepath.IsLocal(paths[i]) {
-			root, i = filepath.Dir(root), -1
-		}
+	root, paths, err := commonFolder(files)
+	if err != nil {
+		return sent, err
 	}
 	sent.Path = filepath.ToSlash(paths[0])
 	if info, err := os.Stat(p.Path); err == nil && info.IsDir() {
@@ -64,6 +48,25 @@ func (q *Queue) SendPolicy(ctx context.Context, p *policies.Policy, sets ...stri
 	}
 	sent.Tree, err = q.SendTree(ctx, root, paths...)
 	return sent, err
+}
+
+// commonFolder returns the folder that holds all files, and their paths in it.
+func commonFolder(files []string) (root string, paths []string, err error) {
+	for i := range files {
+		if files[i], err = filepath.Abs(files[i]); err != nil {
+			return "", nil, err
+		}
+	}
+	root, paths = filepath.Dir(files[0]), make([]string, len(files))
+	for i := 0; i < len(files); i++ {
+		if paths[i], err = filepath.Rel(root, files[i]); err != nil {
+			return "", nil, err
+		}
+		if !filepath.IsLocal(paths[i]) {
+			root, i = filepath.Dir(root), -1
+		}
+	}
+	return root, paths, nil
 }
 
 // pluginFiles returns the existing files below the policy's folder that its plugins' config

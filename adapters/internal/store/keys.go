@@ -31,7 +31,7 @@ type Key struct {
 
 // Valid says whether the key may be used at that time.
 func (k *Key) Valid(now time.Time) bool {
-	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+	return k != nil && k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
 }
 
 // Keys keep keys by the digest of their secret: whoever reads the store has none.

@@ -30,11 +30,8 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	defer t.mu.Unlock()
 	for name, a := range t.accounts {
 		a.mu.Lock()
-		idle := now.Sub(a.used) >= t.o.Idle
 		a.leases = slices.DeleteFunc(a.leases, func(l *lease) bool {
-			over := !l.until.IsZero() && !now.Before(l.until)
-			last := l == a.leases[len(a.leases)-1]
-			if l.held != 0 || !all && a.asking != nil || !all && !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
+			if l.held != 0 || !all && t.keeps(a, l, now) {
 				return false
 			}
 			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}, Charge{Account: l.account, Amount: l.uncertain, Period: a.period}})
@@ -45,6 +42,14 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 		}
 		a.mu.Unlock()
 	}
+}
+
+// keeps reports whether a lease from which nothing is held goes on.
+func (t *LeasedAccounts) keeps(a *leasedAccount, l *lease, now time.Time) bool {
+	idle := now.Sub(a.used) >= t.o.Idle
+	over := !l.until.IsZero() && !now.Before(l.until)
+	last := l == a.leases[len(a.leases)-1]
+	return a.asking != nil || !idle && !over && (last || now.Sub(l.made) < t.o.Idle)
 }
 
 // report extends leases and slots that are due, lowers marks to what is in use, and tells the

@@ -81,7 +81,6 @@ func (d *draft) fault(piece *Delta) (check, why string) {
 	return "", ""
 }
 
-// breaksJSON reports whether the text is to be JSON and does not begin so.
 func (d *draft) breaksJSON() bool {
 	f := &d.call.query.Format
 	if !f.JSON && len(f.Schema) == 0 || len(d.call.resolved.StopWords) > 0 || len(d.text) < d.next {

@@ -178,7 +178,6 @@ func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
 	return tools, ok
 }
 
-// withTools returns an object with its tools replaced.
 func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 	var own map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &own) // it was read before

@@ -79,7 +79,6 @@ func (c *call) setFormat() {
 	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
 }
 
-// label adds the labels that checks read.
 func (c *call) label() {
 	protocol := c.protocol()
 	if protocol == "" {

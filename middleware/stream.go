@@ -125,7 +125,6 @@ func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Cont
 	return nil
 }
 
-// mayBeRejected reports whether a check may still reject the answer.
 func (s *streamState) mayBeRejected(d *Delta) bool {
 	return d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided()
 }
@@ -248,7 +247,6 @@ func (s *streamState) flush(ctx context.Context) error {
 	return nil
 }
 
-// piece returns a piece of the text that the key identifies.
 func (k secretKey) piece(from, text string) *Delta {
 	d := &Delta{From: from, Choice: k.choice}
 	switch k.kind {

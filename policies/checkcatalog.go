@@ -45,7 +45,6 @@ func (l *loader) isOld(c *Catalog) bool {
 	return err == nil && !l.o.Today.IsZero() && l.o.Today.Sub(day) > priceLifetime
 }
 
-// warnOldPrices warns of old prices of the catalogue that are used.
 func (l *loader) warnOldPrices(p *Policy) {
 	var old []string
 	var first *Model

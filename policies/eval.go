@@ -253,7 +253,6 @@ func (l *loader) reportEvaluation(diags hcl.Diagnostics, v value) {
 	}
 }
 
-// reportFailedCall reports the error of a function.
 func (l *loader) reportFailedCall(d *hcl.Diagnostic, at origin) {
 	why := d.Detail
 	for _, lead := range []string{"parameter: ", "failed: "} {

@@ -212,7 +212,6 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 	}
 }
 
-// hintUnreadable returns a hint for a file that cannot be read, or "".
 func (l *loader) hintUnreadable(path string, err error) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".hcl")
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {

@@ -66,14 +66,7 @@ func (v *Verifier) StatedRates() *cascade.Rates {
 	if !v.Judges() || v.FalsePass == nil && v.FalseReject == nil {
 		return nil
 	}
-	var rates cascade.Rates
-	if v.FalsePass != nil {
-		rates.FalsePass = *v.FalsePass
-	}
-	if v.FalseReject != nil {
-		rates.FalseReject = *v.FalseReject
-	}
-	return &rates
+	return &cascade.Rates{FalsePass: *cmp.Or(v.FalsePass, new(float64)), FalseReject: *cmp.Or(v.FalseReject, new(float64))}
 }
 
 // Rates returns the verifier's error rates: those in the policy, otherwise the learned ones, otherwise
@@ -185,7 +178,6 @@ func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, wh
 	}
 }
 
-// onlyRoutes reports whether a query goes to one model.
 func (s *Strategy) onlyRoutes() bool { return s.Kind == "route" || s.MaxDepth == 1 }
 
 // openModels returns the candidates, all models for nil, that the strategy may ask.

@@ -76,7 +76,6 @@ func (l *loader) checkReferences(p *Policy, names []string) {
 	}
 }
 
-// checkRates checks the error rates of verifiers.
 func (l *loader) checkRates(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]

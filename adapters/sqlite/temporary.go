@@ -42,7 +42,6 @@ func NewTemporary(ctx context.Context) (*Temporary, error) {
 	return t, nil
 }
 
-// write makes a change in a transaction.
 func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	t.writing <- struct{}{}
 	defer func() { <-t.writing }()

@@ -67,7 +67,6 @@ type place struct {
 	at             time.Time
 }
 
-// rehearse prepares the policy's engine.
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
 	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, seed: o.Seed, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
 	for i := range p.Models {
@@ -254,7 +253,6 @@ func (r *rehearsal) clusters() []int {
 	return list
 }
 
-// runQuery runs the k-th query, and adds it to the forecast.
 func (r *rehearsal) runQuery(ctx context.Context, k int) error {
 	r.begin(k)
 	n, cluster := r.n, r.places[k].cluster

@@ -266,7 +266,6 @@ func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]
 	return d.sums(ctx, query, c.args, dims)
 }
 
-// columnsOf returns the columns of dimensions in the tables of sums.
 func columnsOf(by []store.Dimension) ([]string, error) {
 	var columns []string
 	for _, dim := range by {

@@ -76,6 +76,7 @@ func (s *streamState) take(ctx context.Context, d *Delta) error {
 		return errHopelessDraft
 	}
 	if !s.live {
+		s.bytes += d.bytes()
 		return nil
 	}
 	s.call.toolsShown = s.call.toolsShown || d.Tool != nil

@@ -64,7 +64,7 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 		var err error
 		switch name {
 		case "claude":
-			llm, err = provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-1", BaseURL: "http://claude", Transport: v})
+			llm, err = provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-sonnet-4", BaseURL: "http://claude", Transport: v})
 		case "gpt":
 			llm, err = provider.New(provider.Options{Model: "gpt-1", API: middleware.DialectResponses, BaseURL: "http://gpt/v1", Transport: v})
 		case "gemini":

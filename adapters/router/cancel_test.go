@@ -29,6 +29,9 @@ type verbose struct {
 	down bool // the model "large" is
 	hold bool // "small" says no more than a part until the client has gone
 
+	// breaks: "small" breaks off after a part.
+	breaks bool
+
 	mu     sync.Mutex
 	billed map[string]int
 	asked  map[string]int
@@ -92,6 +95,9 @@ func (s *verbose) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		wait := time.Millisecond
 		if s.hold && req.Model == "small" && i == part {
 			wait = time.Minute
+		}
+		if s.breaks && req.Model == "small" && i == part {
+			panic(http.ErrAbortHandler)
 		}
 		fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q},\"logprobs\":{\"content\":[{\"token\":%q,\"logprob\":%g}]}}]}\n\n", word, word, logProb)
 		_ = flush.Flush()
@@ -207,6 +213,20 @@ func TestSureAnswersStillComeLive(t *testing.T) {
 	}))
 	if err != nil || shown != resp.Choices[0].Content || pieces < words-1 || len((*traces)[0].Calls) != 1 {
 		t.Errorf("%d pieces, %d calls, %v", pieces, len((*traces)[0].Calls), err)
+	}
+}
+
+// What arrived of a draft that its server breaks off is what it is booked at, shown or not.
+func TestBrokenDraftCostsWhatArrived(t *testing.T) {
+	for _, mode := range []string{"buffer", "commit"} {
+		s := newVerbose(t)
+		s.breaks = true
+		r, traces := s.router(t, fmt.Sprintf("strategy \"cascade_route\" { lambda = 100 }\nstream {\n  mode = %q\n  cancel_drafts = true\n}\nretry { max_attempts = 1 }\n", mode))
+		_, _ = r.GenerateContent(t.Context(), question("tell"), llms.WithStreamingFunc(func(context.Context, []byte) error { return nil })) // an error if it was shown
+		got := (*traces)[0].Calls[0].Usage
+		if want := (len("word ")*part + 3) / 4; got.OutputTokens != want || !got.Estimated {
+			t.Errorf("%s: %+v, want %d tokens", mode, got, want)
+		}
 	}
 }
 

@@ -81,7 +81,8 @@ func (r *Report) Usage() sdk.Usage {
 	return r.usage
 }
 
-// CostUSD returns the cost of all steps in US dollars, including failed ones and verification.
+// CostUSD returns the cost of all steps in US dollars, including failed ones and verification. What the
+// mode shadow asks beside them is not counted: it has its own cap, and traces of its own.
 func (r *Report) CostUSD() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

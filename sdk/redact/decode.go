@@ -159,7 +159,12 @@ func (v *view) unescape(window int) (parts []view) {
 		text, units = nil, nil
 	}
 	for i := 0; i < len(v.text); {
-		decoded, n := escape(v.text[i:])
+		var decoded string
+		n := 0
+		switch v.text[i] { // no call for each byte: this is a hot path
+		case '%', '\\', '&', '=':
+			decoded, n = escape(v.text[i:])
+		}
 		if n == 0 {
 			i++
 			continue
@@ -190,13 +195,15 @@ func appendPlain(units []unit, from, to int) []unit {
 // escape decodes the escape at the beginning of s, which is not empty, and returns its length, 0 if there is none.
 func escape(s string) (decoded string, n int) {
 	switch s[0] {
-	case '%', '=': // of an address, and quoted-printable
-		switch {
-		case strings.HasPrefix(s, "%u"), strings.HasPrefix(s, "%U"):
+	case '%':
+		if len(s) > 1 && (s[1] == 'u' || s[1] == 'U') {
 			return code(s, 2, 4, 4, 16)
-		case strings.HasPrefix(s, "=\r\n"):
+		}
+		return octets(s, 1, 2, 16)
+	case '=': // quoted-printable
+		if strings.HasPrefix(s, "=\r\n") {
 			return "", 3
-		case strings.HasPrefix(s, "=\n"):
+		} else if strings.HasPrefix(s, "=\n") {
 			return "", 2
 		}
 		return octets(s, 1, 2, 16)
@@ -324,16 +331,13 @@ func entity(s string) (decoded string, n int) {
 	return decoded, n
 }
 
-// longestEscape is how long an escape may be that begins so.
-var longestEscape = map[byte]int{'=': len("=XX"), '%': len("%uXXXX"), '&': maxEscape, '\\': maxEscape}
-
 // trimPartial returns s without an escape at its end that may be incomplete, and those that it may be part
 // of.
 func trimPartial(s string) string {
 	for n := 1; n <= min(maxEscape, len(s)); n++ {
 		c := s[len(s)-n]
-		if most, opens := longestEscape[c]; opens {
-			if n > most {
+		if strings.IndexByte(openers, c) >= 0 {
+			if c == '=' && n > len("=XX") || c == '%' && n > len("%uXXXX") {
 				break // it is none, or is whole
 			}
 			s, n = s[:len(s)-n], 0

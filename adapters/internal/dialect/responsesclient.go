@@ -159,8 +159,11 @@ func inputParts(parts []llms.ContentPart) (list []any, err error) {
 			return nil
 		}
 		one, err := responsesParts.write(p)
+		if err != nil {
+			return err
+		}
 		list = append(list, unknown.addTo(one))
-		return err
+		return nil
 	})
 	return list, err
 }

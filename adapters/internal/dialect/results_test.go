@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -189,6 +190,21 @@ func TestTextsStayApart(t *testing.T) {
 			if strings.Contains(got, "1234") || strings.Contains(got, "5678") {
 				t.Errorf("%s to %s: %s", name, d, got)
 			}
+		}
+	}
+}
+
+// A part that cannot be sent is refused, also within a result and after members of a part.
+func TestResultWithUnsendablePart(t *testing.T) {
+	for _, part := range []llms.ContentPart{llms.ToolCall{ID: "c2", FunctionCall: &llms.FunctionCall{Name: "look"}}, middleware.NamePart{Name: "Ada"}} {
+		members := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: []byte(`{"members_of_part":{"novel":1}}`)}
+		result := middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: "c1"}, Parts: []llms.ContentPart{members, part}}
+		_, err := dialect.Clients[middleware.DialectResponses].Write(&dialect.Call{Model: "m", Options: &llms.CallOptions{}, Params: &middleware.Params{}, Messages: []llms.MessageContent{
+			{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "c1", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: "{}"}}}},
+			{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{result}},
+		}})
+		if refused, ok := errors.AsType[*middleware.ProviderError](err); !ok || refused.Code != llms.ErrCodeInvalidRequest {
+			t.Errorf("%T: %v", part, err)
 		}
 	}
 }

@@ -136,7 +136,9 @@ func (s *chatReader) Event(data []byte) error {
 	}
 	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknownMembers(in))
 	s.news, s.said = 0, middleware.Delta{}
-	err = cmp.Or(s.completion(in, data), s.mistyped)
+	if err = s.completion(in, data); err == nil {
+		err = s.mistyped
+	}
 	if s.news == 1 && err == nil && s.Extra.Raw == nil {
 		s.last.keep(data, s.text, &s.said)
 	}
@@ -201,7 +203,7 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 	isRepeated, choices := false, make([]gjson.Result, 0, 2)
 	s.wantObjects("choices", list, func(choice gjson.Result) {
 		choices = append(choices, choice)
-		if at := uint64(choice.Get("index").Int()); at < maxChoices { // a negative one is large
+		if at := choice.Get("index").Int(); at >= 0 && at < maxChoices {
 			isRepeated, isUsed[at] = isRepeated || isUsed[at], true
 		}
 	})
@@ -266,7 +268,9 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	if s.mistyped != nil {
 		return
 	}
-	s.said = d
+	if d.Text+d.Reasoning != "" { // another choice of the event may have no news
+		s.said = d
+	}
 	s.addText(c, d)
 	if unknown, _ := knownOfPiece.unknownMembers(in).(Object); unknown != nil {
 		for name, v := range unknown {
@@ -313,7 +317,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	s.want(own.IsObject(), "custom", "an object", own)
 	id, custom, given := in.Get("id").Str, s.wantText("custom.name", own.Get("name")), f.Get("arguments")
 	name, arguments := cmp.Or(s.wantText("function.name", f.Get("name")), custom), given.String()+s.wantText("custom.input", own.Get("input"))
-	if s.want(slices.Contains([]gjson.Type{gjson.String, gjson.JSON}, given.Type), "function.arguments", "a string", given); s.mistyped != nil {
+	if s.want(given.Type == gjson.String || given.Type == gjson.JSON, "function.arguments", "a string", given); s.mistyped != nil {
 		return
 	}
 	n := len(c.calls)

@@ -99,7 +99,7 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 	if l.ToolEffort == "" || len(o.Tools) == 0 {
 		return notSent
 	}
-	if effort := cmp.Or(p.ReasoningEffort, l.ToolEffort); effort != l.ToolEffort {
+	if p.ReasoningEffort != "" && p.ReasoningEffort != l.ToolEffort {
 		notSent = append(notSent, "ReasoningEffort")
 	}
 	p.ReasoningEffort = l.ToolEffort
@@ -107,11 +107,11 @@ func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent [
 }
 
 func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
-	if t := deref(p.Temperature); t > cmp.Or(l.Temperature, 2) && t <= 2 {
+	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
 		p.Temperature = &l.Temperature
 		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
 	}
-	if l.Seeds != nil && p.Seed != nil && *p.Seed != min(max(*p.Seed, l.Seeds[0]), l.Seeds[1]) {
+	if l.Seeds != nil && p.Seed != nil && (*p.Seed < l.Seeds[0] || *p.Seed > l.Seeds[1]) {
 		p.Seed = nil
 		notSent = append(notSent, "Seed")
 	}
@@ -208,8 +208,11 @@ func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string 
 // fitFunction returns a function with the schema of its arguments adapted to the vendor, and not
 // strict where the schema does not allow it.
 func (l *Limits) fitFunction(f llms.FunctionDefinition) *llms.FunctionDefinition {
-	schema, ok := cmp.Or(f.Parameters, any(json.RawMessage("{}"))).(json.RawMessage)
-	if !ok {
+	schema, ok := f.Parameters.(json.RawMessage)
+	switch {
+	case f.Parameters == nil:
+		schema = json.RawMessage("{}")
+	case !ok:
 		return &f
 	}
 	if l.Draft2020 {

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -154,7 +153,7 @@ type Limits struct {
 
 // Exclude returns why a request cannot be honoured, or "".
 func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
-	if n := deref(p.N); n > cmp.Or(l.Choices, n) {
+	if l.Choices > 0 && deref(p.N) > l.Choices {
 		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
 	isClosed := l.ClosedSchema && p.Schema != nil
@@ -199,7 +198,7 @@ func (l *Limits) excludeParts(messages []llms.MessageContent) (why string) {
 
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) string {
 	n, hasForm := len(o.Tools)+len(p.RawTools), p.Schema != nil || o.JSONMode
-	if n > cmp.Or(l.Tools, n) {
+	if l.Tools > 0 && n > l.Tools {
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
 	}
 	isCustom := func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == "custom" }
@@ -263,7 +262,7 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 	case why != "":
 	case !l.takes(kind):
 		why = "takes no " + kind
-	case strings.HasPrefix(kind, "image/") && base64Len(p) > cmp.Or(l.ImageBytes, math.MaxInt):
+	case l.ImageBytes > 0 && strings.HasPrefix(kind, "image/") && base64Len(p) > l.ImageBytes:
 		why = fmt.Sprintf("takes no image above %d bytes", l.ImageBytes)
 	}
 	return why

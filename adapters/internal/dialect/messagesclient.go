@@ -65,7 +65,9 @@ func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Para
 		choice.text("type", mode)
 	}
 	if p.ParallelToolCalls != nil && o["tools"] != nil && choice["type"] != "none" {
-		choice["type"] = cmp.Or(choice["type"], any("auto"))
+		if len(choice) == 0 {
+			choice["type"] = "auto"
+		}
 		choice["disable_parallel_tool_use"] = !*p.ParallelToolCalls
 	}
 	if len(choice) > 0 {

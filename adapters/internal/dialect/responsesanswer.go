@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -259,7 +258,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
-	if b.raw.Raw != nil && slices.Contains([]blockKind{blockText, blockRefusal}, b.kind) { // it goes on under the id that it began with
+	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
 		b.raw.Raw = withText(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
 	}
 	switch b.kind {

@@ -27,7 +27,7 @@ func (responses) Write(c *Call) (Object, error) {
 	}
 	b["input"] = input
 	responsesFields.write(b, p)
-	if p.Store == nil && !slices.Contains([]middleware.Dialect{"", middleware.DialectResponses}, p.Dialect) {
+	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
 		b["store"] = false // unlike this API, the client's keeps no answers that it is not told to keep
 	}
 	if !deref(p.LogProbs) && p.Dialect != middleware.DialectResponses { // whose own it is
@@ -269,11 +269,11 @@ func (s *responsesReader) endItem(index int, v gjson.Result) error {
 	if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
 		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
 	}
-	isKnown := slices.Contains([]string{"", "function_call"}, it.Type) || it.Type == "message" && knownOfMessageItem.unknownMembers(v) == nil
-	if err == nil && !isKnown {
-		s.Emit(&middleware.Delta{Raw: new(s.part(&it, item))})
+	if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknownMembers(v) == nil {
+		return err
 	}
-	return err
+	s.Emit(&middleware.Delta{Raw: new(s.part(&it, item))})
+	return nil
 }
 
 // begin reads the beginning of an item, and passes on the event of one that only this API has.

@@ -217,6 +217,26 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 	}
 }
 
+type choiceMembers struct{ finish, logProbs, message, delta gjson.Result }
+
+// newChoiceMembers finds the members of a choice in one pass: texts are long.
+func newChoiceMembers(in gjson.Result) (m choiceMembers) {
+	in.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "finish_reason":
+			m.finish = v
+		case "logprobs":
+			m.logProbs = v
+		case "message":
+			m.message = v
+		case "delta":
+			m.delta = v
+		}
+		return true
+	})
+	return m
+}
+
 func (s *chatReader) choice(in gjson.Result, at int) {
 	if s.Reply.choice(at) == nil {
 		s.noteType("index", fmt.Sprintf("a number from 0 to %d", maxChoices-1))
@@ -225,62 +245,78 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	for i := len(s.choices); i <= at; i++ {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
-	c := s.choices[at]
-	s.endChoice(c.replyChoice, s.wantText("finish_reason", in.Get("finish_reason")))
+	c, m := s.choices[at], newChoiceMembers(in)
+	s.endChoice(c.replyChoice, s.wantText("finish_reason", m.finish))
 	var probs []sdk.TokenLogProb
-	if logProbs := in.Get("logprobs"); logProbs.IsObject() {
-		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
+	if m.logProbs.IsObject() {
+		probs = append(chatTokens(m.logProbs.Get("content")), chatTokens(m.logProbs.Get("refusal"))...)
 	}
-	if message := in.Get("message"); s.want(message.IsObject(), "message", "an object", message) {
-		s.piece(c, message, probs)
+	if s.want(m.message.IsObject(), "message", "an object", m.message) {
+		s.piece(c, m.message, probs)
 		probs = nil
 	}
-	if delta := in.Get("delta"); s.want(delta.IsObject(), "delta", "an object", delta) || probs != nil {
-		s.piece(c, delta, probs)
+	if s.want(m.delta.IsObject(), "delta", "an object", m.delta) || probs != nil {
+		s.piece(c, m.delta, probs)
 	}
 }
 
-// knownOfPiece are the members of messages and of pieces of them that are read here.
-var knownOfPiece = newKnown("role content refusal reasoning reasoning_content reasoning_details tool_calls function_call")
+// messagePiece is what a message, or a piece of one, has.
+type messagePiece struct {
+	middleware.Delta
+
+	calls   gjson.Result
+	unknown Object
+}
 
 func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) {
-	d := middleware.Delta{Choice: c.index, LogProbs: probs}
+	p := messagePiece{Delta: middleware.Delta{Choice: c.index, LogProbs: probs}}
 	s.news += len(probs)
 	in.ForEach(func(name, v gjson.Result) bool {
 		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
 			s.news, s.text = s.news+1, v.Raw
 		}
-		switch name.Str {
-		case "content":
-			var thought string
-			d.Text, thought = s.textIn(name.Str, v)
-			c.think(&d, "reasoning_content", thought)
-		case "refusal":
-			d.Refusal = s.wantText(name.Str, v)
-		case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
-			thought, _ := s.textIn(name.Str, v)
-			c.think(&d, name.Str, thought)
-		case "reasoning_details": // OpenRouter
-			s.wantObjects(name.Str, v, func(one gjson.Result) { s.addDetail(c, one) })
-		}
+		s.member(c, &p, name.Str, v)
 		return true
 	})
 	if s.mistyped != nil {
 		return
 	}
-	if d.Text+d.Reasoning != "" { // another choice of the event may have no news
-		s.said = d
+	if p.Text+p.Reasoning != "" { // another choice of the event may have no news
+		s.said = p.Delta
 	}
-	s.addText(c, d)
-	if unknown, _ := knownOfPiece.unknownMembers(in).(Object); unknown != nil {
-		for name, v := range unknown {
+	s.addText(c, p.Delta)
+	if p.unknown != nil {
+		for name, v := range p.unknown {
 			setEntry(&c.unknown, name, v)
 		}
-		p := newMembers(middleware.DialectChat, messageMembers, unknown.inner())
-		s.Emit(&middleware.Delta{Choice: c.index, Raw: &p})
+		members := newMembers(middleware.DialectChat, messageMembers, p.unknown.inner())
+		s.Emit(&middleware.Delta{Choice: c.index, Raw: &members})
 	}
 	c.lists++
-	s.wantObjects("tool_calls", in.Get("tool_calls"), func(call gjson.Result) { s.call(c, call) })
+	s.wantObjects("tool_calls", p.calls, func(call gjson.Result) { s.call(c, call) })
+}
+
+func (s *chatReader) member(c *chatReply, p *messagePiece, name string, v gjson.Result) {
+	switch name {
+	case "content":
+		var thought string
+		p.Text, thought = s.textIn(name, v)
+		c.think(&p.Delta, "reasoning_content", thought)
+	case "refusal":
+		p.Refusal = s.wantText(name, v)
+	case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
+		thought, _ := s.textIn(name, v)
+		c.think(&p.Delta, name, thought)
+	case "reasoning_details": // OpenRouter
+		s.wantObjects(name, v, func(one gjson.Result) { s.addDetail(c, one) })
+	case "tool_calls":
+		p.calls = v
+	case "role", "function_call":
+	default:
+		if v.Type != gjson.Null && v.Raw != "[]" {
+			setEntry(&p.unknown, name, any(json.RawMessage(v.Raw)))
+		}
+	}
 }
 
 func (c *chatReply) think(d *middleware.Delta, name, thought string) {

@@ -319,10 +319,13 @@ func (s *messagesReader) addPiece(b *blockReply, piece gjson.Result) (d middlewa
 		s.noteType("delta", "an object")
 		return d
 	}
-	d.Text, d.Reasoning = s.wantText("text", piece.Get("text")), s.wantText("thinking", piece.Get("thinking"))
 	piece.ForEach(func(name, v gjson.Result) bool {
 		switch {
-		case slices.Contains([]string{"type", "text", "thinking"}, name.Str):
+		case name.Str == "type":
+		case name.Str == "text":
+			d.Text = s.wantText(name.Str, v)
+		case name.Str == "thinking":
+			d.Reasoning = s.wantText(name.Str, v)
 		case name.Str == "signature", name.Str == "partial_json":
 			b.write(name.Str, s.wantText(name.Str, v))
 		case name.Str == "citation":

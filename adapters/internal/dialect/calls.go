@@ -129,14 +129,18 @@ func resultOf(p llms.ContentPart) (result middleware.ResultPart, ok bool) {
 	return result, ok
 }
 
+// nameResult returns a result with another id, and any other part as it is: those within a result
+// come here, too.
 func nameResult(p llms.ContentPart, id string) llms.ContentPart {
-	if plain, ok := p.(llms.ToolCallResponse); ok {
-		plain.ToolCallID = id
-		return plain
+	switch p := p.(type) {
+	case llms.ToolCallResponse:
+		p.ToolCallID = id
+		return p
+	case middleware.ResultPart:
+		p.ToolCallID = id
+		return p
 	}
-	result, _ := resultOf(p)
-	result.ToolCallID = id
-	return result
+	return p
 }
 
 // pausedCall returns the call of a vendor's own tool at the end of a conversation, where its model

@@ -32,6 +32,9 @@ func TestResultsFollowCalls(t *testing.T) {
 		return llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: calls(id).Parts[0], CacheControl: &llms.CacheControl{Type: "ephemeral"}}}}
 	}
 	members := middleware.RawPart{Raw: []byte(`{"members_of_part":{"novel":1}}`)}
+	image := llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{middleware.ResultPart{
+		ToolCallResponse: llms.ToolCallResponse{ToolCallID: "a", Content: "of a"}, Parts: []llms.ContentPart{llms.TextContent{Text: "of a"}, llms.ImageURLContent{URL: "https://a.example/a.png"}},
+	}}}
 	for name, tt := range map[string]struct{ given, want []llms.MessageContent }{
 		"a message between":  {[]llms.MessageContent{user, calls("a"), user, results("a")}, []llms.MessageContent{user, calls("a"), results("a"), user}},
 		"calls between":      {[]llms.MessageContent{calls("a"), user, calls("b"), results("a", "b")}, []llms.MessageContent{calls("a"), results("a"), user, calls("b"), results("b")}},
@@ -41,6 +44,7 @@ func TestResultsFollowCalls(t *testing.T) {
 		"a cached call":      {[]llms.MessageContent{calls("a"), results("a"), cached("a"), results("a")}, []llms.MessageContent{calls("a"), results("a"), cached("a_2"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "a_2", Content: "of a"}}}}},
 		"no result yet":      {[]llms.MessageContent{calls("a"), user}, []llms.MessageContent{calls("a"), user}},
 		"a result alone":     {[]llms.MessageContent{results("a"), calls("b"), user, results("b")}, []llms.MessageContent{results("a"), calls("b"), results("b"), user}},
+		"parts of a result":  {[]llms.MessageContent{calls("a"), user, image}, []llms.MessageContent{calls("a"), image, user}},
 		"members of results": {[]llms.MessageContent{calls("a"), user, {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{members, results("a").Parts[0]}}}, []llms.MessageContent{calls("a"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{members, results("a").Parts[0]}}, user}},
 	} {
 		before := cmp.Diff(tt.given, nil)

@@ -110,7 +110,10 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		llms.TextParts(llms.ChatMessageTypeSystem, system),
 		llms.TextParts(llms.ChatMessageTypeHuman, task),
 	}
-	options := []llms.CallOption{llms.WithTools(definitions()), llms.WithMaxTokens(max(a.MaxOutputTokens, 0))}
+	options := []llms.CallOption{llms.WithTools(definitions())}
+	if a.MaxOutputTokens > 0 {
+		options = append(options, llms.WithMaxTokens(a.MaxOutputTokens))
+	}
 	t := &Trajectory{}
 	repeats := repeats{}
 	for t.Turns < turns {

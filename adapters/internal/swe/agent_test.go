@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmc/langchaingo/llms"
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/scripted"
@@ -180,5 +181,37 @@ func TestHiddenTestsStayHidden(t *testing.T) {
 	}
 	if !strings.Contains(told, "searched") || strings.Contains(told, "s3cret-expectation") || strings.Contains(told, "FAIL_TO_PASS") {
 		t.Errorf("the model was told:\n%s", told)
+	}
+}
+
+// optionsModel records the longest answer that a call asks for; it has a default, as some of
+// langchaingo's clients have.
+type optionsModel struct {
+	llms.Model
+
+	maxTokens int
+}
+
+func (m *optionsModel) GenerateContent(_ context.Context, _ []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	o := llms.CallOptions{MaxTokens: 2048}
+	for _, set := range options {
+		set(&o)
+	}
+	m.maxTokens = o.MaxTokens
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "I give up."}}}, nil
+}
+
+func TestModelKeepsItsLongestAnswerWhereTheAgentNamesNone(t *testing.T) {
+	b := newBench(t)
+	onlySmall(b)
+	model := &optionsModel{}
+	for name := range prices {
+		b.solver.Setup.Models[name] = model
+	}
+	for asked, want := range map[int]int{0: 2048, 300: 300} {
+		b.solver.Agent.MaxOutputTokens = asked
+		if b.solve(t, "ledger-01"); model.maxTokens != want {
+			t.Errorf("with MaxOutputTokens %d the model is asked for %d tokens, want %d", asked, model.maxTokens, want)
+		}
 	}
 }

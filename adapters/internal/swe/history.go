@@ -1,7 +1,6 @@
 package swe
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,14 +76,18 @@ func (c *Checkout) prepare(ctx context.Context) error {
 		return err
 	}
 	index, err := os.ReadFile(filepath.Join(c.admin, "index"))
-	err = cmp.Or(err, os.Mkdir(c.gitDir(), 0o755))
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.gitDir(), 0o755); err != nil {
+		return err
+	}
 	for name, text := range map[string][]byte{
 		"HEAD": []byte(c.Commit + "\n"), "commondir": []byte(history + "\n"), "gitdir": []byte(link + "\n"), "index": index,
 	} {
-		err = cmp.Or(err, os.WriteFile(filepath.Join(c.gitDir(), name), text, 0o644))
-	}
-	if err != nil {
-		return err
+		if err := os.WriteFile(filepath.Join(c.gitDir(), name), text, 0o644); err != nil {
+			return err
+		}
 	}
 	c.readable = append(c.readable, c.gitDir(), history)
 	return os.WriteFile(link, []byte("gitdir: "+c.gitDir()+"\n"), 0o644)

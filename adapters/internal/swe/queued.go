@@ -138,7 +138,7 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, 
 		r.Error = err.Error()
 		return r, nil
 	}
-	if had, _ := q.Journal.Result(t.InstanceID); had.Task == r.Task {
+	if had, ok := q.Journal.Result(t.InstanceID); ok && had.Task == r.Task {
 		had.Recorded = true
 		return &had, nil
 	}

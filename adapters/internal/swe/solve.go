@@ -119,7 +119,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 		if w.print, err = t.fingerprint(ctx, repo); err != nil {
 			return &Result{InstanceID: t.InstanceID, Error: err.Error()}, nil
 		}
-		if r, _ := s.Journal.Result(t.InstanceID); r.Task == w.print {
+		if r, ok := s.Journal.Result(t.InstanceID); ok && r.Task == w.print {
 			r.Recorded = true
 			return &r, nil
 		}

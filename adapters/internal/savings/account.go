@@ -349,6 +349,9 @@ func (s *sums) addWaste(t *sdk.Trace) {
 
 // ChosenCall returns the call whose answer was returned, nil where there is none.
 func ChosenCall(t *sdk.Trace) *sdk.Call {
+	if t.Chosen == "" {
+		return nil
+	}
 	return AnswerOf(t, t.Chosen)
 }
 

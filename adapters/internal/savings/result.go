@@ -102,10 +102,12 @@ func (a *Account) Beside(baseline string) (r Result) {
 	}
 	defer r.round()
 	names := a.candidates()
-	if len(names) < 2 && !a.tabled {
+	if len(names) == 0 || len(names) < 2 && !a.tabled {
 		return r
 	}
-	baseline = cmp.Or(baseline, names[len(names)-1])
+	if baseline == "" {
+		baseline = names[len(names)-1]
+	}
 	m := a.models[baseline]
 	if m == nil {
 		return r
@@ -150,10 +152,11 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 func (a *Account) qualityOfRuns() Quality {
 	var ends mean
 	for _, v := range a.runs {
-		if v.judged && v.hasStep {
-			ends.n++
+		if !v.judged || !v.hasStep {
+			continue
 		}
-		if v.passed && v.hasStep {
+		ends.n++
+		if v.passed {
 			ends.sum++
 		}
 	}

@@ -363,3 +363,9 @@ func TestHoldoutIsFirst(t *testing.T) {
 		t.Errorf("%d steps: %s", r.Steps, r.String())
 	}
 }
+
+func TestNoCallIsChosenOfAStepWithoutAnAnswer(t *testing.T) {
+	if c := savings.ChosenCall(&sdk.Trace{Calls: []sdk.Call{{CostUSD: 1}}}); c != nil {
+		t.Errorf("%+v is taken for the answer of a step that has none", c)
+	}
+}

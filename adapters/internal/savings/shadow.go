@@ -1,9 +1,6 @@
 package savings
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -30,11 +27,14 @@ type shadowAnswer struct {
 func (a *Account) joinShadow(t *sdk.Trace) {
 	key := shadowKey{t.Tenant, t.QueryID, t.Mode == middleware.ShadowAlternative}
 	c := ChosenCall(t)
-	if t.QueryID == "" || c == nil || !slices.Contains([]string{string(middleware.Shadow), middleware.ShadowAlternative}, t.Mode) {
+	if t.QueryID == "" || c == nil || !key.isShadow && t.Mode != string(middleware.Shadow) {
 		return
 	}
-	own := shadowAnswer{*c, cmp.Or(beliefOf(t, c.Model), &sdk.Belief{}).Price}
+	own := shadowAnswer{call: *c}
 	own.call.Answer = ""
+	if b := beliefOf(t, c.Model); b != nil {
+		own.price = b.Price
+	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
 	found, known := a.shadowSteps[other]
 	if !known {

@@ -70,8 +70,11 @@ func (o *file) load() error {
 	for line := 1; ; line++ {
 		text, err := in.ReadBytes('\n')
 		if err == io.EOF {
+			if err := o.f.Truncate(end); err != nil {
+				return err
+			}
 			_, err := o.f.Seek(end, io.SeekStart)
-			return errors.Join(o.f.Truncate(end), err)
+			return err
 		}
 		if err != nil {
 			return err

@@ -162,7 +162,7 @@ func headlineOf(t *sdk.Trace) string {
 		return "No answer. " + said + ". " + plainText(firstBytes(t.Error, 300))
 	}
 	text := plainText(t.Chosen) + " answered at once"
-	if said != "" {
+	if len(t.Calls) > 1 && said != "" {
 		text = plainText(t.Chosen) + " answered after " + said
 	}
 	if at := slices.IndexFunc(t.Calls, func(c sdk.Call) bool { return c.Model == t.Chosen && c.Verdict != nil }); at >= 0 {

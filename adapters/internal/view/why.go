@@ -267,10 +267,10 @@ func (q *question) describeState(c *candidate, option *cascade.Option) string {
 		return "pruned: at best it adds less than its price"
 	case option.Chosen:
 		return "in the plan, after cheaper ones"
-	case option.Gain >= option.Price:
-		return "others are worth more"
+	case option.Gain < option.Price:
+		return fmt.Sprintf("would add %s, less than its price", quality(option.Gain))
 	}
-	return fmt.Sprintf("would add %s, less than its price", quality(option.Gain))
+	return "others are worth more"
 }
 
 func (q *question) sentence(a *answer, e *cascade.Explanation) string {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -71,8 +70,11 @@ catalogue.`,
 
 func (f *catalogFlags) compare(s Streams) error {
 	data, err := os.ReadFile(f.from)
-	info, statErr := os.Stat(f.from)
-	if err := cmp.Or(err, statErr); err != nil {
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(f.from)
+	if err != nil {
 		return err
 	}
 	changes, blocks, err := policies.UpdateCatalog(data, info.ModTime().UTC().Format(time.DateOnly), "LiteLLM's price map, "+filepath.Base(f.from), f.add)

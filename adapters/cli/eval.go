@@ -73,9 +73,9 @@ AUC and qualities are printed in per cent, and written to JSON as numbers from 0
 
 func (f *evalFlags) check() error {
 	switch {
-	case f.outcomes != "" && f.train+f.test != "":
+	case f.outcomes != "" && (f.train != "" || f.test != ""):
 		return usage("--outcomes is split into halves by itself: it goes without --train and --test")
-	case f.outcomes == "" && min(f.train, f.test) == "":
+	case f.outcomes == "" && (f.train == "" || f.test == ""):
 		return usage("give --outcomes, or both --train and --test: one table to learn from, one to measure on")
 	case f.bootstrap < 0 || f.bootstrap == 1:
 		return usage("--bootstrap %d: want 0 or at least 2 resamples", f.bootstrap)

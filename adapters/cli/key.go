@@ -203,7 +203,7 @@ func setCap(k *store.Key, text string) error {
 	usd, err := strconv.ParseFloat(amount, 64)
 	every, periodErr := time.ParseDuration(period)
 	switch {
-	case errors.Join(err, periodErr) != nil || !(min(usd, float64(every)) >= 0) || math.IsInf(usd, 0):
+	case err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0:
 		return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", text)
 	case usd > store.MostUSD:
 		return usage("--cap %s: want at most %g US dollars, or 0 for no cap", text, float64(store.MostUSD))
@@ -321,7 +321,7 @@ func (f *keyFlags) checkSet(id string, given func(name string) bool) error {
 	return errors.Join(checkTexts(&f.key), f.change(new(store.Key), given))
 }
 
-// checkActions checks what is to be done with a key, of which the flags ask for so many things.
+// checkActions checks the number of actions that the flags ask for: some exclude one another.
 func (f *keyFlags) checkActions(actions int) error {
 	switch {
 	case f.grace < 0:

@@ -163,7 +163,11 @@ func (p *printer) outcomes(path string, d outcome.Summary) {
 	}
 	table := p.table(column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
 	for _, m := range d.Models {
-		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, map[bool]string{true: "yes"}[m.Pareto])
+		front := ""
+		if m.Pareto {
+			front = "yes"
+		}
+		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front)
 	}
 	oracle := "oracle"
 	if d.Complete < d.Queries {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +22,9 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Name, o.Dir = filepath.Base(args[0]), args[0]
-			o.Source = cmp.Or(o.Source, findSource())
+			if o.Source == "" {
+				o.Source = findSource()
+			}
 			hint := ""
 			if o.Lang == "python" {
 				var ok bool

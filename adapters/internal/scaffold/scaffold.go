@@ -58,7 +58,10 @@ func Write(o Options) ([]string, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	data := project{Name: o.Name, Module: module, Block: strings.TrimPrefix(o.Role, "quality-"), Python: cmp.Or(o.Python, "/usr/bin/env python3"), Verifier: o.Role == "verifier"}
+	data := project{Name: o.Name, Module: module, Block: "estimator", Python: cmp.Or(o.Python, "/usr/bin/env python3"), Verifier: o.Role == "verifier"}
+	if data.Verifier {
+		data.Block = "verifier"
+	}
 	var written []string
 	err := fs.WalkDir(templates, o.Lang, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

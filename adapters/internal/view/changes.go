@@ -113,18 +113,21 @@ func addPrices(s *policies.Strategy, add func(name string, value any)) {
 
 // addOrders adds the orders of three to six models without one of them.
 func addOrders(p *policies.Policy, add func(name string, value any)) {
-	var names []string
-	for i := range p.Models {
-		names = append(names, p.Models[i].Name)
+	names := p.Strategy.Order
+	if len(names) == 0 {
+		for i := range p.Models {
+			names = append(names, p.Models[i].Name)
+		}
 	}
-	if len(p.Strategy.Order) > 0 {
-		names = p.Strategy.Order
+	if len(names) < 3 || len(names) > 6 {
+		return
 	}
 	for i := range names {
-		if len(names) > 2 && len(names) <= 6 {
-			rest := fmt.Sprintf("%q", slices.Delete(slices.Clone(names), i, i+1))
-			add("order", strings.ReplaceAll(rest, `" "`, `", "`))
+		var rest []string
+		for _, name := range slices.Delete(slices.Clone(names), i, i+1) {
+			rest = append(rest, strconv.Quote(name))
 		}
+		add("order", "["+strings.Join(rest, ", ")+"]")
 	}
 }
 
@@ -188,7 +191,8 @@ func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy
 			c.List = append(c.List, one)
 		}
 	}
-	// Cheaper ones first, by what they save, then those that are better, by how much.
+	// Cheaper ones first, by what they save, and among equals the better first; then those that are
+	// only better, by how much.
 	slices.SortStableFunc(c.List, func(a, b policyChange) int {
 		return cmp.Or(cmp.Compare(min(a.USD, 0), min(b.USD, 0)), cmp.Compare(b.Quality, a.Quality))
 	})

@@ -107,7 +107,10 @@ type packedPage struct {
 func (v *viewer) saveArchive(dir, kind string, n int, file func(int) string, page func(int) (any, error)) error {
 	for i := 0; i < n; {
 		var b bytes.Buffer
-		zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // an error would be of the level
+		zip, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+		if err != nil {
+			return err
+		}
 		v.export.texts = map[string]int{}
 		for name := file(i); i < n && file(i) == name; i++ {
 			content, err := page(i)
@@ -124,7 +127,10 @@ func (v *viewer) saveArchive(dir, kind string, n int, file func(int) string, pag
 		if err := zip.Close(); err != nil {
 			return err
 		}
-		at := strings.TrimSuffix(kind, "s") + "s"
+		at := "steps"
+		if kind == "run" {
+			at = "runs"
+		}
 		packed := strings.ReplaceAll(base64.StdEncoding.EncodeToString(b.Bytes()), "+", "-")
 		if err := v.save(filepath.Join(dir, file(i-1)), "packed", packedPage{v.frame(at, strings.ToUpper(at[:1])+at[1:], false), packed}); err != nil {
 			return err

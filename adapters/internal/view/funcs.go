@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"html/template"
@@ -56,7 +55,12 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return dollars(usd / float64(n))
 		},
-		"deref": func(p *float64) float64 { return *cmp.Or(p, &nan) },
+		"deref": func(p *float64) float64 {
+			if p == nil {
+				return nan
+			}
+			return *p
+		},
 		"scaleJSON": func(s scale) string {
 			data, _ := json.Marshal(s.Points)
 			return string(data)

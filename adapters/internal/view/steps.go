@@ -84,7 +84,7 @@ func (v *viewer) makeSteps(ctx context.Context, a pageQuery, limit int) (p *step
 			slices.SortStableFunc(p.Steps, order)
 			p.Steps = p.Steps[:min(limit, len(p.Steps))]
 		}
-	} else if f.Text != "" && f.Run+f.Session+f.Query == "" {
+	} else if f.Text != "" && f.Run == "" && f.Session == "" && f.Query == "" {
 		p.Steps, p.Back, err = v.search(ctx, f)
 	} else {
 		p.Steps, err = v.o.Traces.Steps(ctx, f)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +12,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Outcomes that cost nothing, and those of one model, say so in words.
+// Outcomes that cost nothing, and those of one model, say so in words. A model without a recorded
+// cost is not the dearest.
 func TestNothingIsToBeSaved(t *testing.T) {
 	for want, table := range map[string]*outcome.Table{
+		"always asking large costs nothing": {Models: []string{"small", "large"}, Queries: []string{"1"}, CostUSD: [][]float64{{math.NaN(), 0}}},
 		"always asking small costs nothing": {Models: []string{"small", "large"}, Queries: []string{"1"}, CostUSD: [][]float64{{0, 0}}},
 		"small is the only model":           {Models: []string{"small"}, Queries: []string{"1"}, CostUSD: [][]float64{{0.1}}},
 	} {

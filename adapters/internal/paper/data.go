@@ -85,7 +85,7 @@ func (e *Env) Read(ctx context.Context, own []string) error {
 		case questions:
 			e.Questions = d
 		default:
-			if e.Agents = append(e.Agents, d); e.Verified == nil && name == "swebench_verified.csv" {
+			if e.Agents = append(e.Agents, d); name == "swebench_verified.csv" {
 				e.Verified = d
 			}
 		}

@@ -147,25 +147,40 @@ func canLink(from, to string) bool {
 // linkTree makes the folders of from in to, and links to their entries. Links do not count as written by
 // the run.
 func (o *order) linkTree(from, to, pool string) error {
-	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == from {
-			return err
-		}
-		name := strings.TrimPrefix(path, filepath.Clean(from)+"/")
-		target, isFirstLevel := filepath.Join(to, name), !strings.Contains(name, "/")
-		if entry.IsDir() && isFirstLevel {
-			return os.Mkdir(target, 0o755)
-		}
+	add := func(name string) error {
 		o.Before.Files++
 		pooled := ""
 		if pool != "" {
 			pooled = filepath.Join(pool, name)
 		}
-		if err := link(path, target, pooled); err != nil || !entry.IsDir() {
+		return link(filepath.Join(from, name), filepath.Join(to, name), pooled)
+	}
+	folders, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			if err := add(folder.Name()); err != nil {
+				return err
+			}
+			continue
+		}
+		own := filepath.Join(to, folder.Name())
+		if err := os.Mkdir(own, 0o755); err != nil {
 			return err
 		}
-		return fs.SkipDir
-	})
+		entries, err := os.ReadDir(filepath.Join(from, folder.Name()))
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if err := add(filepath.Join(folder.Name(), entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // maxDepth bounds the depth of a change, whose folders are walked from the top.

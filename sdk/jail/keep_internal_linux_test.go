@@ -44,3 +44,26 @@ func TestRunsKeepTheSameFilesAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A cache may be a link to a folder elsewhere, as ~/.m2/repository on a machine with a small home.
+func TestLinkedCacheIsFilled(t *testing.T) {
+	dir := t.TempDir()
+	cache, linked, to := filepath.Join(dir, "cache"), filepath.Join(dir, "linked"), filepath.Join(dir, "to")
+	for _, folder := range []string{filepath.Join(cache, "org"), to} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(cache, "org", "a.jar"), []byte("compiled"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(cache, linked); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&order{}).linkTree(linked, to, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "org", "a.jar")); err != nil || string(got) != "compiled" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,8 +17,10 @@ func run(o *order, r *report, dir string) error {
 	home, temp := "/tmp/home", "/tmp"
 	if !o.Namespaces {
 		home, temp = filepath.Join(o.Temp, "home"), filepath.Join(o.Temp, "tmp")
-		if err := cmp.Or(os.Mkdir(home, 0o755), os.Mkdir(temp, 0o755)); err != nil {
-			return err
+		for _, path := range []string{home, temp} {
+			if err := os.Mkdir(path, 0o755); err != nil {
+				return err
+			}
 		}
 	}
 	command.Env = append(command.Env, "HOME="+home, "TMPDIR="+temp)

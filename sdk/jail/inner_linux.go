@@ -68,8 +68,9 @@ func runInner() int {
 			guest.program = int(reports.Fd()) + 1
 			in.Path = "/proc/self/fd/" + strconv.Itoa(guest.program)
 		}
-		err = restrict(&in.Order, r)
-		recordLacks(&in.Order, r)
+		if err = restrict(&in.Order, r); err == nil {
+			recordLacks(&in.Order, r)
+		}
 	}
 	if err != nil {
 		r.Error = err.Error()

@@ -192,7 +192,11 @@ func Names() []string {
 
 // Lacks returns those of the required names that the layers do not reach.
 func Lacks(required, layers []string) []string {
-	return slices.DeleteFunc(slices.Clone(required), func(name string) bool {
-		return slices.ContainsFunc(append(slices.Clip(aims[name]), name), func(layer string) bool { return slices.Contains(layers, layer) })
-	})
+	var lacks []string
+	for _, name := range required {
+		if !slices.ContainsFunc(append(slices.Clip(aims[name]), name), func(layer string) bool { return slices.Contains(layers, layer) }) {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks
 }

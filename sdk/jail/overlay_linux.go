@@ -1,7 +1,6 @@
 package jail
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -93,7 +92,10 @@ func (t *tree) mountCaches() error {
 }
 
 func (t *tree) makeForCommand(dir string) error {
-	return cmp.Or(os.MkdirAll(dir, 0o755), os.Chown(dir, t.order.UID, t.order.GID))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chown(dir, t.order.UID, t.order.GID)
 }
 
 // overlay mounts the lower directories under a new upper one at a path of the new root, and returns the
@@ -104,8 +106,10 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
 	t.overlays++
 	upper, work, target := filepath.Join(base, "upper"), filepath.Join(base, "work"), filepath.Join(t.root, at)
-	if err := cmp.Or(os.MkdirAll(upper, 0o755), os.MkdirAll(work, 0o755), os.MkdirAll(target, 0o755)); err != nil {
-		return "", err
+	for _, dir := range []string{upper, work, target} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
 	}
 	names, err := bindLower(base, lower)
 	if err != nil {
@@ -175,7 +179,10 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 func (t *tree) bindPrivate(dir string) (string, error) {
 	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
 	t.overlays++
-	if err := cmp.Or(os.MkdirAll(name, 0o700), os.MkdirAll(dir, 0o755)); err != nil {
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {

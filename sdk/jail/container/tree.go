@@ -174,7 +174,10 @@ func (w *writer) folder(at string) error {
 		return err
 	}
 	w.folders[at] = true
-	mode := map[bool]int64{true: 0o1777, false: 0o755}[at == "/tmp"]
+	mode := int64(0o755)
+	if at == "/tmp" {
+		mode = 0o1777
+	}
 	return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: inArchive(at) + "/", Mode: mode, ModTime: epoch})
 }
 
@@ -203,11 +206,15 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 			seen[file] = true
 		}
 	})
-	result.Touched = slices.DeleteFunc(slices.Clone(o.Guarded), func(file string) bool {
-		_, guarded := tree.sums[file]
-		return !guarded || seen[file]
-	})
-	return err
+	if err != nil {
+		return err
+	}
+	for _, file := range o.Guarded {
+		if _, guarded := tree.sums[file]; guarded && !seen[file] {
+			result.Touched = append(result.Touched, file)
+		}
+	}
+	return nil
 }
 
 // collectReports copies reports out one by one.

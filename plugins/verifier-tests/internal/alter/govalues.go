@@ -198,10 +198,13 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 // isInputList reports whether the test does more with what is ranged over than compare it: it
 // may insert the elements somewhere and expect to read them back.
 func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
-	name := g.text(list)
-	scope, _ := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	name, ok := list.(*ast.Ident)
+	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
+	if !ok || !isTest {
+		return false
+	}
 	for use := range scope.Preorder((*ast.Ident)(nil)) {
-		if use.Node().(*ast.Ident).Name != name || use.Parent().Node() == loop || g.isOnlyCompared(use, false) {
+		if use.Node().(*ast.Ident).Name != name.Name || use.Parent().Node() == loop || g.isOnlyCompared(use, false) {
 			continue
 		}
 		isNamed := slices.ContainsFunc(bindings(use.Parent().Node()), func(b binding) bool { return b.name == use.Node() })

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,7 +17,13 @@ const maxTargets = 8
 func cacheDir(dir, name string) (string, error) {
 	keep, now := filepath.Join(dir, name), time.Now()
 	// The files in it may be written to by another uid, and by nobody else.
-	if err := cmp.Or(os.MkdirAll(dir, 0o700), os.MkdirAll(keep, 0o755), os.Chtimes(keep, now, now)); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(keep, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Chtimes(keep, now, now); err != nil {
 		return "", err
 	}
 	used, err := Newest(dir)
@@ -58,8 +63,11 @@ func sweep(dir string) error {
 	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < sweepEvery {
 		return nil
 	}
+	if err := os.MkdirAll(filepath.Dir(stamp), 0o700); err != nil {
+		return err
+	}
 	// Written first: of two processes, the second has nothing to do.
-	if err := cmp.Or(os.MkdirAll(filepath.Dir(stamp), 0o700), os.WriteFile(stamp, nil, 0o600)); err != nil {
+	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir + ".links"); err != nil { // to what is there no more

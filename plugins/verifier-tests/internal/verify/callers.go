@@ -21,8 +21,10 @@ func (a *attempt) callers(j *judgement, report *runner.Report) []string {
 	seen := j.anew(report.Callers, func(p *preflight) []string { return p.report.Callers })
 	var files []string
 	for _, change := range a.changes {
-		data, _ := a.tree.read(change.Path) // it may be new
-		before, now := countCallers(change.Path, data), countCallers(change.Path, change.Data)
+		before, now := 0, countCallers(change.Path, change.Data)
+		if data, err := a.tree.read(change.Path); err == nil {
+			before = countCallers(change.Path, data)
+		}
 		if now > before || before == 0 && slices.Contains(seen, change.Path) {
 			files = append(files, change.Path)
 		}

@@ -202,7 +202,10 @@ func (d *deciders) losesExamples(file patch.File) bool {
 	if path.Ext(file.Path) != ".py" || !d.runsDoctests() {
 		return false
 	}
-	before, _ := d.t.read(file.Path) // it may be new
+	before, err := d.t.read(file.Path)
+	if err != nil {
+		return false // it is new
+	}
 	return slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
 }
 

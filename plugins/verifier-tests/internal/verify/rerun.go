@@ -41,7 +41,10 @@ func (e *expectations) source(file string, changes []jail.Change) alter.Source {
 			return alter.Source{Path: file, Text: string(c.Data)}
 		}
 	}
-	data, _ := e.a.tree.read(file) // without it nothing can be altered
+	data, err := e.a.tree.read(file)
+	if err != nil {
+		return alter.Source{Path: file} // in which nothing can be altered
+	}
 	return alter.Source{Path: file, Text: string(data)}
 }
 

@@ -172,8 +172,11 @@ func parse(output []byte) (*sdk.Verdict, error) {
 		return nil, errors.New(`what it wrote has no "outcome": passed, failed or inconclusive`)
 	}
 	verdict := &sdk.Verdict{Outcome: *r.Outcome, Confidence: r.Confidence, Evidence: r.Evidence, CostUSD: r.CostUSD}
-	implied := map[sdk.Outcome]float64{sdk.Passed: 1}[*r.Outcome]
-	verdict.Score = *cmp.Or(r.Score, &implied)
+	if r.Score != nil {
+		verdict.Score = *r.Score
+	} else if *r.Outcome == sdk.Passed {
+		verdict.Score = 1
+	}
 	for name, value := range map[string]float64{"score": verdict.Score, "confidence": verdict.Confidence} {
 		if !(value >= 0 && value <= 1) {
 			return nil, fmt.Errorf("its %s, %v, is not in [0, 1]", name, value)

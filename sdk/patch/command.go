@@ -54,7 +54,10 @@ func parseCommand(line string) (edits []Edit) {
 		}
 		return []Edit{rename(files[0], files[1])}
 	}
-	mode := map[string]fs.FileMode{"": 0o755}[match[1]] // of chmod
+	mode := fs.FileMode(0)
+	if match[1] == "" { // chmod
+		mode = 0o755
+	}
 	for _, file := range files {
 		edits = append(edits, Edit{Kind: diff, Path: cleanPath(file), Delete: match[1] == "rm", Mode: mode, Mentioned: true})
 	}

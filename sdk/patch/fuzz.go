@@ -77,6 +77,11 @@ func isText(line string) bool { return strings.TrimSpace(line) != "" }
 func hasText(lines []string) bool { return slices.ContainsFunc(lines, isText) }
 
 // countText returns how many lines are not empty.
-func countText(lines []string) int {
-	return len(slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !isText(line) }))
+func countText(lines []string) (n int) {
+	for _, line := range lines {
+		if isText(line) {
+			n++
+		}
+	}
+	return n
 }

@@ -376,8 +376,13 @@ func (e *Edit) isRevisionOf(earlier *Edit) bool {
 		block[line] = true
 	}
 	all := textOf(earlier.Content)
-	others := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return block[line] })
-	return 2*len(others) < len(all)
+	repeated := 0
+	for _, line := range all {
+		if block[line] {
+			repeated++
+		}
+	}
+	return 2*repeated > len(all)
 }
 
 // isHunks reports whether a block is hunks of a diff without its head.

@@ -68,7 +68,10 @@ func Docs(info *wire.Info) string {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(info.Doc))
 	}
 	for _, r := range info.Roles {
-		block := map[bool]string{true: "verifier", false: "estimator"}[r.Role == wire.Verifier]
+		block := "estimator"
+		if r.Role == wire.Verifier {
+			block = "verifier"
+		}
 		fmt.Fprintf(&b, "\n## As a %s\n\n%s\n```hcl\n%s \"example\" {\n  plugin = %q\n", strings.ReplaceAll(string(r.Role), "-", " "), r.Config.Markdown(), block, info.Name)
 		if len(r.Config.Fields) > 0 {
 			b.WriteString("  config {\n")

@@ -36,7 +36,7 @@ func rows(b *strings.Builder, fields []Field, prefix string) {
 }
 
 func (f *Field) description() string {
-	bounds, enum, deprecated := "", "", ""
+	bounds, enum, sensitive, deprecated := "", "", "", ""
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch {
 	case f.Min != nil && f.Max != nil:
@@ -53,9 +53,12 @@ func (f *Field) description() string {
 		}
 		enum = "One of " + strings.Join(words, ", ") + "."
 	}
+	if f.Sensitive {
+		sensitive = "Never shown."
+	}
 	if f.Deprecated != "" {
 		deprecated = "Deprecated: " + f.Deprecated + "."
 	}
-	parts := []string{f.Doc, bounds, enum, map[bool]string{true: "Never shown."}[f.Sensitive], deprecated}
+	parts := []string{f.Doc, bounds, enum, sensitive, deprecated}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), " ")
 }

@@ -129,7 +129,7 @@ func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	c.leaves = s.literalsIn(c.expected)
 	if text := s.textAt(c.expected); plainLiteralText.MatchString(text) && (strings.Contains(s.text, "strcmp(") || !compares.MatchString(s.text[s.at:])) {
 		c.note = "=" + strings.TrimSpace(text)
-		if strings.HasPrefix(c.note, "=-") {
+		if strings.HasPrefix(c.note, "=-") && len(c.leaves) == 1 {
 			c.leaves[0][0] = c.expected[0] + strings.Index(text, "-")
 		}
 	}
@@ -194,7 +194,10 @@ func (s *lineAssertion) sides(at [2]int) [][2]int {
 
 // truth is the comparison of a condition that must be wanted.
 func (s *lineAssertion) truth(at [2]int, wanted bool) lineComparison {
-	operator := map[bool]string{true: "==", false: "!="}[wanted]
+	operator := "!="
+	if wanted {
+		operator = "=="
+	}
 	return lineComparison{actual: at, expected: [2]int{at[0], at[0]}, operator: operator, note: "=" + strconv.FormatBool(wanted)}
 }
 

@@ -117,7 +117,10 @@ func (s *shellAlteration) setRoles(node syntax.Node) {
 			s.roles[n.Cmd] = notRole
 		}
 	case *syntax.BinaryCmd:
-		operator := map[bool]string{true: "=", false: "!="}[n.Op == syntax.OrStmt]
+		operator := "!="
+		if n.Op == syntax.OrStmt {
+			operator = "="
+		}
 		role(n.X, operator, endsTest(n.Y))
 		role(n.Y, notRole, false)
 	case *syntax.IfClause:
@@ -159,8 +162,11 @@ func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
 	case *syntax.BinaryTest:
 		operator = n.Op.String()
 	}
-	isDifference := operator == "!=" || operator == "-ne"
-	return cmp.Or(s.roles[site], "=") == map[bool]string{true: "!=", false: "="}[isDifference]
+	role := "="
+	if operator == "!=" || operator == "-ne" {
+		role = "!="
+	}
+	return cmp.Or(s.roles[site], "=") == role
 }
 
 // equalityOperators lists the operators of test that compare for equality.

@@ -334,7 +334,10 @@ func (f *follower) buildFiles() {
 		if !buildFile.MatchString(base) {
 			continue
 		}
-		output, text := map[bool]string{true: "target", false: "build"}[base == "pom.xml"], f.text(file)
+		output, text := "build", f.text(file)
+		if base == "pom.xml" {
+			output = "target"
+		}
 		f.built = append(f.built, path.Join(folder, output)+"/**") // what is there is not always built anew
 		named := func(word string) string { return path.Join(folder, ownFolder.ReplaceAllString(word, "")) }
 		for _, match := range jvmFolders.FindAllStringSubmatch(text, -1) {

@@ -281,22 +281,24 @@ func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {
 		return caseResult{}, err
 	}
 	e := caseResult{ran: true, result: result}
-	return e, r.compare(ctx, c, &e)
+	err = r.compare(ctx, c, &e)
+	return e, err
 }
 
 // compare says in e what is wrong with the result of a case, or why that says nothing.
-func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) (err error) {
+func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) error {
 	config := &r.v.config
+	var err error
+	// A program that did start may have the same exit code, which a case may expect.
+	if e.unfit, err = r.fault(ctx, e.result, "the command", config.Command); e.unfit != "" || err != nil {
+		return err
+	}
 	out, unreadable := c.Read(e.result)
 	switch {
 	case e.result.End == jail.EndRefused:
 		e.unfit = noIsolation(e.result)
 	case ends[e.result.End] != "":
 		e.wrong = ends[e.result.End]
-	case r.cannotRun(e.result, config.Command):
-		// A program that did start may have the same exit code.
-		e.wrong = fmt.Sprintf("exit code %d", e.result.ExitCode)
-		e.unfit, err = r.fault(ctx, e.result, "the command", config.Command)
 	case unreadable != "":
 		e.wrong = unreadable
 	case len(config.Checker) > 0 && c.Expect.Stdout != nil:
@@ -304,7 +306,7 @@ func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) (err er
 	default:
 		e.wrong = c.Check(out, cases.Compare{By: config.Compare, Tolerance: config.Tolerance})
 	}
-	return err
+	return nil
 }
 
 // cannotStart reports whether the exit code is a shell's for a command that cannot be run.

@@ -475,6 +475,32 @@ func TestExitCodesOfAShell(t *testing.T) {
 	}
 }
 
+// A case may expect the exit code of a command that a shell cannot start, of a program that did start.
+func TestExpectedExitCodesOfAShell(t *testing.T) {
+	find(t, python, "-c", "pass")
+	cases := write(t, map[string]string{"127.json": `{"expect": {"exit_code": 127}}`})
+	broken := filepath.Join(write(t, map[string]string{"run": "#!/no/such/interpreter\n"}), "run")
+	if err := os.Chmod(broken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		command []any
+		answer  string
+		want    sdk.Outcome
+	}{
+		{[]any{python, "main.py"}, "raise SystemExit(127)", sdk.Passed},
+		{[]any{python, "main.py"}, "raise SystemExit(126)", sdk.Failed},
+		{[]any{python, "main.py"}, "pass", sdk.Failed},
+		{[]any{broken, "main.py"}, "raise SystemExit(127)", sdk.Inconclusive},
+		{[]any{"/no/such/program", "main.py"}, "raise SystemExit(127)", sdk.Inconclusive},
+	} {
+		config := map[string]any{"cases": cases, "command": test.command, "file": "main.py", "read_only": []any{filepath.Dir(broken)}}
+		if verdict := judge(t, config, nil, block(test.answer)); verdict.Outcome != test.want {
+			t.Errorf("%v, %s: %s, want %s", test.command, test.answer, verdict.Outcome, test.want)
+		}
+	}
+}
+
 func TestContainer(t *testing.T) {
 	command, image := containertest.Image(t)
 	engine := make([]any, len(command))

@@ -198,7 +198,11 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 	return text
 }
 
-func mark(tests map[string]bool, test string, is bool) { tests[test] = tests[test] || is }
+func mark(tests map[string]bool, test string, is bool) {
+	if is {
+		tests[test] = true
+	}
+}
 
 // bodyLine adds to the line on which the body of a test begins: a failure for End, or helpers.
 func (a *lineAlteration) bodyLine(line string) string {

@@ -1,6 +1,7 @@
 package alter
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"os/exec"
@@ -35,6 +36,29 @@ func TestRecords(t *testing.T) {
 				if _, err := parser.ParseFile(token.NewFileSet(), c.path, source.Text, 0); err != nil {
 					t.Errorf("%s: %v\n%s", way, err, source.Text)
 				}
+			}
+		}
+	}
+}
+
+// A file in which nothing is recorded does not get the functions that record.
+func TestRecordersOnlyWhereNeeded(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.c":    "#include <assert.h>\nint main(void) {\n\tassert(%s);\n}\n",
+		"ATest.java":  "import org.junit.Test;\npublic class ATest {\n\t@Test\n\tpublic void a() {\n\t\tassertEquals(%s);\n\t}\n}\n",
+		"tests/as.rs": "#[test]\nfn a() {\n    assert_eq!(%s);\n}\n",
+	} {
+		for expression, want := range map[string]bool{"f() == 5": true, "f() == 2.5": false} {
+			if !strings.HasSuffix(file, ".c") {
+				expression = strings.Replace(expression, " ==", ",", 1)
+			}
+			request := &Request{Way: Expectation, Seed: 3, Record: ".record", Files: []Source{{Path: file, Text: fmt.Sprintf(text, expression)}}}
+			altered := alterOne(t, request)
+			if len(altered) != 1 {
+				t.Fatalf("%s, %s: nothing is altered", file, expression)
+			}
+			if got := strings.Contains(altered[0].Text, ".record"); got != want {
+				t.Errorf("%s, %s: recorders %v, want %v:\n%s", file, expression, got, want, altered[0].Text)
 			}
 		}
 	}

@@ -72,7 +72,11 @@ type Output struct {
 
 // Check returns what is wrong with the output, or "".
 func (c *Case) Check(out *Output, compare Compare) string {
-	if out.ExitCode != *cmp.Or(c.Expect.ExitCode, new(int)) {
+	exitCode := 0
+	if c.Expect.ExitCode != nil {
+		exitCode = *c.Expect.ExitCode
+	}
+	if out.ExitCode != exitCode {
 		return fmt.Sprintf("exit code %d", out.ExitCode)
 	}
 	if len(c.Expect.Result) > 0 && !sameJSON(string(c.Expect.Result), out.Stdout, compare.Tolerance) {
@@ -126,7 +130,11 @@ func (want *Response) check(got *Response, compare Compare) string {
 	if want.Body == nil {
 		return ""
 	}
-	if why := compare.Texts(*want.Body, *cmp.Or(got.Body, new(string))); why != "" {
+	body := ""
+	if got.Body != nil {
+		body = *got.Body
+	}
+	if why := compare.Texts(*want.Body, body); why != "" {
 		return "wrong body: " + why
 	}
 	return ""

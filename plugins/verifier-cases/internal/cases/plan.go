@@ -1,7 +1,6 @@
 package cases
 
 import (
-	"cmp"
 	_ "embed" // the callers of functions
 	"encoding/json"
 	"maps"
@@ -57,8 +56,11 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 	switch {
 	case len(c.HTTP) > 0:
 		data, err := c.requests()
-		self, unknown := os.Executable()
-		if err := cmp.Or(err, unknown); err != nil {
+		if err != nil {
+			return nil, err
+		}
+		self, err := os.Executable()
+		if err != nil {
 			return nil, err
 		}
 		p.Changes = append(p.Changes, jail.Change{Path: httpFile, Data: data})

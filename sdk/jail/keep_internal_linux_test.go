@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -65,5 +66,27 @@ func TestLinkedCacheIsFilled(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(to, "org", "a.jar")); err != nil || string(got) != "compiled" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// What could not be made is not given to the command.
+func TestFileInThePlaceOfAFolderKeepsItsOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := &tree{order: &order{UID: 12345, GID: 12345}}
+	if err := made.makeForCommand(file); err == nil {
+		t.Error("no error")
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
+		t.Errorf("it belongs to %d", owner)
 	}
 }

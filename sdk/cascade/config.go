@@ -85,8 +85,10 @@ func New(name string, p Params) (Strategy, error) {
 		return wrap(newCascade(p))
 	case NameCascadeRoute:
 		return wrap(newCascadeRoute(p, exactSearch))
-	case NameCascadeRouteSlow, NameCascadeRouteGreedy:
-		return wrap(newCascadeRoute(p, map[string]searchRule{NameCascadeRouteSlow: slowSearch, NameCascadeRouteGreedy: greedySearch}[name]))
+	case NameCascadeRouteSlow:
+		return wrap(newCascadeRoute(p, slowSearch))
+	case NameCascadeRouteGreedy:
+		return wrap(newCascadeRoute(p, greedySearch))
 	case NameCascadeRouteNoExpect:
 		p.Scale, p.NoExpect = 0, true
 		return wrap(newCascadeRoute(p, exactSearch))

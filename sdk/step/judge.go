@@ -189,7 +189,10 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	}
 	gain := v.Rates.Gain(belief, beside)
 	isWorth := gain > price
-	does := map[bool]string{true: "is asked, too", false: "is not asked"}[isWorth]
+	does := "is not asked"
+	if isWorth {
+		does = "is asked, too"
+	}
 	r.addNote(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
 	return isWorth
 }

@@ -298,7 +298,7 @@ func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentCho
 		}
 	}
 	if [2]string{own.Content, own.ReasoningContent} == [2]string{choice.Content, choice.ReasoningContent} && own.FuncCall == choice.FuncCall &&
-		slices.Equal(own.ToolCalls, choice.ToolCalls) && !c.m.extraHasSecrets(x) {
+		slices.Equal(own.ToolCalls, choice.ToolCalls) && (x != nil && x.Raw != nil || !c.m.extraHasSecrets(x)) { // a whole answer came without them
 		return choice
 	}
 	if x != nil {
@@ -328,9 +328,9 @@ func (c *call) extraWithoutSecrets(x Extra) *Extra {
 	return &x
 }
 
-// extraHasSecrets reports whether x has secrets. A whole answer came without them.
+// extraHasSecrets reports whether x has secrets.
 func (m *Model) extraHasSecrets(x *Extra) bool {
-	if x == nil || x.Raw != nil {
+	if x == nil {
 		return false
 	}
 	if slices.ContainsFunc(x.texts(), func(text *string) bool { return m.secrets.Known(*text) != *text }) {

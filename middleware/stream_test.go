@@ -296,7 +296,7 @@ func TestStreamedPartsHaveNoSecrets(t *testing.T) {
 	lines := strings.Join(regexp.MustCompile(".{1,8}").FindAllString(base64.StdEncoding.EncodeToString([]byte(key)), -1), `\r\n`)
 	part := middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"members":{"annotations":[{"url":"http://x/?q=` + lines + `"}]}}`)}
 	llm := &nativeModel{deltas: []middleware.Delta{
-		{Text: "ok"}, {Raw: &part}, {LogProbs: []sdk.TokenLogProb{{Token: key}}}, {Tool: &middleware.ToolDelta{ID: key, Name: "f" + key}},
+		{Text: "ok", Extra: &middleware.Extra{Fingerprint: key, Raw: json.RawMessage("{}")}}, {Raw: &part}, {LogProbs: []sdk.TokenLogProb{{Token: key}}}, {Tool: &middleware.ToolDelta{ID: key, Name: "f" + key}},
 	}, resp: text("ok")}
 	llm.resp.Choices[0].ToolCalls = []llms.ToolCall{{ID: key, Type: "function", FunctionCall: &llms.FunctionCall{Name: "f" + key, Arguments: "{}"}}}
 	llm.resp.Choices[0].FuncCall = &llms.FunctionCall{Name: "f", Arguments: `{"key":"` + key + `"}`}

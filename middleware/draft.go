@@ -86,8 +86,11 @@ func (d *draft) breaksJSON() bool {
 	if !f.JSON && len(f.Schema) == 0 || len(d.call.resolved.StopWords) > 0 || len(d.text) < d.next {
 		return false
 	}
+	if !beginsJSON(d.text) { // also the next time, since some clients go on
+		return true
+	}
 	d.next = len(d.text) + len(d.text)/4 + 1
-	return !beginsJSON(d.text)
+	return false
 }
 
 func beginsJSON(text []byte) bool {

@@ -55,9 +55,6 @@ type prefix struct {
 // time.Now.
 func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Sessions {
 	c.CacheTTL = cmp.Or(c.CacheTTL, 5*time.Minute)
-	if c.IgnoreCache {
-		c.CacheTTL = 0
-	}
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Minute)
 	c.MaxSessions = cmp.Or(c.MaxSessions, 65536)
 	if now == nil {
@@ -95,7 +92,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 			offsets[i] = s.c.SwitchCostUSD
 		}
 		p, price := known.cached[s.keys[i]], &s.models[i].Price
-		if now.Sub(p.at) < s.c.CacheTTL {
+		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
 			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
 		}
 	}

@@ -130,5 +130,8 @@ func (s *streamState) cutAtStopWord(d *Delta) *Delta {
 	}
 	own := *d
 	own.Text, own.LogProbs = text, nil // which hold the text
-	return own.unlessEmpty()
+	if own.Tool == nil {
+		return own.unlessEmpty()
+	}
+	return &own // an empty piece of a tool call may be its beginning
 }

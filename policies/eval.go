@@ -72,7 +72,6 @@ func (l *loader) functions(dir string) map[string]function.Function {
 	}
 }
 
-// textFunction returns a function of one text, which fails with the message ifSecret for a secret.
 func (l *loader) env(name string) (cty.Value, error) {
 	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
 		return cty.NilVal, fmt.Errorf("%.40q is no name of a variable", name)
@@ -87,6 +86,7 @@ func (l *loader) env(name string) (cty.Value, error) {
 	return cty.StringVal(v).Mark(secretMark{name: name, set: v != ""}), nil
 }
 
+// textFunction returns a function of one text, which fails with the message ifSecret for a secret.
 func textFunction(parameter string, result cty.Type, ifSecret string, f func(text string) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: parameter, Type: cty.String, AllowMarked: true}},

@@ -103,5 +103,8 @@ func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Bal
 		list = append(list, b)
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }

@@ -72,5 +72,8 @@ func (d *DB) ListKeys(ctx context.Context, id string) ([]store.Key, error) {
 		list = append(list, k)
 		return err
 	})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }

@@ -78,7 +78,10 @@ func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) 
 		notes[name] = note
 		return err
 	})
-	return notes, err
+	if err != nil {
+		return nil, err
+	}
+	return notes, nil
 }
 
 // Add implements [store.Notes].

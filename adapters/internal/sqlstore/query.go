@@ -232,7 +232,10 @@ func (d *DB) steps(ctx context.Context, c *conditions, order string, limit int) 
 		found = append(found, s)
 		return err
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // Sums implements [store.Traces].
@@ -328,7 +331,10 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 		found = append(found, s)
 		return err
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

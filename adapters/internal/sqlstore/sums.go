@@ -91,6 +91,22 @@ var sumTables = map[string][]string{
 	"runs":        {"tenant", "run"},
 }
 
+// value returns what a column of the table has; the model stands for the run.
+func (k *sumKey) value(column string) any {
+	switch column {
+	case "day":
+		return k.day
+	case "tenant":
+		return k.tenant
+	case "key_id":
+		return k.key
+	case "policy":
+		return k.policy
+	default:
+		return k.model
+	}
+}
+
 // writeSums adds the sums to those in the tables, in a fixed order, which avoids deadlocks.
 func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
@@ -119,9 +135,8 @@ func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error
 	}
 	args := make([]any, 0, len(keys)*len(columns))
 	for _, k := range keys {
-		values := map[string]any{"day": k.day, "tenant": k.tenant, "key_id": k.key, "policy": k.policy, "model": k.model, "run": k.model}
-		for _, name := range identity {
-			args = append(args, values[name])
+		for _, column := range identity {
+			args = append(args, k.value(column))
 		}
 		have := s[k]
 		for _, c := range have.counters {

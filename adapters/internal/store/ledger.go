@@ -36,11 +36,10 @@ func KeyFrom(ctx context.Context) *Key {
 // KeyAccount names the account of a key.
 func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
 
+// charges returns what a reservation takes from each account that has a cap.
 func (l *Ledger) charges(ctx context.Context, q *sdk.Query, amount int64) (charges []Charge, err error) {
+	charges = make([]Charge, 0, 3)
 	add := func(account string, capUSD float64, period time.Duration) {
-		if !(capUSD > 0) {
-			return
-		}
 		limit, fault := nano(min(capUSD, MostUSD)) // more is as good as none
 		if fault != nil {
 			err = fault
@@ -51,17 +50,19 @@ func (l *Ledger) charges(ctx context.Context, q *sdk.Query, amount int64) (charg
 		}
 		charges = append(charges, c)
 	}
-	if k := KeyFrom(ctx); k != nil {
+	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
 		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)
 	}
-	if run := q.RunName(); run != "" {
+	if run := q.RunName(); l.caps.RunUSD > 0 && run != "" {
 		add(RunAccount(q.Tenant, run), l.caps.RunUSD, 0)
 	}
 	tenantUSD, own := l.caps.Tenants[q.Tenant]
 	if !own {
 		tenantUSD = l.caps.TenantUSD
 	}
-	add(TenantAccount(q.Tenant), tenantUSD, l.caps.TenantPeriod)
+	if tenantUSD > 0 {
+		add(TenantAccount(q.Tenant), tenantUSD, l.caps.TenantPeriod)
+	}
 	return charges, err
 }
 

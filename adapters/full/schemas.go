@@ -47,7 +47,7 @@ func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) 
 	}
 	file := filepath.Join(dir, sum+"-"+role+".json")
 	var s *schema.Schema
-	if text, _ := os.ReadFile(file); json.Unmarshal(text, &s) == nil && s != nil {
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil && s != nil {
 		return s, nil
 	}
 	if s, err = ask(); err != nil {

@@ -130,7 +130,11 @@ func create(ctx context.Context, path string) error {
 	fresh := filepath.Join(dir, "new.db")
 	// Keys' hashes, prompts and answers are nobody else's; the -wal and -shm beside the
 	// file get its mode.
-	if err := os.WriteFile(fresh, nil, 0o600); err != nil {
+	file, err := os.OpenFile(fresh, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
 		return err
 	}
 	db, err := connect(fresh, 1)

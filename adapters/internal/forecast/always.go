@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -40,7 +39,9 @@ func (f *Forecast) compareToBaseline(ctx context.Context, p *policies.Policy, w 
 	own := *p
 	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
 	own.Verifiers = nil // their verdicts would change nothing
-	own.Baseline = cmp.Or(own.Baseline, p.Dearest())
+	if own.Baseline == "" {
+		own.Baseline = p.Dearest()
+	}
 	base, err := New(ctx, &own, w, Options{Estimator: o.Estimator, Seed: o.Seed})
 	if err != nil {
 		return nil, err

@@ -205,7 +205,10 @@ func (p *peers) Until(name string) time.Time {
 func (p *peers) Load(id string) []byte {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeout)
 	defer cancel()
-	note, _ := p.board.Note(ctx, kindSession, id) // none on an error
+	note, err := p.board.Note(ctx, kindSession, id)
+	if err != nil {
+		return nil
+	}
 	return note
 }
 

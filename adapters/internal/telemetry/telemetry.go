@@ -4,7 +4,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +113,10 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 // Transport returns a transport that passes the span on to the servers that it asks;
 // next may be nil for the connections that all providers share.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
-	return transport{cmp.Or[http.RoundTripper](next, pool.Shared()), t.propagator}
+	if next == nil {
+		next = pool.Shared()
+	}
+	return transport{next, t.propagator}
 }
 
 type transport struct {

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/hex"
@@ -29,7 +28,10 @@ const waitingPerSlot = 64
 
 // newShadow returns the shadow of m. It continues the account of the Model before, which may be nil.
 func newShadow(m, before *Model) (*shadow, error) {
-	n := cmp.Or(max(m.c.Shadow.Concurrency, 0), 16)
+	n := m.c.Shadow.Concurrency
+	if n <= 0 {
+		n = 16
+	}
 	caps := step.Caps{TenantUSD: m.c.Shadow.CapUSD}
 	spent := step.NewMemory(caps)
 	if before != nil && before.shadow != nil {

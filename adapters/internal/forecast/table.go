@@ -86,13 +86,17 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	out := Outcome{
 		Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), CostUSD: positive(o.CostUSD), Free: outcome.At(o.CostUSD, n, i) == 0,
 		InputTokens: int(math.Round(positive(o.InputTokens))), OutputTokens: int(math.Round(positive(o.OutputTokens))),
-		Signals: valuesAt(map[string][][]float64{estimate.SignalPost: o.Post}, n, i),
+		Signals: map[string]float64{},
+	}
+	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
+		out.Signals[estimate.SignalPost] = v
 	}
 	if o.Verdicts != nil {
-		out.Verdicts = valuesAt(o.Verdicts, n, i)
+		out.Verdicts = map[string]float64{}
+		addValues(out.Verdicts, o.Verdicts, n, i)
 	}
 	maps.Copy(out.Signals, out.Verdicts) // for verifiers whose verdicts are bought
-	maps.Copy(out.Signals, valuesAt(o.Signals, n, i))
+	addValues(out.Signals, o.Signals, n, i)
 	return out
 }
 
@@ -107,13 +111,11 @@ func (t *Table) index(m Model) int {
 	return slices.IndexFunc(t.Outcomes.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
 }
 
-// valuesAt returns the recorded values of a model's answer, by name.
-func valuesAt(matrices map[string][][]float64, n, i int) map[string]float64 {
-	values := map[string]float64{}
+// addValues adds the recorded values of a model's answer, by name.
+func addValues(to map[string]float64, matrices map[string][][]float64, n, i int) {
 	for name, matrix := range matrices {
 		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {
-			values[name] = v
+			to[name] = v
 		}
 	}
-	return values
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -221,6 +222,24 @@ func TestDamageIsNoticed(t *testing.T) {
 		if time.Now().After(until) {
 			t.Fatalf("settling gives %v", err)
 		}
+	}
+}
+
+// A list that cannot be read whole is none.
+func TestDamagedRowLeavesNoList(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "keys.db"))
+	err := s.write(t.Context(), func(tx sqlstore.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO gateway_keys (id, body) VALUES ('a', '{"id":"a"}'), ('b', '{')`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.ListKeys(t.Context(), ""); err == nil || list != nil {
+		t.Errorf("%d keys, %v", len(list), err)
+	}
+	if list, err := s.ListKeys(t.Context(), "a"); err != nil || len(list) != 1 {
+		t.Errorf("%d keys, %v", len(list), err)
 	}
 }
 

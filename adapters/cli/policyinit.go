@@ -277,7 +277,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 		fmt.Fprintf(&b, "# The environment offers %s more. Without a judge of answers nothing shows whether they\n"+
 			"# are worth their price: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
 	}
-	return completePolicy(b.String() + strategy + block)
+	return completePolicy(b.String(), strategy+block)
 }
 
 // firstLine returns the first line of a policy without a pair of models: what it may save.
@@ -304,13 +304,13 @@ func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error)
 		o.mean = 0 // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
-	return completePolicy(b.String() + pair.Blocks())
+	return completePolicy(b.String(), pair.Blocks())
 }
 
-// completePolicy adds what every first policy ends with. The caps that it offers leave room for the
-// longest answer of each model.
-func completePolicy(text string) ([]byte, error) {
-	p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{WithoutSecrets: true})
+// completePolicy returns a policy of the blocks of models and the rest, with what every first policy ends with.
+// The caps that it offers leave room for the longest answer of each model.
+func completePolicy(models, rest string) ([]byte, error) {
+	p, err := policies.Parse("policy.hcl", []byte(models+"strategy \"route\" { worth_usd = 1 }\n"), policies.LoadOptions{WithoutSecrets: true})
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +319,7 @@ func completePolicy(text string) ([]byte, error) {
 		longest = max(longest, float64(p.Models[i].MaxOutputTokens)*p.Models[i].Price.Output/1e6)
 	}
 	stepUSD := math.Ceil(2*2*longest) / 2 // twice that, for the prompt and the answers before it
-	return policies.Format("policy.hcl", fmt.Appendf(nil, "%s"+policyEnd, text, stepUSD, 5*stepUSD))
+	return policies.Format("policy.hcl", fmt.Appendf(nil, "%s%s"+policyEnd, models, rest, stepUSD, 5*stepUSD))
 }
 
 // policyEnd has a cap on a step and one on a run.

@@ -124,7 +124,10 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	}
 	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
 	// What Anthropic took to compact a context is not in its other numbers.
-	for _, one := range v.Get(`iterations.#(type=="compaction")#`).Array() {
+	for _, one := range v.Get("iterations").Array() {
+		if one.Get("type").Str != "compaction" {
+			continue
+		}
 		more := f.read(one)
 		if more.InputTokens < 0 {
 			return more

@@ -35,7 +35,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 
 // What was used to compact a context is counted beside the rest of a call.
 func TestCompactionIsCounted(t *testing.T) {
-	const usage = `{"input_tokens":2000,"output_tokens":100,"iterations":[{"type":"compaction","input_tokens":60000,"cache_read_input_tokens":5,"output_tokens":3500},{"type":"message","input_tokens":2000,"output_tokens":100}]}`
+	const usage = `{"input_tokens":2000,"output_tokens":100,"iterations":[{"type":"compaction","input_tokens":60000,"cache_read_input_tokens":5,"output_tokens":3500},{"type":"message","input_tokens":2000,"output_tokens":100},{"type":0,"output_tokens":1}]}`
 	want := sdk.Usage{InputTokens: 62_000, CachedInputTokens: 5, OutputTokens: 3600}
 	if got := messagesUsage.read(gjson.Parse(usage)); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -32,7 +32,11 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 		params = []cascade.Params{fixed}
 	case cascade.NameThreshold:
 		for _, order := range orders(fixed, t) {
-			for depth := 1; depth <= min(len(order), cmp.Or(max(fixed.MaxDepth, 0), len(order))); depth++ {
+			deepest := len(order)
+			if fixed.MaxDepth > 0 {
+				deepest = min(deepest, fixed.MaxDepth)
+			}
+			for depth := 1; depth <= deepest; depth++ {
 				p := fixed
 				p.Order, p.MaxDepth = order, depth
 				params = append(params, p)

@@ -95,11 +95,13 @@ func promptDemand(promptBytes int, hasTools bool) float64 {
 // caller who sets no limit gets none, since rate limits count what is asked for.
 func (r *run) outputLimit(i int) int {
 	m := &r.e.models[i]
-	limit, most := max(r.q.MaxOutputTokens, 0), max(m.MaxOutputTokens, 0)
+	limit := max(r.q.MaxOutputTokens, 0)
 	if limit == 0 && !r.e.HasCap() {
 		return 0
 	}
-	limit = min(cmp.Or(limit, most), cmp.Or(most, limit))
+	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
+		limit = most
+	}
 	if m.ContextTokens > 0 && r.req.PromptBytes > 0 && limit > 0 {
 		const perToken = 3 // bytes, of code; plain English has more
 		limit = min(limit, max(m.ContextTokens-r.req.PromptBytes/perToken-contextMargin, 1+limit/8))

@@ -72,7 +72,9 @@ func (c *latentCursor) Begin(q *queryFacts) {
 			c.right[i][k], c.wrong[i][k] = 1, 1
 		}
 		copy(c.taken[i], c.tables.unseen[c.group][i])
-		if c.Ante != nil && q.Ante != nil {
+	}
+	if c.Ante != nil && q.Ante != nil { // once all are set: what is forgotten of a model is that of its family
+		for i := range c.ran {
 			right, wrong := c.Ante[i].likelihoods(q.Ante[i])
 			c.forget(i)
 			c.scale(i, right, wrong)

@@ -19,7 +19,7 @@ func TestAReadingStartsAnew(t *testing.T) {
 	samples.Models = []string{"small", "small#2", "large"}
 	tables := map[string]*outcome.Table{
 		"answers": madeUp(60), "verified": verified, "evidence": judged(60), "samples": samples, "words": worded(60, 1),
-		"signals": estimate.Simulate(madeUp(60), estimate.NoiseLevels()["low"], 1),
+		"signals": estimate.Simulate(madeUp(60), estimate.NoiseLevels()["low"], 1), "signals of samples": estimate.Simulate(samples, estimate.NoiseLevels()["low"], 1),
 	}
 	for name, table := range tables {
 		_, replay, _, err := estimate.FitFolds(table, 3, estimate.Options{Quality: estimate.KindLatent})

@@ -114,7 +114,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	for i := range c.Verifiers {
 		r.rates[c.Verifiers[i].Name] = c.Verifiers[i].Rates
 	}
-	c.Checks, c.Traces, c.Explain = []step.Check{}, o.Traces, o.Explain
+	c.Checks, c.Traces, c.Explain = []step.Check{{Name: "check:recorded", Fault: r.recordedFault}}, o.Traces, o.Explain
 	// Failures are as many as were recorded, without delays between tries.
 	c.Retry.BaseDelay, c.Retry.MaxDelay, c.CapWait = 1, 1, 0
 	if r.assembly.Capped {
@@ -353,6 +353,16 @@ var errRecorded = errors.New("failed when it was recorded")
 // nothingUSD is the cost of a free call: the step engine prices the tokens of an answer whose
 // cost is 0.
 const nothingUSD = 1e-18
+
+// recordedFault rejects the answers that checks rejected when they were recorded.
+func (r *rehearsal) recordedFault(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o := r.truth[a.Model]; o.Rejected {
+		return "rejected when it was recorded"
+	}
+	return ""
+}
 
 // call returns the world's answer of a model, or a failure: every deployment is tried once in
 // each attempt, and as many tries fail as were recorded.

@@ -393,7 +393,8 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 		case ok && c.Verdict.Errs():
 			o.Judged, o.Verdicts = true, map[string]float64{anyVerifier: q} // the estimate is what the verdict leaves of it
 		case ok:
-			o.Quality, o.Judged = q, !sdk.IsCheck(c.Verdict.Verifier)
+			o.Rejected = sdk.IsCheck(c.Verdict.Verifier)
+			o.Quality, o.Judged = q, !o.Rejected
 		}
 		o.RunQuality, o.Ended = t.truth(s, c.Model)
 		return o

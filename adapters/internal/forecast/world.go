@@ -35,6 +35,8 @@ type Outcome struct {
 	// records it; otherwise it is an estimate, or drawn from a belief.
 	Quality float64
 	Judged  bool
+	// Rejected says that a free check found a fault in the answer.
+	Rejected bool
 	// RunQuality is how good the answer is by how its run ended, where Ended says that this was
 	// reported. Estimators do not see it.
 	RunQuality float64

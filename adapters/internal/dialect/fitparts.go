@@ -1,0 +1,96 @@
+package dialect
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
+	switch p := p.(type) {
+	case llms.ToolCall:
+		return l.fitCall(p)
+	case llms.ToolCallResponse, middleware.ResultPart:
+		result, _ := resultOf(p)
+		id, isChanged := l.callID(result.ToolCallID)
+		return nameResult(p, id), isChanged
+	case middleware.RawPart:
+		return l.fitRaw(p)
+	case llms.BinaryContent:
+		was := p.MIMEType
+		p.MIMEType = mediaType(was, p.Data)
+		return p, p.MIMEType != was
+	case middleware.FilePart:
+		if l.lacksTexts(p) {
+			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
+		}
+		was := p.MIMEType
+		p.MIMEType = mediaType(was, p.Data)
+		return p, p.MIMEType != was
+	case llms.ImageURLContent:
+		if kind, rest, _ := cutDataURL(p.URL); kind != fileType(p) {
+			p.URL, isChanged = "data:"+fileType(p)+";"+rest, true
+		}
+		return p, isChanged
+	}
+	return p, false
+}
+
+func (l *Limits) fitCall(call llms.ToolCall) (fitting llms.ToolCall, isChanged bool) {
+	call.ID, isChanged = l.callID(call.ID)
+	if f := call.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
+		call.FunctionCall, isChanged = &llms.FunctionCall{Name: l.toolName(f.Name), Arguments: f.Arguments}, true
+	}
+	return call, isChanged
+}
+
+// fitRaw replaces what OpenAI alone has: a refusal is a text elsewhere, and a custom tool a function.
+func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChanged bool) {
+	switch {
+	case l.NoCustomTools && isCustomCall(p):
+		fitting, _ = l.fitPart(p.Instead)
+		return fitting, true
+	case l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal":
+		return p.TextContent, true
+	}
+	return p, false
+}
+
+// lacksTexts reports whether a file is a text of a type that is not taken, not even as plain text.
+func (l *Limits) lacksTexts(p middleware.FilePart) bool {
+	return p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain")
+}
+
+// toolName maps the name of a tool that another model called to one that the vendor takes.
+func (l *Limits) toolName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if isWord(string(c), l.ToolName, l.ToolSigns) {
+			return c
+		}
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
+}
+
+// callID maps the id of a call to one that the vendor takes, always the same.
+func (l *Limits) callID(id string) (fitting string, changed bool) {
+	signs := "-_"
+	if l.ExactID {
+		signs = ""
+	}
+	if l.CallID == 0 || id == "" || isWord(id, l.CallID, signs) && (!l.ExactID || len(id) == l.CallID) {
+		return id, false
+	}
+	sum := sha256.Sum256([]byte(id))
+	if l.ExactID {
+		return hex.EncodeToString(sum[:])[:l.CallID], true
+	}
+	return "call_" + hex.EncodeToString(sum[:12]), true
+}

@@ -1,0 +1,163 @@
+package alter
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// condition alters the condition under which a test fails: the expected value, or else the truth.
+func (g *goTest) condition(condition ast.Expr) {
+	switch c := condition.(type) {
+	case *ast.ParenExpr:
+		g.condition(c.X)
+		return
+	case *ast.BinaryExpr:
+		g.binaryCondition(c)
+		return
+	case *ast.UnaryExpr:
+		if call, ok := c.X.(*ast.CallExpr); ok && c.Op == token.NOT && g.negatedCall(c, call) {
+			return
+		}
+	}
+	g.addAlteration(byTruth, condition, func() { g.replace(byTruth, condition, "!("+g.text(condition)+")") })
+}
+
+func (g *goTest) binaryCondition(c *ast.BinaryExpr) {
+	if c.Op == token.LOR {
+		g.condition(c.X)
+		g.condition(c.Y)
+		return
+	}
+	if c.Op == token.NEQ && g.alterComparison(c, c.Y, c.X) {
+		return
+	}
+	watched := g.watchNumbers(c)
+	if g.request.Way == Record {
+		g.replace(byTruth, c, watched)
+	}
+	g.addAlteration(byTruth, c, func() { g.replace(byTruth, c, "!("+watched+")") })
+}
+
+// negatedCall alters what a call compares that must be true, and reports whether it does.
+func (g *goTest) negatedCall(condition ast.Expr, call *ast.CallExpr) bool {
+	name := calledName(call)
+	if name == "Is" && len(call.Args) == 2 && strings.HasPrefix(g.text(call.Fun), "errors.") {
+		g.addAlteration(byValue, condition, func() { g.replace(byValue, call.Args[1], "errors.New("+strconv.Quote(randomWord(g.random))+")") })
+		return true
+	}
+	return comparerName.MatchString(name) && g.alterCompared(condition, call)
+}
+
+// addAlteration alters a condition as [Request.Way] says: Reach makes it true, Hold alters a
+// literal and makes it false, Expectation alters.
+func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
+	switch g.request.Way {
+	case Reach:
+		g.replace(k, condition, "("+g.text(condition)+") || true")
+	case Hold:
+		if k == byLiteral {
+			alter()
+			g.insert(k, condition.End(), " && false")
+		}
+	case Expectation:
+		alter()
+		// The test fails, and goes on as if the condition did not hold.
+		if k == byLiteral && g.canGoOn() {
+			g.insert(k, condition.End(), " && func() bool { "+g.tester+".Fail(); return false }()")
+		}
+	}
+}
+
+func (g *goTest) canGoOn() bool { return g.request.Record != "" && !g.isLenient && g.tester != "_" }
+
+// sides returns what a call compares, the likelier expected value first.
+func sides(call *ast.CallExpr) []ast.Expr {
+	all := slices.Clone(call.Args)
+	slices.Reverse(all)
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
+		all = append(all, method.X)
+	}
+	return all
+}
+
+// alterComparison alters the expected one of a condition's operands, and reports whether there
+// is one: compared by a call, made of literals, or read from a file.
+func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool {
+	if slices.ContainsFunc(operands, func(operand ast.Expr) bool { return g.text(operand) == "nil" }) {
+		return false
+	}
+	if g.alterResult(condition, operands) || g.alterExpected(condition, operands) {
+		return true
+	}
+	reads := func(source ast.Expr) bool { return holdsCall(source, readerName.MatchString) }
+	if g.request.Data && slices.ContainsFunc(operands, func(operand ast.Expr) bool { return slices.ContainsFunc(g.values(operand), reads) }) {
+		g.replace(byData, condition, "")
+		return true
+	}
+	return false
+}
+
+// alterResult is alterComparison for the result of a call that compares: got.Cmp(want) != 0, diff != "".
+func (g *goTest) alterResult(condition ast.Expr, operands []ast.Expr) bool {
+	if len(operands) != 2 {
+		return false
+	}
+	for i, operand := range operands {
+		for _, source := range g.values(operand) {
+			call, ok := source.(*ast.CallExpr)
+			if ok && isLiteral(operands[1-i]) && comparerName.MatchString(calledName(call)) && g.alterCompared(condition, call) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// alterExpected alters the first operand that is made of literals.
+func (g *goTest) alterExpected(condition ast.Expr, operands []ast.Expr) bool {
+	at := slices.IndexFunc(operands, func(operand ast.Expr) bool { return len(g.madeOfLiterals(operand)) > 0 })
+	if at < 0 {
+		return false
+	}
+	saw, isCovered := g.recordUncovered(func() string {
+		if len(operands) != 2 {
+			return ""
+		}
+		return g.record(operands[at], operands[1-at])
+	})
+	if !isCovered && (saw != "" || g.request.Way != Hold) {
+		g.addAlteration(byLiteral, condition, func() { g.alterLiterals(g.madeOfLiterals(operands[at])...) })
+	}
+	return true
+}
+
+// recordUncovered records a comparison, unless [Request.Rest] has a run without it that does so.
+func (g *goTest) recordUncovered(record func() string) (saw string, isCovered bool) {
+	edits, compared := g.edits[byLiteral], g.compared
+	saw = record()
+	if saw != "" && g.request.Rest {
+		g.edits[byLiteral], g.compared, g.isCovered = edits, compared, true
+		return saw, true
+	}
+	return saw, false
+}
+
+// isLiteral reports whether an expression is a single literal, such as the 0 of Cmp(x) != 0.
+func isLiteral(e ast.Expr) bool {
+	name, isName := e.(*ast.Ident)
+	_, isBasic := e.(*ast.BasicLit)
+	return isBasic || isName && (name.Name == "true" || name.Name == "false")
+}
+
+// alterCompared is alterComparison for what a call compares.
+func (g *goTest) alterCompared(condition ast.Expr, call *ast.CallExpr) bool {
+	g.comparer = calledName(call)
+	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
+		g.comparer = g.text(method) // which takes for equal what its type does
+	}
+	defer func() { g.comparer = "" }()
+	return g.alterComparison(condition, sides(call)...)
+}

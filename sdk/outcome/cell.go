@@ -1,0 +1,124 @@
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// maxName bounds the names of models and groups, in bytes.
+const maxName = 4096
+
+// cell is one row of a long table. Numbers are by column, NaN or absent when unknown.
+type cell struct {
+	query, group, prompt string
+	model, answer        string
+	numbers              map[string]float64
+	isRejected           bool // by a free check
+}
+
+var errEmpty = errors.New("empty")
+
+// fault is an error in a column.
+type fault struct {
+	column string
+	err    error
+}
+
+// trim removes white space around names.
+func (c *cell) trim() {
+	c.query, c.group, c.model = strings.TrimSpace(c.query), strings.TrimSpace(c.group), strings.TrimSpace(c.model)
+}
+
+// checkNames returns an error for names that a cell cannot have.
+func (c *cell) checkNames() *fault {
+	c.trim()
+	switch {
+	case c.query == "":
+		return &fault{colQuery, errEmpty}
+	case c.model == "":
+		return &fault{colModel, errEmpty}
+	case len(c.model) > maxName:
+		return &fault{colModel, fmt.Errorf("a name of %d bytes, more than %d", len(c.model), maxName)}
+	case len(c.group) > maxName:
+		return &fault{colGroup, fmt.Errorf("a name of %d bytes, more than %d", len(c.group), maxName)}
+	}
+	return c.nameSample()
+}
+
+// nameSample gives a further answer of a model its name.
+func (c *cell) nameSample() *fault {
+	n, given := c.numbers[colSample]
+	delete(c.numbers, colSample)
+	switch {
+	case !given || math.IsNaN(n) || n == 1:
+		return nil
+	case n != math.Trunc(n) || n < 1 || n > 1000:
+		return &fault{colSample, fmt.Errorf("%v is not the number of an answer, from 1", n)}
+	}
+	c.model = fmt.Sprintf("%s#%d", c.model, int(n))
+	return nil
+}
+
+// most bounds all numbers, so that sums of their squares stay finite.
+const most = 1e12
+
+// check returns an error for a value that a column cannot have.
+func check(column string, v float64) error {
+	if strings.HasSuffix(column, sdk.SignalCostUSD) {
+		column = colCost
+	}
+	switch column {
+	case colPropensity:
+		return checkWithin(v, math.SmallestNonzeroFloat64, 1, "a probability above 0")
+	case colQuality:
+		return checkWithin(v, 0, 1, "in [0, 1]")
+	case colCost, colVerdictsUSD, colInput, colOutput, colLatency, colTroubles:
+		err := checkWithin(v, 0, math.MaxFloat64, "a finite number of at least 0")
+		if err == nil && v > most {
+			err = fmt.Errorf("%v is more than %v", v, float64(most))
+		}
+		return err
+	case colVerdict:
+		return errors.New("names no judge: want verdict_NAME")
+	}
+	return checkSignal(column, v)
+}
+
+func checkWithin(v, low, high float64, want string) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return fmt.Errorf("%v is not %s", v, want)
+}
+
+func checkSignal(column string, v float64) error {
+	if isVerdict(column) && v != 0 && v != 1 {
+		return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
+	}
+	if math.Abs(v) > most {
+		return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
+	}
+	return nil
+}
+
+// number reads a number; empty text and the usual words for a missing value are NaN.
+func number(s string) (float64, error) {
+	switch s {
+	case "", "NaN", "nan", "NA", "null", "None":
+		return math.NaN(), nil
+	case "true", "True":
+		return 1, nil
+	case "false", "False":
+		return 0, nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%.100q is not a number", s)
+	}
+	return v, nil
+}

@@ -168,12 +168,12 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 		p.f("%s%s", beliefsLegend, assumedLengths(policy))
 	}
 	for _, t := range traces {
-		p.supposed(t)
+		p.trial(t)
 	}
 }
 
-// supposed prints the decisions of a step whose answers are supposed.
-func (p *printer) supposed(t *sdk.Trace) {
+// trial prints the decisions of a step whose answers are supposed.
+func (p *printer) trial(t *sdk.Trace) {
 	p.infeasible(t)
 	for n, d := range t.Decisions {
 		p.decision(n+1, t, &d)

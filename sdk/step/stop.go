@@ -17,7 +17,7 @@ import (
 // share of checks. Of rejected answers that are equal in that, too, it is the last, which is also what a
 // stream shows.
 func (r *run) prefer(i int) int {
-	i = r.unrejected(i)
+	i = r.replaceRejected(i)
 	best := i
 	for k, ran := range r.state.Ran {
 		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
@@ -31,8 +31,8 @@ func (r *run) prefer(i int) int {
 	return best
 }
 
-// unrejected returns i or, if a check rejected its answer, the last of the best that passed, if any did.
-func (r *run) unrejected(i int) int {
+// replaceRejected returns i or, if a check rejected its answer, the last of the best that passed, if any did.
+func (r *run) replaceRejected(i int) int {
 	if !r.rejected[i] {
 		return i
 	}
@@ -85,13 +85,13 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 }
 
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
-	answered := len(r.attempts) > 0
+	hasAnswer := len(r.attempts) > 0
 	switch {
-	case r.capped != nil && (!answered || r.e.c.FailAtCap):
+	case r.capped != nil && (!hasAnswer || r.e.c.FailAtCap):
 		return sdk.StopBudget, -1, r.stopFailed(r.capped)
 	case r.capped != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil
-	case answered:
+	case hasAnswer:
 		return sdk.StopExhausted, r.strategyAnswer(), nil
 	case len(r.failures) == 0:
 		return sdk.StopError, -1, r.infeasibleError()

@@ -45,7 +45,7 @@ func TestBenchIsQuoted(t *testing.T) {
 		{"docs/start.md", "`policy init --judge model`", ""},
 		{"docs/middleware.md", "`Wrap` of these with a `Verify` that looks at final answers", ""},
 		{"docs/first-party-plugins.md", "estimator-logprob, trained on steps that a model judged", "1.9 points"},
-		{"docs/operating.md", "shadow, fit, enforce; a model judges", "7.5 points"},
+		{"docs/operating.md", "shadow, fit, enforce; a model judges", "8.3 points"},
 		{"docs/operating.md", "shadow, fit, enforce; nothing judges", "0.8 points"},
 		{"docs/operating.md", "shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", "3.3 points"},
 		{"docs/first-party-plugins.md", "verifier-schema", ""},

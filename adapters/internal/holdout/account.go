@@ -185,7 +185,9 @@ func (a *Account) Compare() Comparison {
 func compare(base, policy arm) Comparison {
 	c := Comparison{Baseline: base, Policy: policy}
 	if base.Runs >= minRuns && policy.Runs >= minRuns && base.USD > 0 && policy.USD > 0 {
-		b, p := mean(base.Runs, base.USD, base.Squares, alpha/2), mean(policy.Runs, policy.USD, policy.Squares, alpha/2)
+		// The smaller arm may have met none of the rare runs that cost many times the others.
+		variance := max(base.relativeVariance(), policy.relativeVariance())
+		b, p := mean(base.Runs, base.USD, variance, alpha/2), mean(policy.Runs, policy.USD, variance, alpha/2)
 		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
 	}
 	if base.Judged > 0 && policy.Judged > 0 {

@@ -2,6 +2,9 @@ package holdout
 
 // Functions that only tests outside the package use.
 var (
-	Mean       = mean
+	Compare    = compare
 	Proportion = proportion
 )
+
+// Arm adds up runs.
+type Arm = arm

@@ -78,17 +78,21 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if spec.WithoutCookie {
 		handshake.MagicCookieKey, handshake.MagicCookieValue = "STEPFALL_NO_COOKIE", "1"
 	}
+	tlsConfig, certificate, err := newCertificate()
+	if err != nil {
+		return nil, fmt.Errorf("%w: making its client certificate: %w", errStarting, err)
+	}
 	p.client = goplugin.NewClient(&goplugin.ClientConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: sets,
 		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, base *exec.Cmd, dir string) (gorunner.Runner, error) {
-			p.runner.prepare(base.Env, dir)
+			p.runner.prepare(append(base.Env, "PLUGIN_CLIENT_CERT="+string(certificate)), dir)
 			return p.runner, nil
 		},
 		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: spec.TempDir},
 		SkipHostEnv:      true,
-		AutoMTLS:         true,
+		TLSConfig:        tlsConfig,
 		StartTimeout:     spec.StartTimeout,
 		GRPCDialOptions:  wire.DialOptions(),
 		Logger:           hclog.NewNullLogger(), // what matters is logged by the caller

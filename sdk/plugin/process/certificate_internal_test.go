@@ -1,0 +1,30 @@
+package process
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/pem"
+	"testing"
+)
+
+// BoringSSL, and so gRPC in Python, C++ and Ruby, takes no certificate on another curve.
+func TestCertificateIsForEveryTLSLibrary(t *testing.T) {
+	config, text, err := newCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, _ := certificate.PublicKey.(*ecdsa.PublicKey); key == nil || key.Curve != elliptic.P256() {
+		t.Errorf("the key is %T, want one on P-256", certificate.PublicKey)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(certificate)
+	if _, err := certificate.Verify(x509.VerifyOptions{Roots: pool, DNSName: config.ServerName, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+		t.Error(err)
+	}
+}

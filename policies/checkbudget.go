@@ -20,7 +20,8 @@ func (l *loader) checkBudget(p *Policy) {
 	if !ok {
 		return
 	}
-	if b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
+	// A profile knows what answers cost, and expected_output_tokens is a guess beside it.
+	if p.Fit == nil && b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
 		l.complain(l.originAt("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
 			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
 			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")

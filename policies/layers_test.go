@@ -157,6 +157,19 @@ func TestProfileIsCheckedByTheCaller(t *testing.T) {
 	}
 }
 
+// What answers cost is known to a profile; expected_output_tokens is a guess beside it.
+func TestBudgetBesideAProfile(t *testing.T) {
+	const fit = "fit {\n  profile = \"profile.json\"\n}\n"
+	isRefused := func(text string) bool {
+		_, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: withKey, WithoutProfile: true})
+		return err != nil && strings.Contains(err.Error(), "below the cheapest model")
+	}
+	text := limited + "strategy \"index\" {}\nbudget {\n  expected_usd_per_query = 1e-9\n}\n"
+	if !isRefused(text) || isRefused(text+fit) {
+		t.Errorf("refused without a profile: %v, with one: %v", isRefused(text), isRefused(text+fit))
+	}
+}
+
 func TestWhen(t *testing.T) {
 	yes := true
 	tests := map[string]struct {

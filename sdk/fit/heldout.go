@@ -100,14 +100,19 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 // paceTrials is the number of simulated streams of queries.
 const paceTrials = 200
 
-// heldByPacing returns the share of bootstrapped streams of queries whose mean cost a pacer holds within
-// the tolerance. The costs of the operating points come from a separate draw each time, as from outcomes.
+// heldByPacing returns the share of simulated streams of queries whose mean cost a pacer holds within the
+// tolerance. The pacer knows the costs of the recorded queries. These are one draw from the world and
+// a stream is another, so that streams are drawn from a draw of the recorded queries.
 func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint64) (float64, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x9ace))
-	draw := func() []int {
+	all := make([]int, queries)
+	for i := range all {
+		all[i] = i
+	}
+	draw := func(from []int) []int {
 		rows := make([]int, queries)
 		for i := range rows {
-			rows[i] = rng.IntN(queries)
+			rows[i] = from[rng.IntN(queries)]
 		}
 		return rows
 	}
@@ -115,7 +120,7 @@ func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint
 	var trials errgroup.Group
 	trials.SetLimit(runtime.GOMAXPROCS(0))
 	for range paceTrials {
-		known, seed, stream := draw(), rng.Uint64(), draw()
+		known, seed, stream := draw(all), rng.Uint64(), draw(draw(all))
 		trials.Go(func() error {
 			spent, err := c.spentByPacing(k, known, stream, budget, seed)
 			if math.Abs(spent/float64(queries)-budget) <= Tolerance*budget {
@@ -131,7 +136,7 @@ func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint
 }
 
 // spentByPacing returns what a stream of queries costs with a pacer that knows the operating points' costs
-// from other queries.
+// on others.
 func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64, seed uint64) (spent float64, err error) {
 	points := frontier(c.pointsOn(known))
 	place := make([]int, len(points))

@@ -57,7 +57,8 @@ type Quality interface {
 	Cursor() qualityCursor
 }
 
-// qualityCursor follows one query at a time.
+// qualityCursor follows one query at a time. [latentCursor] can do more: it takes verdicts of
+// judges that err into what it believes of all models, and is shown what was bought of an answer.
 type qualityCursor interface {
 	// Begin starts a query, none run. The query must stay unchanged until the next.
 	Begin(q *queryFacts)
@@ -66,26 +67,6 @@ type qualityCursor interface {
 	Observe(model int, r *runFacts)
 	// Beliefs fills in what is believed of every model.
 	Beliefs(dst []cascade.Belief)
-}
-
-// weigher is a cursor that takes the verdicts of judges that err into what it believes of
-// all models. Of others, they change what is believed of the model itself.
-type weigher interface{ weighs() bool }
-
-// judgedCursor is a cursor to which the verdict on an answer can be shown after the answer,
-// as in [runFacts].
-type judgedCursor interface {
-	judge(model int, ifRight, ifWrong float64)
-}
-
-// looker is a cursor to which what was bought of an answer can be shown.
-type looker interface {
-	// Look takes in the next signal of those that are bought. The signals are as in
-	// [runFacts].
-	Look(model int, signals []float64)
-	// Offered is the name of what can be bought next of the model's answer, "" for
-	// nothing.
-	Offered(model int) string
 }
 
 // Cost is a fitted cost estimator.

@@ -49,7 +49,10 @@ type centredMatrix struct {
 // centre draws the means of groups to the mean of all where outcomes are few.
 func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	n := len(matrix[0])
-	overall := columnMean(matrix, n)
+	overall := make([]float64, n)
+	for i := range overall {
+		overall[i] = columnMoments(matrix, i).mean
+	}
 	c := centredMatrix{means: square2(groups, n), residual: square2(len(matrix), n)}
 	counts := square2(groups, n)
 	for q, row := range matrix {
@@ -99,18 +102,6 @@ func (c *centredMatrix) deviations(group []int) [][]float64 {
 		}
 	}
 	return sums
-}
-
-func columnMean(matrix [][]float64, n int) []float64 {
-	out := make([]float64, n)
-	for i := range n {
-		var m moments
-		for q := range matrix {
-			m.add(matrix[q][i])
-		}
-		out[i] = m.mean
-	}
-	return out
 }
 
 // signalLine is a signal as a line in the quality plus an error.

@@ -85,7 +85,7 @@ func (c *latentCursor) Begin(q *queryFacts) {
 	c.clear()
 }
 
-// rewind goes back to where Begin left off.
+// rewind goes back to where Begin left off, for less than it takes to begin.
 func (c *latentCursor) rewind() {
 	copy(c.state, c.start)
 	c.clear()
@@ -212,8 +212,6 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	}
 }
 
-func (c *latentCursor) weighs() bool { return true }
-
 // byAgreement reports whether nothing of one answer alone says how good it is.
 func (c *latentCursor) byAgreement() bool {
 	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
@@ -222,7 +220,7 @@ func (c *latentCursor) byAgreement() bool {
 // hasClusters reports whether there are answers that can agree.
 func (c *latentCursor) hasClusters() bool { return c.clusters != nil && c.clusters.n > 0 }
 
-// means is Beliefs without deviations and looks.
+// means is Beliefs without deviations and looks, for less than all of them.
 func (c *latentCursor) means(dst []cascade.Belief) {
 	clustered := c.hasClusters()
 	if clustered {
@@ -264,7 +262,7 @@ func (c *latentCursor) multiply(model int, log float64) {
 	c.scale(model, sigmoid(log), sigmoid(-log))
 }
 
-// Look takes in the next signal that was bought of the answer of a model that has run. Who
+// Look takes in the next signal, of those in [runFacts], that was bought of the answer of a model that has run. Who
 // could say nothing is not asked again on the query.
 func (c *latentCursor) Look(model int, signals []float64) {
 	if c.noticed == nil || !c.ran[model] || c.noticed.bought[model] == len(c.noticed.CostUSD) {
@@ -288,7 +286,7 @@ func (c *latentCursor) Look(model int, signals []float64) {
 	}
 }
 
-// Offered implements looker.
+// Offered returns the name of what can be bought next of the model's answer, "" for nothing.
 func (c *latentCursor) Offered(model int) string {
 	if c.noticed == nil || c.noticed.bought[model] == len(c.noticed.CostUSD) {
 		return ""

@@ -55,7 +55,7 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	if t.ToolTroubles != nil {
 		e.PerTrouble = make([]float64, len(e.Mean))
 	}
-	f := &latentFit{latent: e, slopes: newLatentPrior(), shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
+	f := &latentFit{latent: e, slopes: latentPrior{slope: 1, precision: 2}, shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
 	f.weight = square2(len(t.Queries), len(e.Nodes))
 	f.tries, f.of = triesOf(t.Models), make([]int, n)
 	for k, tries := range f.tries {

@@ -126,7 +126,7 @@ func (c *verdictCounts) rates() cascade.Rates {
 	return cascade.LearnRates(c.wrong, c.passed, c.right, c.rejected)
 }
 
-// judge implements judgedCursor.
+// judge takes in the verdict on an answer, as in [runFacts], after the answer.
 func (c *latentCursor) judge(model int, ifRight, ifWrong float64) {
 	if ifRight == 0 && ifWrong == 0 {
 		return

@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -210,9 +209,16 @@ func (p *Profile) Save(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := replaceFile(path, data); err != nil {
+		return fmt.Errorf("writing profile: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".profile-*")
 	if err != nil {
-		return fmt.Errorf("writing profile: %w", err)
+		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
@@ -220,23 +226,15 @@ func (p *Profile) Save(path string) error {
 		err = f.Chmod(0o644)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing profile: %w", err)
+		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("writing profile: %w", err)
-	}
-	return nil
+	return os.Rename(f.Name(), path)
 }
 
 func (p *Profile) bytes() ([]byte, error) {
-	data, err := json.Marshal(p)
+	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing profile: %w", err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return nil, fmt.Errorf("writing profile: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return append(data, '\n'), nil
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Names of the rows that need no estimator.
@@ -83,7 +85,7 @@ type Options struct {
 	Reference string
 	// Train, when not nil, are the outcomes of the train half, which decide which
 	// single model is Comparison.Picked.
-	Train *Outcomes
+	Train *outcome.Table
 	// Baselines are the rows without an estimator to include; nil means all.
 	Baselines []string
 	// Progress, when not nil, is told of units of work: queries and resamples.
@@ -92,8 +94,12 @@ type Options struct {
 
 const bandPoints = 48
 
-// Measure measures the samples of players, one for each, beside the baselines.
-func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
+// Measure measures the samples of players, one for each, beside the baselines, on outcomes of every
+// model on every query.
+func Measure(ctx context.Context, o *outcome.Table, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
+	if err := validate(o); err != nil {
+		return nil, err
+	}
 	models := singles(o)
 	c := &Comparison{
 		Frame: models.frame(nil), Models: o.Models, Reference: opts.Reference,
@@ -159,16 +165,12 @@ func oracleLambdas(f *Frame) []float64 {
 	if low <= 0 {
 		low = high / 1e6
 	}
-	return logSpaced(1e-3/high, 100/low, 60, true)
+	return logSpaced(1e-3/high, 100/low, 60)
 }
 
-// logSpaced returns n numbers from low to high at equal ratios, after a zero if
-// asked for.
-func logSpaced(low, high float64, n int, zero bool) []float64 {
-	var out []float64
-	if zero {
-		out = append(out, 0)
-	}
+// logSpaced returns 0, and n numbers from low to high at equal ratios.
+func logSpaced(low, high float64, n int) []float64 {
+	out := []float64{0}
 	for i := range n {
 		out = append(out, low*math.Pow(high/low, float64(i)/float64(max(n-1, 1))))
 	}

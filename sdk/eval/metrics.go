@@ -36,17 +36,11 @@ func (c Curve) AUC(f *Frame) float64 {
 	return c.meanQuality(low, high, f)
 }
 
-// aiq is [Curve.AUC] of the non-decreasing concave hull.
-func (c Curve) aiq(f *Frame) float64 {
-	low, high := f.costRange()
-	return upperHull(c).meanQuality(low, high, f)
-}
-
 // Measure returns all metrics of c.
 func (c Curve) Measure(f *Frame) Metrics {
 	weak, strong := f.Models[f.Cheapest], f.Models[f.Best]
 	m := Metrics{
-		AUC: c.AUC(f), AIQ: c.aiq(f),
+		AUC: c.AUC(f), AIQ: upperHull(c).AUC(f),
 		APGR: math.NaN(), CPT50: math.NaN(), CPT80: math.NaN(), CostAtBest: math.NaN(),
 		QualityAtBestCost: c.QualityAt(strong.Cost, f),
 		CostPerSuccess:    math.NaN(), Steps: math.NaN(),

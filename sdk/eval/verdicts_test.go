@@ -79,7 +79,7 @@ func TestLadderPaysForUsedVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &Player{Source: beliefs.Source(), Lambdas: []float64{0}, Strategies: []cascade.Strategy{ladder}}
-		samples, err := Replay(context.Background(), OutcomesOf(table), []*Player{p}, 1, nil)
+		samples, err := Replay(context.Background(), table, []*Player{p}, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

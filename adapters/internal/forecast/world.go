@@ -84,9 +84,11 @@ type World interface {
 	Query(n int) *sdk.Query
 	// Outcome says what model m does with query n.
 	Outcome(n int, m Model) Outcome
-	// Estimates says whether estimators that are plugins have something to say in this
-	// world: of an answer, its quality.
-	Estimates() bool
+}
+
+// Believer is a World in which estimators that are plugins have something to say: of an
+// answer, its quality. No table records what they would.
+type Believer interface {
 	// Belief returns what was recorded as believed of a model before query n.
 	Belief(n int, model string) (sdk.Estimate, bool)
 }
@@ -108,11 +110,21 @@ type VerdictCosts interface {
 	VerdictUSD(n int, verifier, model string) (usd float64, known bool)
 }
 
+// chance returns what decides of a model's n-th answer. Models are told apart by what they are, not
+// by the policy's names of them.
+func (m *Model) chance(seed uint64, n int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, hashOf(m.Provider+"/"+cmp.Or(m.Served, m.Name))^uint64(n)*0x9e3779b97f4a7c15))
+}
+
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // hash.Hash never returns an error
+	return h.Sum64()
+}
+
 // draw draws a quality from a belief. It depends only on its arguments.
 func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.Provider + "/" + cmp.Or(m.Served, m.Name))) // hash.Hash never returns an error
-	r := rand.New(rand.NewPCG(seed, h.Sum64()^uint64(n)*0x9e3779b97f4a7c15))
+	r := m.chance(seed, n)
 	if m.Verified {
 		if r.Float64() < believed.Mean {
 			return 1
@@ -143,10 +155,7 @@ func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
 // When implements [History]: each time all queries were drawn is a round.
 func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
-// Estimates implements [World]: answers are as good as estimators say.
-func (b *Beliefs) Estimates() bool { return true }
-
-// Belief implements [World].
+// Belief implements [Believer]: answers are as good as estimators say.
 func (b *Beliefs) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].

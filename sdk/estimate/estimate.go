@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // queryFacts is what is known about a query before any model has run. Zero values and
@@ -55,6 +56,8 @@ type Quality interface {
 	Signals() []string
 	// Cursor returns a new cursor.
 	Cursor() qualityCursor
+	fit(t *outcome.Table, o Options) error
+	checker
 }
 
 // qualityCursor follows one query at a time. [latentCursor] can do more: it takes verdicts of
@@ -75,6 +78,8 @@ type Cost interface {
 	Kind() string
 	// Cursor returns a cursor of its own for each goroutine.
 	Cursor() costCursor
+	fit(t *outcome.Table)
+	checker
 }
 
 // costCursor follows one query at a time, like [qualityCursor].

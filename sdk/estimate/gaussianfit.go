@@ -7,9 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// fitGaussian fits means by group, and the covariances of what is left.
-func fitGaussian(t *outcome.Table) (*gaussian, error) {
-	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
+// fit fits means by group, and the covariances of what is left.
+func (e *gaussian) fit(t *outcome.Table, _ Options) error {
+	e.Verified, e.HasAnte, e.HasPost = t.Verified, t.Ante != nil, t.Post != nil
 	e.Groups = groupsOf(t)
 	group := make([]int, len(t.Queries))
 	for q := range group {
@@ -28,16 +28,16 @@ func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	e.Correlation = shrinkCorrelations(standard, len(t.Models))
 	ante, err := explain(t.Ante, quality, group, groups, t.Models)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	post, err := explain(t.Post, quality, group, groups, t.Models)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
 	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
 	e.prepare()
-	return e, nil
+	return nil
 }
 
 // centredMatrix is a matrix less the means of its groups.

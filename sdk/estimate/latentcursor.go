@@ -138,16 +138,24 @@ func (c *latentCursor) scale(i int, right, wrong float64) {
 	}
 }
 
-func (c *latentCursor) Observe(model int, r *runFacts) {
-	c.ran[model] = true
+// revise changes what was seen of a model while that is out of the weights, as what is in
+// clusters always is.
+func (c *latentCursor) revise(model int, change func()) {
 	if !c.inClusters(model) {
 		c.forget(model)
 	}
-	defer func() {
-		if !c.inClusters(model) {
-			c.recall(model)
-		}
-	}()
+	change()
+	if !c.inClusters(model) {
+		c.recall(model)
+	}
+}
+
+func (c *latentCursor) Observe(model int, r *runFacts) {
+	c.ran[model] = true
+	c.revise(model, func() { c.observe(model, r) })
+}
+
+func (c *latentCursor) observe(model int, r *runFacts) {
 	if !math.IsNaN(r.Verdict) {
 		v := min(max(r.Verdict, certain), 1-certain)
 		c.verdict[model] = r.Verdict
@@ -218,7 +226,7 @@ func (c *latentCursor) byAgreement() bool {
 }
 
 // hasClusters reports whether there are answers that can agree.
-func (c *latentCursor) hasClusters() bool { return c.clusters != nil && c.clusters.n > 0 }
+func (c *latentCursor) hasClusters() bool { return c.clusters != nil && len(c.clusters.order) > 0 }
 
 // means is Beliefs without deviations and looks, for less than all of them.
 func (c *latentCursor) means(dst []cascade.Belief) {
@@ -272,18 +280,14 @@ func (c *latentCursor) Look(model int, signals []float64) {
 		c.noticed.silent[next] = true
 		return
 	}
-	if !c.inClusters(model) {
-		c.forget(model)
-	}
-	at := c.noticed.free() + c.noticed.bought[model]
-	c.noticed.bought[model]++
-	change := c.noticed.addSignals(model, at, at+1, signals)
-	if math.IsNaN(c.verdict[model]) {
-		c.multiply(model, change)
-	}
-	if !c.inClusters(model) {
-		c.recall(model)
-	}
+	c.revise(model, func() {
+		at := c.noticed.free() + c.noticed.bought[model]
+		c.noticed.bought[model]++
+		change := c.noticed.addSignals(model, at, at+1, signals)
+		if math.IsNaN(c.verdict[model]) {
+			c.multiply(model, change)
+		}
+	})
 }
 
 // Offered returns the name of what can be bought next of the model's answer, "" for nothing.

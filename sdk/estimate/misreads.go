@@ -128,16 +128,8 @@ func (c *verdictCounts) rates() cascade.Rates {
 
 // judge takes in the verdict on an answer, as in [runFacts], after the answer.
 func (c *latentCursor) judge(model int, ifRight, ifWrong float64) {
-	if ifRight == 0 && ifWrong == 0 {
-		return
-	}
-	inWeights := !c.inClusters(model)
-	if inWeights {
-		c.forget(model)
-	}
-	c.updateMisread(model, ifRight, ifWrong)
-	if inWeights {
-		c.recall(model)
+	if ifRight > 0 || ifWrong > 0 {
+		c.revise(model, func() { c.updateMisread(model, ifRight, ifWrong) })
 	}
 }
 

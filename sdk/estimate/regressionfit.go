@@ -22,23 +22,22 @@ type regressionFit struct {
 	sets [][][]int // query: the sets of models on which it teaches, or is measured
 }
 
-// fitRegression fits the regressions, and their deviations on the half of the
+// fit fits the regressions, and their deviations on the half of the
 // queries that the coefficients of the other half have not seen.
-func fitRegression(t *outcome.Table, link string, features []string, seed uint64) (*regression, error) {
-	layout, err := newFeatureLayout(t, features, seed)
-	if err != nil {
-		return nil, err
+func (e *regression) fit(t *outcome.Table, o Options) (err error) {
+	if e.Features, err = newFeatureLayout(t, o.Features, o.Seed); err != nil {
+		return err
 	}
-	e := &regression{Link: link, Features: layout, Verified: t.Verified}
-	f := newRegressionFit(t, e, seed)
+	e.Verified = t.Verified
+	f := newRegressionFit(t, e, o.Seed)
 	f.fit(e, nil)
 	if t.Verified {
-		e.StdDev = cube(len(layout.Groups)+1, e.contexts(), len(t.Models))
-		return e, nil
+		e.StdDev = cube(len(e.Features.Groups)+1, e.contexts(), len(t.Models))
+		return nil
 	}
-	e.half = t.Folds(2, seed)
+	e.half = t.Folds(2, o.Seed)
 	e.others = f.deviate(e, e.half)
-	return e, nil
+	return nil
 }
 
 // onHalves is a replay of the table in which each half of the queries is seen by the

@@ -152,3 +152,25 @@ func TestCheckIsPaid(t *testing.T) {
 		}
 	}
 }
+
+// Signals that are bought keep their price where predicted costs are simulated.
+func TestNoiseOnCostsBesideBoughtSignals(t *testing.T) {
+	table := made(200, 3, 4)
+	score, prices := zeros(200, 3), zeros(200, 3)
+	rng := rand.New(rand.NewPCG(4, 4))
+	for q, row := range table.Quality {
+		for m, v := range row {
+			score[q][m], prices[q][m] = v+0.5*rng.NormFloat64(), 1e-6
+		}
+	}
+	table.Signals = map[string][][]float64{"score": score, "score_cost_usd": prices}
+	train, test := table.Split(0.5, 1)
+	h, err := NewHalves(train, test, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Study{Halves: h, Noise: &Noise{Ante: 0.6, Post: 0.3, CostAnte: 1e-4}, Strategies: []string{cascade.NameIndex}, Points: 8}
+	if _, err := s.Run(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -48,7 +48,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 	if gap := strong.Quality - weak.Quality; gap > 0 && strong.Cost > weak.Cost {
 		m.APGR = (c.meanQuality(weak.Cost, strong.Cost, f) - weak.Quality) / gap
 		share := func(recovered float64) float64 {
-			p, ok := c.Reach(weak.Quality + recovered*gap)
+			p, ok := c.reach(weak.Quality + recovered*gap)
 			if !ok {
 				return math.NaN()
 			}
@@ -56,7 +56,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 		}
 		m.CPT50, m.CPT80 = share(0.5), share(0.8)
 	}
-	at, ok := c.Reach(strong.Quality)
+	at, ok := c.reach(strong.Quality)
 	if ok {
 		m.CostAtBest = at.Cost
 	} else {

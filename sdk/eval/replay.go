@@ -28,8 +28,8 @@ type Player struct {
 	decisions, nanos atomic.Int64
 }
 
-// Decisions returns how many decisions were made and the mean time of one.
-func (p *Player) Decisions() (int64, time.Duration) {
+// decisionTime returns how many decisions were made and the mean time of one.
+func (p *Player) decisionTime() (int64, time.Duration) {
 	n := p.decisions.Load()
 	if n == 0 {
 		return 0, 0

@@ -276,7 +276,7 @@ func TestOracleIsAboveEveryPlayer(t *testing.T) {
 			t.Errorf("%s: interval %+v", r.Name, r.AUCInterval)
 		}
 	}
-	if d := c.Row(c.Reference).Difference; d.Value != 0 || d.Significant() {
+	if d := c.Row(c.Reference).Difference; d.Value != 0 || d.isSignificant() {
 		t.Errorf("the reference differs from itself: %+v", d)
 	}
 }

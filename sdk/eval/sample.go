@@ -24,9 +24,9 @@ func NewSample(lambdas []float64, queries int) *Sample {
 	return s
 }
 
-// Curve returns the mean cost, quality and steps at each lambda over the queries,
+// curve returns the mean cost, quality and steps at each lambda over the queries,
 // query q counted weight[q] times; nil weighs every query once.
-func (s *Sample) Curve(weight []float64) Curve {
+func (s *Sample) curve(weight []float64, _ *Frame) Curve {
 	points := make([]Point, len(s.Lambdas))
 	for l, lambda := range s.Lambdas {
 		points[l] = Point{

@@ -45,15 +45,14 @@ func aucs(ctx context.Context, train *outcome.Table, options []option, seed uint
 	models := singles(train)
 	frame := models.frame(nil)
 	for _, s := range samples {
-		all = append(all, s.Curve(nil).AUC(&frame))
+		all = append(all, s.curve(nil, &frame).AUC(&frame))
 		resampled = append(resampled, make([]float64, tuneResamples))
 	}
-	boot := bootstrap{Seed: seed}
 	for k := range tuneResamples {
-		w := boot.weights(k, len(train.Queries))
+		w := weights(seed, k, len(train.Queries))
 		f := models.frame(w)
 		for i, s := range samples {
-			resampled[i][k] = s.Curve(w).AUC(&f)
+			resampled[i][k] = s.curve(w, &f).AUC(&f)
 		}
 	}
 	return all, resampled, nil

@@ -112,7 +112,7 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 		return nil, fmt.Errorf("reading profile %s: %w", path, err)
 	}
 	if models != nil {
-		if err := p.Check(models); err != nil {
+		if err := p.check(models); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -162,9 +162,9 @@ func (p *Profile) Names() []string {
 	return names
 }
 
-// Check reports all differences between the given models and those that the profile
+// check reports all differences between the given models and those that the profile
 // was fitted for. A price that the profile does not know is not compared.
-func (p *Profile) Check(models []sdk.Model) error {
+func (p *Profile) check(models []sdk.Model) error {
 	var faults []error
 	for _, m := range models {
 		i := slices.Index(p.Names(), m.Name)

@@ -79,7 +79,7 @@ func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates casc
 
 // verdictUSD is the recorded cost of a verdict, or 0.
 func (r *rehearsal) verdictUSD(verifier, model string) float64 {
-	w, ok := r.world.(VerdictCosts)
+	w, ok := r.world.(verdictCosts)
 	if !ok {
 		return 0
 	}
@@ -102,7 +102,7 @@ func (j judges) signal(name string) sdk.Verifier {
 // does not know is left out. Others return the quality of the answers of models that have run,
 // and the recorded belief of others.
 func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
-	world, ok := j.r.world.(Believer)
+	world, ok := j.r.world.(believer)
 	if !ok {
 		return nil, nil
 	}

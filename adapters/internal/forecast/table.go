@@ -44,7 +44,7 @@ func (t *Table) Query(n int) *sdk.Query {
 	return q
 }
 
-// VerdictUSD implements [VerdictCosts].
+// VerdictUSD implements [verdictCosts].
 func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	own := func(judge string) [][]float64 { return t.Outcomes.Signals[judge+sdk.SignalCostUSD] }
 	prices := own(verifier)

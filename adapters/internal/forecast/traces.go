@@ -71,7 +71,7 @@ func (t *Traces) index() {
 	}
 }
 
-// VerdictUSD implements [VerdictCosts].
+// VerdictUSD implements [verdictCosts].
 func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	t.indexed.Do(t.index)
 	for i := range t.Steps[n].Calls {
@@ -114,7 +114,7 @@ func (t *Traces) judgedByProgram() bool {
 	})
 }
 
-// When implements [History]: the steps are those of one round.
+// When implements [history]: the steps are those of one round.
 func (t *Traces) When(n int) (int, time.Time) {
 	if at := t.Steps[n].Start; !at.IsZero() {
 		return 0, at
@@ -122,7 +122,7 @@ func (t *Traces) When(n int) (int, time.Time) {
 	return 0, time.Unix(0, 0)
 }
 
-// Belief implements [Believer].
+// Belief implements [believer].
 func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
 	b, ok := firstBelief(t.Steps[n], model)
 	return b.Quality, ok

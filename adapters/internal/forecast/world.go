@@ -86,24 +86,24 @@ type World interface {
 	Outcome(n int, m Model) Outcome
 }
 
-// Believer is a World in which estimators that are plugins have something to say: of an
+// believer is a World in which estimators that are plugins have something to say: of an
 // answer, its quality. No table records what they would.
-type Believer interface {
+type believer interface {
 	// Belief returns what was recorded as believed of a model before query n.
 	Belief(n int, model string) (sdk.Estimate, bool)
 }
 
-// History is a World whose queries follow one another: caps of runs and tenants and
+// history is a World whose queries follow one another: caps of runs and tenants and
 // what is known of sessions hold from one to the next. Of other worlds each query
 // stands alone.
-type History interface {
+type history interface {
 	// When returns the round that query n belongs to, and when it was asked. With
 	// each round everything begins anew.
 	When(n int) (round int, at time.Time)
 }
 
-// VerdictCosts is a World in which it was recorded what verifiers ask for their verdicts.
-type VerdictCosts interface {
+// verdictCosts is a World in which it was recorded what verifiers ask for their verdicts.
+type verdictCosts interface {
 	// VerdictUSD is what a verifier's look at a model's answer to query n cost: as recorded
 	// or, where it did not look there, as its looks cost on average. It is false when none
 	// is recorded.
@@ -152,10 +152,10 @@ func (b *Beliefs) Len() int { return len(b.Queries) * max(1, b.Draws) }
 // Query implements [World].
 func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
 
-// When implements [History]: each time all queries were drawn is a round.
+// When implements [history]: each time all queries were drawn is a round.
 func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
-// Belief implements [Believer]: answers are as good as estimators say.
+// Belief implements [believer]: answers are as good as estimators say.
 func (b *Beliefs) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].

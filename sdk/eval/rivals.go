@@ -104,7 +104,7 @@ func newLadders(o *outcome.Table, source replay.Source) *ladders {
 		met := newAnswers(source.Start(q), len(o.Models))
 		own, unjudged, verdict := make([]float64, len(o.Models)), make([]float64, len(o.Models)), make([]float64, len(o.Models))
 		for m := range o.Models {
-			met.begin()
+			met.seen = met.seen[:0]
 			met.run(m)
 			unjudged[m] = met.beliefs[m].Mean
 			verdict[m] = met.judge(m)

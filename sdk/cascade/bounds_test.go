@@ -26,7 +26,7 @@ func TestBoundsKeepTheSearchSmall(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("models=%d/dense=%d/room=%d", test.models, test.dense, test.room), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(test.models), 8))
-			w := newWork()
+			w := newSearch()
 			var got counts
 			for range 500 {
 				s := randomState(rng, test.models)

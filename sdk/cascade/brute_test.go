@@ -207,10 +207,10 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 		without := *with
 		with.dense, without.dense, without.patience = 1, math.MaxInt, math.MaxInt
 		_, floor := s.best()
-		a, b := newWork(), newWork()
+		a, b := newSearch(), newSearch()
 		i, _ := a.choose(with, s, floor)
 		j, _ := b.choose(&without, s, floor)
-		worth := func(w *work) float64 {
+		worth := func(w *search) float64 {
 			var set []int
 			for _, k := range w.best {
 				set = append(set, w.items[k].model)
@@ -272,7 +272,7 @@ func TestHardStatesAreSolvedExactly(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, floor := s.best()
-			w := newWork()
+			w := newSearch()
 			if _, approximate := w.choose(r, s, floor); approximate {
 				t.Errorf("lambda %v trial %d: node limit", lambda, trial)
 			}

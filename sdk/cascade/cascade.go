@@ -23,20 +23,15 @@ type Cascade struct {
 // NoExpect, Order and Answer.
 func newCascade(p Params) (*Cascade, error) {
 	c, err := newCommon(NameCascade, p)
-	if err != nil {
-		return nil, err
-	}
-	return &Cascade{common: c, order: slices.Clone(p.Order), answer: p.Answer, pool: newPool()}, nil
+	return &Cascade{common: c, order: slices.Clone(p.Order), answer: p.Answer, pool: newPool()}, err
 }
 
 // Tune implements [Tunable].
 func (c *Cascade) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *c
 	var err error
-	if t.common, err = c.withLambdas(lambdas, gamma); err != nil {
-		return nil, err
-	}
-	return &t, nil
+	t.common, err = c.withLambdas(lambdas, gamma)
+	return wrap(&t, err)
 }
 
 // Decide implements [Strategy].
@@ -61,9 +56,8 @@ func (c *Cascade) Decide(s *State) Decision {
 		}
 		return d
 	}
-	w := c.pool.Get().(*work)
-	defer c.pool.Put(w)
-	q := &w.search
+	q := c.pool.Get().(*search)
+	defer c.pool.Put(q)
 	q.floor = s.Beliefs[d.Answer].Mean
 	c.fill(q, s, next)
 	if c.better(s, q.along()) {
@@ -183,11 +177,7 @@ func (q *search) along() float64 {
 	return by
 }
 
-// work is the memory that a decision works in; strategies pool it.
-type work struct {
-	search
-}
+func newSearch() *search { return &search{curve: sharedCurve()} }
 
-func newWork() *work { return &work{search{curve: sharedCurve()}} }
-
-func newPool() *sync.Pool { return &sync.Pool{New: func() any { return newWork() }} }
+// newPool returns a pool of searches, the memory that decisions work in.
+func newPool() *sync.Pool { return &sync.Pool{New: func() any { return newSearch() }} }

@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -44,17 +43,11 @@ type CascadeRoute struct {
 // newCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
 // Scale, NoExpect, Order and NodeLimit.
 func newCascadeRoute(p Params, search searchRule) (*CascadeRoute, error) {
-	if search < exactSearch || search > greedySearch {
-		return nil, fmt.Errorf("cascade: search %d", search)
-	}
 	name := [...]string{exactSearch: NameCascadeRoute, slowSearch: NameCascadeRouteSlow, greedySearch: NameCascadeRouteGreedy}[search]
 	if search == exactSearch && p.NoExpect {
 		name = NameCascadeRouteNoExpect
 	}
 	c, err := newCommon(name, p)
-	if err != nil {
-		return nil, err
-	}
 	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, dense: dense, patience: patience, pool: newPool()}
 	switch {
 	case r.limit == 0:
@@ -62,17 +55,15 @@ func newCascadeRoute(p Params, search searchRule) (*CascadeRoute, error) {
 	case r.limit < 0:
 		r.limit = math.MaxInt
 	}
-	return r, nil
+	return r, err
 }
 
 // Tune implements [Tunable].
 func (r *CascadeRoute) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *r
 	var err error
-	if t.common, err = r.withLambdas(lambdas, gamma); err != nil {
-		return nil, err
-	}
-	return &t, nil
+	t.common, err = r.withLambdas(lambdas, gamma)
+	return wrap(&t, err)
 }
 
 // Decide implements [Strategy].
@@ -93,12 +84,12 @@ func (r *CascadeRoute) decide(s *State, plan *[]int) Decision {
 	if r.DepthReached(s) {
 		return d
 	}
-	w := r.pool.Get().(*work)
-	defer r.pool.Put(w)
-	d.Run, d.Approximate = w.choose(r, s, floor)
+	q := r.pool.Get().(*search)
+	defer r.pool.Put(q)
+	d.Run, d.Approximate = q.choose(r, s, floor)
 	if plan != nil && d.Run != Stop {
-		for _, k := range w.best {
-			*plan = append(*plan, w.items[k].model)
+		for _, k := range q.best {
+			*plan = append(*plan, q.items[k].model)
 		}
 	}
 	return d

@@ -98,7 +98,7 @@ func New(name string, p Params) (Strategy, error) {
 	return nil, fmt.Errorf("cascade: %w %q", errUnknownStrategy, name)
 }
 
-// wrap keeps a nil pointer from becoming a non-nil Strategy.
+// wrap returns a strategy or, where its parameters are at fault, none.
 func wrap[S Strategy](s S, err error) (Strategy, error) {
 	if err != nil {
 		return nil, err

@@ -182,7 +182,7 @@ func TestSearchQuadrature(t *testing.T) {
 	worst := 0.0
 	for range 2000 {
 		s := randomState(rng, 1+rng.IntN(8))
-		q := &newWork().search
+		q := newSearch()
 		q.floor = negInf
 		if rng.IntN(2) == 0 {
 			q.floor = rng.Float64()

@@ -136,26 +136,26 @@ func (r *CascadeRoute) Explain(s *State) Explanation {
 	if r.DepthReached(s) {
 		return e
 	}
-	w := newWork()
-	w.choose(r, s, floor)
+	q := newSearch()
+	q.choose(r, s, floor)
 	var chosen []int
-	for _, k := range w.best {
-		chosen = append(chosen, w.items[k].model)
+	for _, k := range q.best {
+		chosen = append(chosen, q.items[k].model)
 	}
 	slices.SortFunc(chosen, func(i, j int) int { return cmp.Or(cmp.Compare(s.Costs[i], s.Costs[j]), cmp.Compare(i, j)) })
 	left := make([]bool, len(s.Beliefs))
-	for k := range w.items {
-		left[w.items[k].model] = true
+	for k := range q.items {
+		left[q.items[k].model] = true
 	}
-	w.collect(r, s)
+	q.collect(r, s)
 	best := r.weigh(s, e.Lambda, chosen)
 	sets := [][]int{chosen}
 	if len(s.Ran) > 0 && len(chosen) > 0 {
 		sets = append(sets, nil)
 	}
-	for k := range w.items {
-		i := w.items[k].model
-		o := Option{Model: i, Price: w.items[k].price, Chosen: slices.Contains(chosen, i), Pruned: !left[i]}
+	for k := range q.items {
+		i := q.items[k].model
+		o := Option{Model: i, Price: q.items[k].price, Chosen: slices.Contains(chosen, i), Pruned: !left[i]}
 		other := slices.DeleteFunc(slices.Clone(chosen), func(j int) bool { return j == i })
 		if !o.Chosen {
 			other = append(other, i)

@@ -24,19 +24,13 @@ type Index struct {
 // NoExpect.
 func newIndex(p Params) (*Index, error) {
 	c, err := newCommon(NameIndex, p)
-	if err != nil {
-		return nil, err
-	}
-	return &Index{c, sharedCurve()}, nil
+	return &Index{c, sharedCurve()}, err
 }
 
 // Tune implements [Tunable].
 func (x *Index) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	c, err := x.withLambdas(lambdas, gamma)
-	if err != nil {
-		return nil, err
-	}
-	return &Index{c, x.curve}, nil
+	return wrap(&Index{c, x.curve}, err)
 }
 
 // Decide implements [Strategy].

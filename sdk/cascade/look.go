@@ -246,7 +246,10 @@ func (x *Index) below(from, to, width float64, closed []box, f func(t float64) f
 	}
 	sum := 0.0
 	for a := from; a < to; {
-		b := nextJump(a, min(to, a+width), closed) // no part goes over one
+		b := min(to, a+width)
+		for k := range closed { // no part goes over a point at which C jumps
+			b = closed[k].law.jump(a, cut(a, b, closed[k].reservation))
+		}
 		c, h := 0.5*(a+b), 0.5*(b-a)
 		if math.IsInf(width, 1) {
 			sum += 2 * h * at(c)
@@ -258,12 +261,4 @@ func (x *Index) below(from, to, width float64, closed []box, f func(t float64) f
 		a = b
 	}
 	return sum
-}
-
-// nextJump returns the least point between a and b at which C jumps, or b.
-func nextJump(a, b float64, closed []box) float64 {
-	for k := range closed {
-		b = closed[k].law.jump(a, cut(a, b, closed[k].reservation))
-	}
-	return b
 }

@@ -10,19 +10,13 @@ type Route struct{ common }
 // newRoute returns a Route; it reads Lambdas (the first) and Gamma.
 func newRoute(p Params) (*Route, error) {
 	c, err := newCommon(NameRoute, p)
-	if err != nil {
-		return nil, err
-	}
-	return &Route{c}, nil
+	return &Route{c}, err
 }
 
 // Tune implements [Tunable].
 func (r *Route) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	c, err := r.withLambdas(lambdas, gamma)
-	if err != nil {
-		return nil, err
-	}
-	return &Route{c}, nil
+	return wrap(&Route{c}, err)
 }
 
 // Decide implements [Strategy].

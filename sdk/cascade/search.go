@@ -71,8 +71,7 @@ type search struct {
 
 // choose returns the model to run, or Stop, and whether the search gave up proving
 // that this is best.
-func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
-	q := &w.search
+func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
 	q.room, q.prune, q.limit = r.room(s), r.search != slowSearch, r.limit

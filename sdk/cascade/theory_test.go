@@ -274,7 +274,7 @@ func TestCascadeRouteChoosesSupermodelsOptimally(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				w := newWork()
+				w := newSearch()
 				run, _ := w.choose(r, states[x], negInf)
 				set := 0
 				for _, k := range w.best {

@@ -21,20 +21,15 @@ type Threshold struct {
 // Answer.
 func newThreshold(p Params) (*Threshold, error) {
 	c, err := newCommon(NameThreshold, p)
-	if err != nil {
-		return nil, err
-	}
-	return &Threshold{common: c, order: slices.Clone(p.Order), thresholds: slices.Clone(p.Thresholds), answer: p.Answer}, nil
+	return &Threshold{common: c, order: slices.Clone(p.Order), thresholds: slices.Clone(p.Thresholds), answer: p.Answer}, err
 }
 
 // Tune implements [Tunable]: the values are thresholds.
 func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) {
-	if _, err := newCommon(NameThreshold, Params{Thresholds: thresholds, Gamma: gamma}); err != nil {
-		return nil, err
-	}
+	_, err := newCommon(NameThreshold, Params{Thresholds: thresholds, Gamma: gamma})
 	u := *t
 	u.thresholds, u.gamma = slices.Clone(thresholds), gamma
-	return &u, nil
+	return wrap(&u, err)
 }
 
 // Decide implements [Strategy].

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -51,42 +52,31 @@ type clusters struct {
 	size    []int
 	of      []int       // model: its cluster, -1 when it has no answer
 	mass    [][]float64 // hypothesis, node: joint probability with what was seen
-	total   []float64   // hypothesis: probability
-	n       int         // models in clusters
 	order   []int       // the models in clusters, as they came
 }
 
 func newClusters(models, nodes int) *clusters {
-	c := &clusters{
-		answers: make([]string, 0, models), size: make([]int, 0, models), of: make([]int, models),
-		mass: make([][]float64, models+1), total: make([]float64, models+1),
+	return &clusters{
+		answers: make([]string, 0, models), size: make([]int, 0, models), of: make([]int, models), mass: square2(models+1, nodes),
 	}
-	for h := range c.mass {
-		c.mass[h] = make([]float64, nodes)
-	}
-	return c
 }
 
 func (c *clusters) reset() {
-	c.answers, c.size, c.n, c.order = c.answers[:0], c.size[:0], 0, c.order[:0]
+	c.answers, c.size, c.order = c.answers[:0], c.size[:0], c.order[:0]
 	for i := range c.of {
 		c.of[i] = -1
 	}
 }
 
 func (c *clusters) add(model int, answer string) {
-	c.n++
 	c.order = append(c.order, model)
-	for k, a := range c.answers {
-		if a == answer {
-			c.of[model] = k
-			c.size[k]++
-			return
-		}
+	at := slices.Index(c.answers, answer)
+	if at < 0 {
+		at = len(c.answers)
+		c.answers, c.size = append(c.answers, answer), append(c.size, 0)
 	}
-	c.of[model] = len(c.answers)
-	c.answers = append(c.answers, answer)
-	c.size = append(c.size, 1)
+	c.of[model] = at
+	c.size[at]++
 }
 
 // partition is that of the clusters, with what families say again.
@@ -117,7 +107,7 @@ func (c *clusters) partition(a *agreement, skip int) float64 {
 	return log + x - y
 }
 
-// weigh works out mass and total from the weights of the nodes without the models in
+// weigh works out the masses from the weights of the nodes without the models in
 // clusters, whose likelihoods right and wrong are by model and node.
 func (x *latentCursor) weigh() {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group]
@@ -149,11 +139,9 @@ func (x *latentCursor) weigh() {
 			sum += m
 		}
 	}
-	for h := range hypotheses {
-		c.total[h] = 0
-		for k := range x.weight {
-			c.mass[h][k] /= sum
-			c.total[h] += c.mass[h][k]
+	for _, mass := range c.mass[:hypotheses] {
+		for k := range mass {
+			mass[k] /= sum
 		}
 	}
 	for k := range x.weight {
@@ -172,8 +160,10 @@ func (x *latentCursor) outside(a *agreement, p float64, i, k int) float64 {
 // ranQuality is the probability that the answer of a model in a cluster is right.
 func (x *latentCursor) ranQuality(i int) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][i]
-	own := c.of[i] + 1
-	sum := c.total[own]
+	own, sum := c.of[i]+1, 0.0
+	for _, m := range c.mass[own] {
+		sum += m
+	}
 	for h := range len(c.size) + 1 {
 		if h == own {
 			continue
@@ -212,7 +202,7 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 			if h == joined {
 				continue
 			}
-			n := c.n
+			n := len(c.order)
 			if h > 0 {
 				n -= c.size[h-1]
 			}

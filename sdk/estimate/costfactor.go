@@ -36,9 +36,8 @@ const (
 	leastNoise    = 1e-3
 )
 
-func fitCostFactor(t *outcome.Table) *costFactor {
-	e := &costFactor{}
-	residual, tries := e.fit(t), triesOf(t.Models)
+func (e *costFactor) fit(t *outcome.Table) {
+	residual, tries := e.costMeans.fit(t), triesOf(t.Models)
 	if n := len(t.Models); t.Verified {
 		e.Quality = t.MeanQualities()
 		pool(tries, e.Quality)
@@ -57,7 +56,6 @@ func fitCostFactor(t *outcome.Table) *costFactor {
 	}
 	e.factorise(residual, tries)
 	e.Factor = e.factors(t, func(i int) float64 { return e.Load[i]*e.Load[i] + e.Noise[i] })
-	return e
 }
 
 // factorise fits loads and noises to what the means leave, NaN where unknown, by

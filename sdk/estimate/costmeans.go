@@ -174,13 +174,8 @@ func (e *costMeans) at(dst []float64, q *queryFacts) {
 }
 
 func (e *costMeans) check(models int) error {
-	if len(e.PerLength) != models || len(e.Mean) != len(e.Groups)+1 {
+	if len(e.PerLength) != models || len(e.Mean) != len(e.Groups)+1 || !wide(e.Mean, models) {
 		return fmt.Errorf("parameters do not fit %d models", models)
-	}
-	for _, row := range e.Mean {
-		if len(row) != models {
-			return fmt.Errorf("parameters do not fit %d models", models)
-		}
 	}
 	return nil
 }

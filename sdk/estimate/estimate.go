@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // queryFacts is what is known about a query before any model has run. Zero values and
@@ -55,9 +56,12 @@ type Quality interface {
 	Signals() []string
 	// Cursor returns a new cursor.
 	Cursor() qualityCursor
+	fit(t *outcome.Table, o Options) error
+	checker
 }
 
-// qualityCursor follows one query at a time.
+// qualityCursor follows one query at a time. [latentCursor] can do more: it takes verdicts of
+// judges that err into what it believes of all models, and is shown what was bought of an answer.
 type qualityCursor interface {
 	// Begin starts a query, none run. The query must stay unchanged until the next.
 	Begin(q *queryFacts)
@@ -68,32 +72,14 @@ type qualityCursor interface {
 	Beliefs(dst []cascade.Belief)
 }
 
-// weigher is a cursor that takes the verdicts of judges that err into what it believes of
-// all models. Of others, they change what is believed of the model itself.
-type weigher interface{ weighs() bool }
-
-// judgedCursor is a cursor to which the verdict on an answer can be shown after the answer,
-// as in [runFacts].
-type judgedCursor interface {
-	judge(model int, ifRight, ifWrong float64)
-}
-
-// looker is a cursor to which what was bought of an answer can be shown.
-type looker interface {
-	// Look takes in the next signal of those that are bought. The signals are as in
-	// [runFacts].
-	Look(model int, signals []float64)
-	// Offered is the name of what can be bought next of the model's answer, "" for
-	// nothing.
-	Offered(model int) string
-}
-
 // Cost is a fitted cost estimator.
 type Cost interface {
 	// Kind returns the name under which a profile holds the estimator.
 	Kind() string
 	// Cursor returns a cursor of its own for each goroutine.
 	Cursor() costCursor
+	fit(t *outcome.Table)
+	checker
 }
 
 // costCursor follows one query at a time, like [qualityCursor].

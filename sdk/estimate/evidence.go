@@ -153,19 +153,10 @@ func (e *evidence) free() int { return len(e.Names) - len(e.CostUSD) }
 // check reports whether what was read from a profile fits.
 func (e *evidence) check(models int) bool {
 	n := len(e.Names)
-	ok := n > 0 && len(e.CostUSD) <= n && (e.Verdicts == nil || len(e.Verdicts) == len(e.CostUSD)) && len(e.Mean) == n && len(e.StdDev) == n && len(e.Right) == models && len(e.Wrong) == models && len(e.Covariance) == n
-	for _, rows := range [][][]float64{e.Right, e.Wrong, e.Covariance} {
-		for _, row := range rows {
-			ok = ok && len(row) == n
-		}
-	}
-	for _, row := range e.CostUSD {
-		ok = ok && len(row) == models
-	}
-	for _, v := range e.Verdicts {
-		ok = ok && (v == nil || v.Validate() == nil)
-	}
-	return ok
+	return n > 0 && len(e.Mean) == n && len(e.StdDev) == n &&
+		len(e.CostUSD) <= n && wide(e.CostUSD, models) && hasLength(e.Verdicts, len(e.CostUSD)) &&
+		len(e.Right) == models && len(e.Wrong) == models && len(e.Covariance) == n && wide(e.Right, n) && wide(e.Wrong, n) && wide(e.Covariance, n) &&
+		!slices.ContainsFunc(e.Verdicts, func(v *boughtVerdict) bool { return v != nil && v.Validate() != nil })
 }
 
 // scale brings a number to the common scale, NaN if it is unknown; verdicts are 1 and -1.

@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,14 +86,18 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], errNoOutcomes)
 		}
 	}
-	quality, err := fitQuality(t, o)
+	quality, err := newQuality(o.Quality)
 	if err != nil {
 		return nil, err
 	}
-	cost, err := fitCost(t, o)
+	if err := quality.fit(t, o); err != nil {
+		return nil, err
+	}
+	cost, err := newCost(cmp.Or(o.Cost, KindCostLatent))
 	if err != nil {
 		return nil, err
 	}
+	cost.fit(t)
 	e := &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}
 	// A verdict that is final is had of every answer, that of a judge that errs where it is worth it.
 	if judges := t.Judges(); len(judges) == 1 && o.Quality == KindLatent && e.Judges[judges[0]] != (cascade.Rates{}) {
@@ -104,35 +109,7 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	return e, nil
 }
 
-func fitQuality(t *outcome.Table, o Options) (Quality, error) {
-	switch o.Quality {
-	case KindMean:
-		return fitMean(t), nil
-	case KindSignal:
-		return fitSignal(t)
-	case KindGaussian:
-		return fitGaussian(t)
-	case KindLatent:
-		return fitLatent(t, o), nil
-	case KindLinear:
-		return fitRegression(t, linkLinear, o.Features, o.Seed)
-	case KindLogistic:
-		return fitRegression(t, linkLogistic, o.Features, o.Seed)
-	}
-	return nil, fmt.Errorf("unknown quality estimator %q", o.Quality)
-}
-
-func fitCost(t *outcome.Table, o Options) (Cost, error) {
-	switch o.Cost {
-	case KindCostMean:
-		return &costMean{CostUSD: meanCosts(t)}, nil
-	case "", KindCostLatent:
-		return fitCostFactor(t), nil
-	}
-	return nil, fmt.Errorf("unknown cost estimator %q", o.Cost)
-}
-
-// newQuality returns an empty quality estimator of a kind to be read into.
+// newQuality returns an empty quality estimator of a kind, to be fitted or read into.
 func newQuality(kind string) (Quality, error) {
 	switch kind {
 	case KindMean:
@@ -143,13 +120,15 @@ func newQuality(kind string) (Quality, error) {
 		return &gaussian{}, nil
 	case KindLatent:
 		return &latent{}, nil
-	case KindLinear, KindLogistic:
-		return &regression{}, nil
+	case KindLinear:
+		return &regression{Link: linkLinear}, nil
+	case KindLogistic:
+		return &regression{Link: linkLogistic}, nil
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }
 
-// newCost returns an empty cost estimator of a kind to be read into.
+// newCost returns an empty cost estimator of a kind, to be fitted or read into.
 func newCost(kind string) (Cost, error) {
 	switch kind {
 	case KindCostMean:
@@ -240,7 +219,7 @@ func (f *file) checkJudges(quality Quality) error {
 }
 
 // unmarshalKind reads an estimator of the kind that it names.
-func unmarshalKind[T any](data []byte, what string, newOf func(kind string) (T, error), models int) (into T, err error) {
+func unmarshalKind[T checker](data []byte, what string, newOf func(kind string) (T, error), models int) (into T, err error) {
 	var k kindOption
 	if err := json.Unmarshal(data, &k); err != nil {
 		return into, fmt.Errorf("reading a %s estimator: %w", what, err)
@@ -248,9 +227,8 @@ func unmarshalKind[T any](data []byte, what string, newOf func(kind string) (T, 
 	if into, err = newOf(k.Kind); err != nil {
 		return into, err
 	}
-	err = json.Unmarshal(k.Params, into)
-	if c, ok := any(into).(checker); ok && err == nil {
-		err = c.check(models)
+	if err = json.Unmarshal(k.Params, into); err == nil {
+		err = into.check(models)
 	}
 	if err != nil {
 		return into, fmt.Errorf("reading estimator %s: %w", k.Kind, err)

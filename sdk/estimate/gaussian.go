@@ -134,13 +134,11 @@ func (e *gaussian) check(models int) error {
 		{e.PostErrors, models},
 		{[][]float64{e.AnteSlope, e.PostSlope}, 2},
 	} {
-		if len(c.rows) != c.height {
+		switch {
+		case len(c.rows) != c.height:
 			return fmt.Errorf("parameters do not fit %d models in %d groups", models, groups-1)
-		}
-		for _, row := range c.rows {
-			if len(row) != models {
-				return fmt.Errorf("parameters do not fit %d models", models)
-			}
+		case !wide(c.rows, models):
+			return fmt.Errorf("parameters do not fit %d models", models)
 		}
 	}
 	e.prepare()

@@ -7,9 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// fitGaussian fits means by group, and the covariances of what is left.
-func fitGaussian(t *outcome.Table) (*gaussian, error) {
-	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
+// fit fits means by group, and the covariances of what is left.
+func (e *gaussian) fit(t *outcome.Table, _ Options) error {
+	e.Verified, e.HasAnte, e.HasPost = t.Verified, t.Ante != nil, t.Post != nil
 	e.Groups = groupsOf(t)
 	group := make([]int, len(t.Queries))
 	for q := range group {
@@ -28,16 +28,16 @@ func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	e.Correlation = shrinkCorrelations(standard, len(t.Models))
 	ante, err := explain(t.Ante, quality, group, groups, t.Models)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	post, err := explain(t.Post, quality, group, groups, t.Models)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
 	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
 	e.prepare()
-	return e, nil
+	return nil
 }
 
 // centredMatrix is a matrix less the means of its groups.
@@ -49,7 +49,10 @@ type centredMatrix struct {
 // centre draws the means of groups to the mean of all where outcomes are few.
 func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	n := len(matrix[0])
-	overall := columnMean(matrix, n)
+	overall := make([]float64, n)
+	for i := range overall {
+		overall[i] = columnMoments(matrix, i).mean
+	}
 	c := centredMatrix{means: square2(groups, n), residual: square2(len(matrix), n)}
 	counts := square2(groups, n)
 	for q, row := range matrix {
@@ -99,18 +102,6 @@ func (c *centredMatrix) deviations(group []int) [][]float64 {
 		}
 	}
 	return sums
-}
-
-func columnMean(matrix [][]float64, n int) []float64 {
-	out := make([]float64, n)
-	for i := range n {
-		var m moments
-		for q := range matrix {
-			m.add(matrix[q][i])
-		}
-		out[i] = m.mean
-	}
-	return out
 }
 
 // signalLine is a signal as a line in the quality plus an error.

@@ -117,12 +117,11 @@ func (e *latent) check(models int) error {
 
 // fitsModels reports whether there are parameters for so many models.
 func (e *latent) fitsModels(n int) bool {
-	isForOthers := func(row []float64) bool { return len(row) != n }
 	return len(e.Base) == n && len(e.Slope) == n &&
 		hasLength(e.Ante, n) && hasLength(e.Post, n) && hasLength(e.Lengths, n) && hasLength(e.NoAnswer, n) &&
 		(e.Family == nil || len(e.Family) == n && validFamilies(e.Family, e.Shared)) &&
 		(e.Evidence == nil || e.Evidence.check(n)) &&
-		!slices.ContainsFunc(e.Shift, isForOthers) && !slices.ContainsFunc(e.Change, isForOthers)
+		wide(e.Shift, n) && wide(e.Change, n)
 }
 
 // fitsGroups reports whether there are parameters for each group, and for none.

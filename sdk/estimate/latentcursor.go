@@ -85,7 +85,7 @@ func (c *latentCursor) Begin(q *queryFacts) {
 	c.clear()
 }
 
-// rewind goes back to where Begin left off.
+// rewind goes back to where Begin left off, for less than it takes to begin.
 func (c *latentCursor) rewind() {
 	copy(c.state, c.start)
 	c.clear()
@@ -138,16 +138,24 @@ func (c *latentCursor) scale(i int, right, wrong float64) {
 	}
 }
 
-func (c *latentCursor) Observe(model int, r *runFacts) {
-	c.ran[model] = true
+// revise changes what was seen of a model while that is out of the weights, as what is in
+// clusters always is.
+func (c *latentCursor) revise(model int, change func()) {
 	if !c.inClusters(model) {
 		c.forget(model)
 	}
-	defer func() {
-		if !c.inClusters(model) {
-			c.recall(model)
-		}
-	}()
+	change()
+	if !c.inClusters(model) {
+		c.recall(model)
+	}
+}
+
+func (c *latentCursor) Observe(model int, r *runFacts) {
+	c.ran[model] = true
+	c.revise(model, func() { c.observe(model, r) })
+}
+
+func (c *latentCursor) observe(model int, r *runFacts) {
 	if !math.IsNaN(r.Verdict) {
 		v := min(max(r.Verdict, certain), 1-certain)
 		c.verdict[model] = r.Verdict
@@ -212,17 +220,15 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	}
 }
 
-func (c *latentCursor) weighs() bool { return true }
-
 // byAgreement reports whether nothing of one answer alone says how good it is.
 func (c *latentCursor) byAgreement() bool {
 	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
 }
 
 // hasClusters reports whether there are answers that can agree.
-func (c *latentCursor) hasClusters() bool { return c.clusters != nil && c.clusters.n > 0 }
+func (c *latentCursor) hasClusters() bool { return c.clusters != nil && len(c.clusters.order) > 0 }
 
-// means is Beliefs without deviations and looks.
+// means is Beliefs without deviations and looks, for less than all of them.
 func (c *latentCursor) means(dst []cascade.Belief) {
 	clustered := c.hasClusters()
 	if clustered {
@@ -264,7 +270,7 @@ func (c *latentCursor) multiply(model int, log float64) {
 	c.scale(model, sigmoid(log), sigmoid(-log))
 }
 
-// Look takes in the next signal that was bought of the answer of a model that has run. Who
+// Look takes in the next signal, of those in [runFacts], that was bought of the answer of a model that has run. Who
 // could say nothing is not asked again on the query.
 func (c *latentCursor) Look(model int, signals []float64) {
 	if c.noticed == nil || !c.ran[model] || c.noticed.bought[model] == len(c.noticed.CostUSD) {
@@ -274,21 +280,17 @@ func (c *latentCursor) Look(model int, signals []float64) {
 		c.noticed.silent[next] = true
 		return
 	}
-	if !c.inClusters(model) {
-		c.forget(model)
-	}
-	at := c.noticed.free() + c.noticed.bought[model]
-	c.noticed.bought[model]++
-	change := c.noticed.addSignals(model, at, at+1, signals)
-	if math.IsNaN(c.verdict[model]) {
-		c.multiply(model, change)
-	}
-	if !c.inClusters(model) {
-		c.recall(model)
-	}
+	c.revise(model, func() {
+		at := c.noticed.free() + c.noticed.bought[model]
+		c.noticed.bought[model]++
+		change := c.noticed.addSignals(model, at, at+1, signals)
+		if math.IsNaN(c.verdict[model]) {
+			c.multiply(model, change)
+		}
+	})
 }
 
-// Offered implements looker.
+// Offered returns the name of what can be bought next of the model's answer, "" for nothing.
 func (c *latentCursor) Offered(model int) string {
 	if c.noticed == nil || c.noticed.bought[model] == len(c.noticed.CostUSD) {
 		return ""

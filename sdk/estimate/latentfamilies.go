@@ -73,10 +73,7 @@ func familiesOf(models []string) []int {
 // listFamilies lists the families of more than one, and for each model its place in the
 // list, -1 for others.
 func listFamilies(first []int) (list []family, of []int) {
-	of = make([]int, len(first))
-	for i := range first {
-		of[i] = -1
-	}
+	of = slices.Repeat([]int{-1}, len(first))
 	for i, f := range first {
 		if f == i {
 			continue
@@ -238,12 +235,7 @@ func (c *latentCursor) inClusters(i int) bool {
 	if f == nil {
 		return c.clusters.of[i] >= 0
 	}
-	for _, j := range f.members {
-		if c.clusters.of[j] >= 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.members, func(j int) bool { return c.clusters.of[j] >= 0 })
 }
 
 // copyShare returns the share of the family's wrong answers so far that are in a cluster,

@@ -37,11 +37,11 @@ func easeNodes() []float64 {
 	return nodes
 }
 
-// fitLatent fits by expectation maximisation: the weights of the nodes given all
+// fit fits by expectation maximisation: the weights of the nodes given all
 // outcomes of a query, then each model's logistic regression on the nodes.
-func fitLatent(t *outcome.Table, o Options) *latent {
+func (e *latent) fit(t *outcome.Table, o Options) error {
 	n := len(t.Models)
-	e := &latent{Nodes: easeNodes(), Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
+	e.Nodes, e.Base, e.Slope, e.Verified = easeNodes(), make([]float64, n), make([]float64, n), t.Judged()
 	if e.Family = familiesOf(t.Models); e.Family != nil {
 		e.Shared = slices.Repeat([]float64{usualShared}, n)
 	}
@@ -55,7 +55,7 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	if t.ToolTroubles != nil {
 		e.PerTrouble = make([]float64, len(e.Mean))
 	}
-	f := &latentFit{latent: e, slopes: newLatentPrior(), shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
+	f := &latentFit{latent: e, slopes: latentPrior{slope: 1, precision: 2}, shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
 	f.weight = square2(len(t.Queries), len(e.Nodes))
 	f.tries, f.of = triesOf(t.Models), make([]int, n)
 	for k, tries := range f.tries {
@@ -102,7 +102,7 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	if !t.Judged() {
 		f.fitDeviations()
 	}
-	return e
+	return nil
 }
 
 type latentFit struct {

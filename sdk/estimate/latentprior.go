@@ -4,9 +4,6 @@ package estimate
 // slopes uncertain, and what is usual among the models is the best guess at the rest.
 type latentPrior struct{ slope, precision float64 }
 
-// newLatentPrior returns what a fit starts from.
-func newLatentPrior() latentPrior { return latentPrior{slope: 1, precision: 2} }
-
 // learnPrior sets the prior to what the slopes show: empirical Bayes, with the
 // curvature of the likelihood for the uncertainty of each. All is the weight of the
 // outcomes by group, model and node.

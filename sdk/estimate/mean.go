@@ -20,8 +20,8 @@ type mean struct {
 // groupWeight is how many outcomes of the whole count as much as those of a group.
 const groupWeight = 4
 
-func fitMean(t *outcome.Table) *mean {
-	e := &mean{Overall: t.MeanQualities(), Groups: map[string][]float64{}, Verified: t.Judged()}
+func (e *mean) fit(t *outcome.Table, _ Options) error {
+	e.Overall, e.Groups, e.Verified = t.MeanQualities(), map[string][]float64{}, t.Judged()
 	counts := map[string][]float64{}
 	for q, row := range t.Quality {
 		g := t.Group(q)
@@ -43,7 +43,7 @@ func fitMean(t *outcome.Table) *mean {
 			sums[m] = (sums[m] + groupWeight*e.Overall[m]) / (counts[g][m] + groupWeight)
 		}
 	}
-	return e
+	return nil
 }
 
 func (e *mean) Kind() string      { return KindMean }
@@ -90,6 +90,8 @@ func (c *meanCursor) Beliefs(dst []cascade.Belief) { copy(dst, c.now) }
 type costMean struct {
 	CostUSD []float64 `json:"cost_usd"`
 }
+
+func (e *costMean) fit(t *outcome.Table) { e.CostUSD = meanCosts(t) }
 
 func (e *costMean) Kind() string { return KindCostMean }
 func (e *costMean) Cursor() costCursor {

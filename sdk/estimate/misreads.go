@@ -126,18 +126,10 @@ func (c *verdictCounts) rates() cascade.Rates {
 	return cascade.LearnRates(c.wrong, c.passed, c.right, c.rejected)
 }
 
-// judge implements judgedCursor.
+// judge takes in the verdict on an answer, as in [runFacts], after the answer.
 func (c *latentCursor) judge(model int, ifRight, ifWrong float64) {
-	if ifRight == 0 && ifWrong == 0 {
-		return
-	}
-	inWeights := !c.inClusters(model)
-	if inWeights {
-		c.forget(model)
-	}
-	c.updateMisread(model, ifRight, ifWrong)
-	if inWeights {
-		c.recall(model)
+	if ifRight > 0 || ifWrong > 0 {
+		c.revise(model, func() { c.updateMisread(model, ifRight, ifWrong) })
 	}
 }
 

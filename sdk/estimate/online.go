@@ -69,17 +69,17 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	defer o.pool.Put(c)
 	q := o.query(req.Query)
 	c.quality.Begin(&q)
-	looks, _ := c.quality.(looker)
+	latent, _ := c.quality.(*latentCursor)
 	clear(c.judged)
 	o.observe(req.Attempts, c.signals, func(m int, r *runFacts) {
 		c.quality.Observe(m, r)
 		c.judged[m] = r.IfRight > 0 || r.IfWrong > 0
-		for looks != nil {
-			at := slices.Index(o.signals, looks.Offered(m))
+		for latent != nil {
+			at := slices.Index(o.signals, latent.Offered(m))
 			if at < 0 || math.IsNaN(r.Signals[at]) {
 				break
 			}
-			looks.Look(m, r.Signals)
+			latent.Look(m, r.Signals)
 		}
 	})
 	c.quality.Beliefs(c.beliefs)
@@ -104,16 +104,15 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 			offered[i] = sdk.Look{Signal: o.judge, CostUSD: o.estimator.VerdictsUSD[o.judge][m]}
 			continue
 		}
-		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
+		offered[i] = sdk.Look{Signal: latent.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 		if b.Look.Bernoulli {
 			judge := b.Look.Judge
 			offered[i].Judge = &judge
 		}
 	}
-	w, weighs := c.quality.(weigher)
-	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Shared: shared, Weighs: weighs && w.weighs()}
-	if l, ok := c.quality.(*latentCursor); ok {
-		resp.ByAgreement, resp.Judge = l.byAgreement(), o.judgeRates(l, req.Models)
+	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Shared: shared, Weighs: latent != nil}
+	if latent != nil {
+		resp.ByAgreement, resp.Judge = latent.byAgreement(), o.judgeRates(latent, req.Models)
 	}
 	return resp, nil
 }

@@ -72,18 +72,31 @@ func (e *regression) input(x []float64, s *setFits, ran []int, target int) []flo
 	return s.pool(x, ran, target)
 }
 
+// tables returns the coefficients by place and target.
+func (e *regression) tables() [][][]float64 {
+	if e.Exact != nil {
+		return e.Exact
+	}
+	return e.Pooled
+}
+
+// place returns where in the tables those are for a target given the models that have run.
+func (e *regression) place(ran []int, target int) int {
+	if e.Exact != nil {
+		return setOf(ran)
+	}
+	return situation(ran, target)
+}
+
 // coefficients returns those for a target given the models that have run.
 func (e *regression) coefficients(ran []int, target int) []float64 {
-	if e.Exact != nil {
-		return e.Exact[setOf(ran)][target]
-	}
-	return e.Pooled[situation(ran, target)][target]
+	return e.tables()[e.place(ran, target)][target]
 }
 
 // estimate is the quality of a target given the models that have run; x is scratch.
-func (e *regression) estimate(x []float64, s *setFits, ran []int, target int) float64 {
-	x = e.input(x[:0], s, ran, target)
-	return min(max(applyLink(e.Link, dot(e.coefficients(ran, target), x)), 0), 1)
+func (e *regression) estimate(x *[]float64, s *setFits, ran []int, target int) float64 {
+	*x = e.input((*x)[:0], s, ran, target)
+	return min(max(applyLink(e.Link, dot(e.coefficients(ran, target), *x)), 0), 1)
 }
 
 // context is the row of StdDev for the models that have run.
@@ -92,6 +105,14 @@ func (e *regression) context(ran []int) int {
 		return setOf(ran)
 	}
 	return min(len(ran), deepest)
+}
+
+// contexts is how many rows of StdDev there are.
+func (e *regression) contexts() int {
+	if e.Exact != nil {
+		return len(e.Exact)
+	}
+	return deepest + 1
 }
 
 func setOf(ran []int) int {
@@ -133,11 +154,11 @@ func (e *regression) check(models int) error {
 
 // hasShape reports whether there are coefficients and deviations for all that may have run.
 func (e *regression) hasShape(models int) bool {
-	coefficients, kinds, contexts := e.Pooled, situations, deepest+1
+	places := situations
 	if e.Exact != nil {
-		coefficients, kinds, contexts = e.Exact, 1<<models, 1<<models
+		places = 1 << models
 	}
-	return len(coefficients) == kinds && wide(coefficients, models) && wide(e.StdDev, contexts) &&
+	return len(e.tables()) == places && wide(e.tables(), models) && wide(e.StdDev, e.contexts()) &&
 		!slices.ContainsFunc(e.StdDev, func(rows [][]float64) bool { return !wide(rows, models) })
 }
 
@@ -213,8 +234,7 @@ func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
 			dst[i] = cascade.Belief{Mean: v}
 			continue
 		}
-		c.x = c.input(c.x[:0], c.seen, c.ran, i)
-		b := cascade.Belief{Mean: min(max(applyLink(c.Link, dot(c.coefficients(c.ran, i), c.x)), 0), 1)}
+		b := cascade.Belief{Mean: c.estimate(&c.x, c.seen, c.ran, i)}
 		if !slices.Contains(c.ran, i) {
 			b.Bernoulli = c.Verified
 			if !c.Verified {

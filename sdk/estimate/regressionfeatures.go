@@ -231,7 +231,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 	for f := range raw {
 		raw[f] = square2(len(t.Queries), n)
 	}
-	reader := &Replay{table: t, tokens: make([]float64, len(t.Queries)), signals: [][][][]float64{columnsOf(t, l.Signals)}}
+	reader := newReader(t, l.Signals)
 	run := runFacts{Signals: make([]float64, len(l.Signals))}
 	for q := range t.Queries {
 		for m := range n {

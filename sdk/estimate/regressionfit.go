@@ -22,23 +22,22 @@ type regressionFit struct {
 	sets [][][]int // query: the sets of models on which it teaches, or is measured
 }
 
-// fitRegression fits the regressions, and their deviations on the half of the
+// fit fits the regressions, and their deviations on the half of the
 // queries that the coefficients of the other half have not seen.
-func fitRegression(t *outcome.Table, link string, features []string, seed uint64) (*regression, error) {
-	layout, err := newFeatureLayout(t, features, seed)
-	if err != nil {
-		return nil, err
+func (e *regression) fit(t *outcome.Table, o Options) (err error) {
+	if e.Features, err = newFeatureLayout(t, o.Features, o.Seed); err != nil {
+		return err
 	}
-	e := &regression{Link: link, Features: layout, Verified: t.Verified}
-	f := newRegressionFit(t, e, seed)
+	e.Verified = t.Verified
+	f := newRegressionFit(t, e, o.Seed)
 	f.fit(e, nil)
 	if t.Verified {
-		e.StdDev = cube(len(layout.Groups)+1, f.contexts(e), len(t.Models))
-		return e, nil
+		e.StdDev = cube(len(e.Features.Groups)+1, e.contexts(), len(t.Models))
+		return nil
 	}
-	e.half = t.Folds(2, seed)
+	e.half = t.Folds(2, o.Seed)
 	e.others = f.deviate(e, e.half)
-	return e, nil
+	return nil
 }
 
 // onHalves is a replay of the table in which each half of the queries is seen by the
@@ -57,12 +56,11 @@ func (e *regression) onHalves(t *outcome.Table, cost Cost) (*Replay, error) {
 func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionFit {
 	n := len(t.Models)
 	f := &regressionFit{t: t}
-	reader := &Replay{table: t, tokens: make([]float64, len(t.Queries)), signals: [][][][]float64{columnsOf(t, e.Features.Signals)}}
+	reader := newReader(t, e.Features.Signals)
 	run := runFacts{Signals: make([]float64, len(e.Features.Signals))}
 	rng := rand.New(rand.NewPCG(seed, 0x5e75))
 	exact := allSets(min(n, exactModels))
 	for i := range t.Queries {
-		reader.tokens[i] = promptTokens(t, i)
 		q := reader.query(i)
 		s := e.Features.newSeen(n)
 		s.begin(&q)
@@ -83,7 +81,7 @@ func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionF
 		if n > exactModels {
 			sets = someSets(rng, known)
 		} else if len(known) < n {
-			sets = slices.DeleteFunc(slices.Clone(exact), func(set []int) bool { return !contains(known, set) })
+			sets = slices.DeleteFunc(slices.Clone(exact), func(set []int) bool { return lacksAny(known, set) })
 		}
 		f.sets = append(f.sets, sets)
 	}
@@ -109,13 +107,8 @@ func someSets(rng *rand.Rand, known []int) [][]int {
 	return sets
 }
 
-func contains(all, some []int) bool {
-	for _, m := range some {
-		if !slices.Contains(all, m) {
-			return false
-		}
-	}
-	return true
+func lacksAny(known, set []int) bool {
+	return slices.ContainsFunc(set, func(m int) bool { return !slices.Contains(known, m) })
 }
 
 func with(set []int, model int) []int {
@@ -130,28 +123,22 @@ func with(set []int, model int) []int {
 func (f *regressionFit) fit(e *regression, use func(query int) bool) {
 	n := len(f.t.Models)
 	if n > exactModels {
-		e.Pooled = make([][][]float64, situations)
-		for s := range e.Pooled {
-			e.Pooled[s] = make([][]float64, n)
-			for target := range n {
-				e.Pooled[s][target] = f.fitOne(e, use, target, func(set []int) bool { return situation(set, target) == s }, s == targetRan)
-			}
-		}
-		return
+		e.Pooled = cube(situations, n, 0)
+	} else {
+		e.Exact = cube(1<<n, n, 0)
 	}
-	e.Exact = make([][][]float64, 1<<n)
-	for k := range e.Exact {
-		e.Exact[k] = make([][]float64, n)
-		for target := range n {
-			e.Exact[k][target] = f.fitOne(e, use, target, func(set []int) bool { return setOf(set) == k }, false)
+	for place, row := range e.tables() {
+		for target := range row {
+			row[target] = f.fitOne(e, use, target, place)
 		}
 	}
 }
 
-// fitOne fits the coefficients of one target in one situation: the sets that match,
+// fitOne fits the coefficients of one target at one place: to the sets of that place,
 // each with the target too when it must have run.
-func (f *regressionFit) fitOne(e *regression, use func(int) bool, target int, match func([]int) bool, ran bool) []float64 {
+func (f *regressionFit) fitOne(e *regression, use func(int) bool, target, place int) []float64 {
 	r := ridge{link: e.Link, precision: regressionPrecision}
+	ran := e.Exact == nil && place == targetRan
 	for q, sets := range f.sets {
 		y := f.t.Quality[q][target]
 		if math.IsNaN(y) || use != nil && !use(q) {
@@ -161,14 +148,14 @@ func (f *regressionFit) fitOne(e *regression, use func(int) bool, target int, ma
 			if ran {
 				set = with(set, target)
 			}
-			if match(set) {
+			if e.place(set, target) == place {
 				r.add(e.input(nil, f.seen[q], set, target), y, 1)
 			}
 		}
 	}
 	if len(r.x) == 0 {
 		// The features of a set that has not been seen: the mean quality stands in.
-		set := f.emptyLike(e, target, match, ran)
+		set := f.emptyLike(e, target, place, ran)
 		c := make([]float64, len(e.input(nil, e.Features.newSeen(len(f.t.Models)), set, target)))
 		c[0] = e.Features.Trust[len(e.Features.Groups)][target]
 		if e.Link == linkLogistic {
@@ -179,30 +166,23 @@ func (f *regressionFit) fitOne(e *regression, use func(int) bool, target int, ma
 	return r.fit(len(r.x[0]))
 }
 
-func (f *regressionFit) emptyLike(e *regression, target int, match func([]int) bool, ran bool) []int {
+func (f *regressionFit) emptyLike(e *regression, target, place int, ran bool) []int {
 	n := len(f.t.Models)
 	for _, set := range append(e.examples(n), []int{target}) {
 		if ran {
 			set = with(set, target)
 		}
-		if match(set) {
+		if e.place(set, target) == place {
 			return set
 		}
 	}
 	return nil
 }
 
-func (f *regressionFit) contexts(e *regression) int {
-	if e.Exact != nil {
-		return len(e.Exact)
-	}
-	return deepest + 1
-}
-
 // deviate measures the change that a target's run makes to its estimate, each half
 // of the queries with the coefficients of the other, which it returns.
 func (f *regressionFit) deviate(e *regression, half []int) []*regression {
-	n, groups, contexts := len(f.t.Models), len(e.Features.Groups)+1, f.contexts(e)
+	n, groups, contexts := len(f.t.Models), len(e.Features.Groups)+1, e.contexts()
 	sums, counts := cube(groups, contexts, n), cube(groups, contexts, n)
 	var x []float64
 	var others []*regression
@@ -220,7 +200,7 @@ func (f *regressionFit) deviate(e *regression, half []int) []*regression {
 					if slices.Contains(set, target) || math.IsNaN(f.t.Quality[q][target]) {
 						continue
 					}
-					d := other.estimate(x, s, with(set, target), target) - other.estimate(x, s, set, target)
+					d := other.estimate(&x, s, with(set, target), target) - other.estimate(&x, s, set, target)
 					for _, g := range []int{s.group, groups - 1} {
 						k := other.context(set)
 						sums[g][k][target] += d * d

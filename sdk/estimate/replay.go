@@ -20,7 +20,7 @@ import (
 // models that have run are shown to it. It is safe for concurrent use.
 type Replay struct {
 	estimators []*Estimator
-	fold       []int // of each query, into estimators; nil is all zero
+	fold       []int // of each query, into estimators
 	table      *outcome.Table
 	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
 	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
@@ -32,7 +32,7 @@ type Replay struct {
 // On returns the replay of e over a table, whose models must be those of e, in the
 // same order.
 func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
-	return newReplay(withKeys(t), nil, e)
+	return newReplay(withKeys(t), make([]int, len(t.Queries)), e)
 }
 
 // FitFolds is [Fit] that also returns two replays of the table's complete queries. In held
@@ -82,12 +82,10 @@ func FitFolds(t *outcome.Table, k int, o Options) (whole *Estimator, held, known
 	if known, err = newReplay(complete, next, estimators[:k]...); err != nil {
 		return nil, nil, nil, err
 	}
-	if e, ok := whole.Quality.(gainEstimator); ok && e.looks() {
+	if g, ok := whole.Quality.(gainEstimator); ok && g.looks() {
 		scale := fitGainScale(held)
 		for _, e := range estimators {
-			if g, ok := e.Quality.(gainEstimator); ok {
-				g.setGain(scale)
-			}
+			e.Quality.(gainEstimator).setGain(scale)
 		}
 	}
 	return whole, held, known, nil
@@ -98,7 +96,7 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	if !slices.Equal(e.Models, t.Models) {
 		return nil, fmt.Errorf("estimator fitted to models %q cannot read a table of %q", e.Models, t.Models)
 	}
-	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: make([]float64, len(t.Queries)), texts: make([]atomic.Uint64, len(t.Queries))}
+	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: promptLengths(t), texts: make([]atomic.Uint64, len(t.Queries))}
 	for _, e := range estimators {
 		r.signals = append(r.signals, columnsOf(t, e.Quality.Signals()))
 		r.panels = append(r.panels, panelOf(t, e))
@@ -106,10 +104,23 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	if t.Verified {
 		r.checkUSD = t.VerdictCosts(t.Judges()...)
 	}
-	for q := range t.Queries {
-		r.tokens[q] = promptTokens(t, q)
-	}
 	return r, nil
+}
+
+// newReader returns a replay of a table that an estimator is being fitted to: it has no
+// beliefs, and no judge is known.
+func newReader(t *outcome.Table, signals []string) *Replay {
+	return &Replay{
+		table: t, fold: make([]int, len(t.Queries)), tokens: promptLengths(t), signals: [][][][]float64{columnsOf(t, signals)}, panels: []*panel{nil},
+	}
+}
+
+func promptLengths(t *outcome.Table) []float64 {
+	tokens := make([]float64, len(t.Queries))
+	for q := range tokens {
+		tokens[q] = promptTokens(t, q)
+	}
+	return tokens
 }
 
 // columnsOf returns a table's signals by name, nil for one that it does not have.
@@ -164,31 +175,19 @@ func (r *Replay) run(query, model int, dst *runFacts) {
 	dst.CostUSD = positive(outcome.At(t.CostUSD, query, model))
 	dst.OutputTokens = positive(math.Round(outcome.At(t.OutputTokens, query, model)))
 	dst.Answer = t.Answer(query, model)
-	for i, m := range r.signals[r.of(query)] {
+	for i, m := range r.signals[r.fold[query]] {
 		dst.Signals[i] = outcome.At(m, query, model)
 	}
 }
 
 // panel returns the judges of a query's answers, nil for none.
-func (r *Replay) panel(query int) *panel {
-	if r.panels == nil {
-		return nil // of a table that an estimator is being fitted to
-	}
-	return r.panels[r.of(query)]
-}
-
-// of is the place of the estimator that speaks of a query.
-func (r *Replay) of(query int) int {
-	if r.fold == nil {
-		return 0
-	}
-	return r.fold[query]
-}
+func (r *Replay) panel(query int) *panel { return r.panels[r.fold[query]] }
 
 // reading is one query of a replay. It belongs to one goroutine.
 type reading struct {
 	replay  *Replay
 	quality qualityCursor
+	latent  *latentCursor // quality itself where it is one, else nil
 	cost    costCursor
 	row     int
 	query   queryFacts
@@ -223,10 +222,11 @@ func (x *reading) VerdictUSD(model int) (usd float64, isApart bool) {
 
 // Start returns a reading of a query of the table, none run.
 func (r *Replay) Start(query int) *reading {
-	e := r.estimators[r.of(query)]
+	e := r.estimators[r.fold[query]]
 	x := &reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
+	x.latent, _ = x.quality.(*latentCursor)
 	x.query.text = &r.texts[query]
-	x.run.Signals = make([]float64, len(r.signals[r.of(query)]))
+	x.run.Signals = make([]float64, len(r.signals[r.fold[query]]))
 	x.ran = make([]int, 0, len(r.table.Models))
 	x.restart()
 	return x
@@ -243,7 +243,7 @@ func (s source) Start(query int) replay.Cursor { return s.Replay.Start(query) }
 // it, and else what it usually costs.
 func (x *reading) LookUSD(look int) float64 {
 	n := len(x.replay.table.Models)
-	e := x.replay.estimators[x.replay.of(x.row)].Quality.(*latent).Evidence
+	e := x.replay.estimators[x.replay.fold[x.row]].Quality.(*latent).Evidence
 	model, bought := look%n, look/n-1
 	if p := x.replay.panel(x.row); x.isSold(p) {
 		if bought == 0 {
@@ -259,21 +259,14 @@ func (x *reading) LookUSD(look int) float64 {
 }
 
 func (x *reading) restart() {
-	if c, ok := x.quality.(rewinder); ok && x.begun {
-		c.rewind()
+	if x.latent != nil && x.begun {
+		x.latent.rewind()
 	} else {
 		x.quality.Begin(&x.query)
 	}
 	x.cost.Begin(&x.query)
 	x.ran, x.begun = x.ran[:0], true
 }
-
-// rewinder is a cursor that can go back to before any model had run for less than it
-// takes to begin.
-type rewinder interface{ rewind() }
-
-// meaner is a cursor that can tell the means of its beliefs for less than all of them.
-type meaner interface{ means(dst []cascade.Belief) }
 
 // Believe fills in the beliefs and predicted costs given the models that have run,
 // in order. Of n models, n·k + m among them is the k-th look at model m's answer. It is
@@ -289,8 +282,8 @@ func (x *reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) 
 // their deviations and what can be bought may be left out.
 func (x *reading) Means(ran []int, beliefs []cascade.Belief) {
 	x.showAll(ran)
-	if c, ok := x.quality.(meaner); ok {
-		c.means(beliefs)
+	if x.latent != nil {
+		x.latent.means(beliefs)
 	} else {
 		x.quality.Beliefs(beliefs)
 	}
@@ -315,11 +308,11 @@ func (x *reading) showAll(ran []int) {
 			x.quality.Observe(model, &x.run)
 			x.cost.Observe(model, &x.run)
 		case isSold && mark < 2*n:
-			if c, ok := x.quality.(judgedCursor); ok {
-				c.judge(model, ifRight, ifWrong)
+			if x.latent != nil {
+				x.latent.judge(model, ifRight, ifWrong)
 			}
 		default:
-			x.quality.(looker).Look(model, x.run.Signals)
+			x.latent.Look(model, x.run.Signals)
 		}
 		x.ran = append(x.ran, mark)
 	}
@@ -342,16 +335,14 @@ func (x *reading) prepare(beliefs []cascade.Belief) {
 // model that has not run the probability that it is right, with how often they err; of
 // one that has, what is left of that after their verdicts.
 func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
-	w, weighs := x.quality.(weigher)
-	weighs = weighs && w.weighs()
 	seen := x.judgedModels(p)
 	for i, b := range beliefs {
 		mean := min(max(b.Mean, 0), 1)
 		rates, judged := p.rates(x.row, i, seen)
 		switch isKnown := slices.Contains(seen, i); {
 		case !isKnown && judged:
-			if c, ok := x.quality.(*latentCursor); ok {
-				rates = c.judgeRates(i, rates)
+			if x.latent != nil {
+				rates = x.latent.judgeRates(i, rates)
 			}
 			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates, Shared: b.Shared}
 			if x.isSold(p) && p.usual != nil {
@@ -361,7 +352,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 			right, wrong := p.likelihoods(x.row, i)
 			switch {
 			case right == 0 && wrong == 0:
-			case weighs:
+			case x.latent != nil:
 				beliefs[i] = cascade.Belief{Mean: mean, Look: b.Look}
 			default:
 				beliefs[i] = cascade.Belief{Mean: cascade.Posterior(mean, right, wrong)}

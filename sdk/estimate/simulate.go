@@ -77,17 +77,17 @@ type signal struct {
 	StdDev []float64 `json:"std_dev"`
 }
 
-func fitSignal(t *outcome.Table) (*signal, error) {
+func (e *signal) fit(t *outcome.Table, _ Options) error {
 	if t.Ante == nil || t.Post == nil {
-		return nil, fmt.Errorf("quality estimator %q needs the columns ante and post", KindSignal)
+		return fmt.Errorf("quality estimator %q needs the columns ante and post", KindSignal)
 	}
 	n := len(t.Models)
-	e := &signal{Means: t.MeanQualities(), Ante: make([]line, n), Post: make([]line, n), StdDev: make([]float64, n)}
+	e.Means, e.Ante, e.Post, e.StdDev = t.MeanQualities(), make([]line, n), make([]line, n), make([]float64, n)
 	for m := range n {
 		ante, post, quality := column(t.Ante, m), column(t.Post, m), column(t.Quality, m)
 		e.Ante[m], e.Post[m] = fitLine(ante, quality), fitLine(post, quality)
 		if math.IsNaN(e.Ante[m].Intercept) || math.IsNaN(e.Post[m].Intercept) {
-			return nil, fmt.Errorf("signals of model %q: %w", t.Models[m], errNoOutcomes)
+			return fmt.Errorf("signals of model %q: %w", t.Models[m], errNoOutcomes)
 		}
 		var s moments
 		for q := range ante {
@@ -95,7 +95,7 @@ func fitSignal(t *outcome.Table) (*signal, error) {
 		}
 		e.StdDev[m] = s.stdDev()
 	}
-	return e, nil
+	return nil
 }
 
 func (e *signal) Kind() string      { return KindSignal }

@@ -23,9 +23,6 @@ func newAnswers(c replay.Cursor, models int) *answers {
 	return a
 }
 
-// begin forgets the answers read so far.
-func (a *answers) begin() { a.seen = a.seen[:0] }
-
 // run adds the answer of a model, with the verdict on it if that costs nothing.
 func (a *answers) run(model int) {
 	a.seen = append(a.seen, model)

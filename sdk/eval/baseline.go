@@ -1,6 +1,10 @@
 package eval
 
-import "math"
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
 
 // The rows that need no estimator. All of them see the test half.
 
@@ -17,7 +21,7 @@ func randomChoice(_ []float64, f *Frame) Curve {
 
 // oracle runs, knowing every outcome, the one model of highest quality less
 // lambda times cost on each query.
-func oracle(o *Outcomes, lambdas []float64) *Sample {
+func oracle(o *outcome.Table, lambdas []float64) *Sample {
 	s := NewSample(lambdas, len(o.Quality))
 	for l, lambda := range lambdas {
 		for q := range o.Quality {

@@ -8,31 +8,17 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// A row is one line of the comparison: how its curve follows from the weights of
-// the queries and from the frame that the same weights give.
-type row func(weight []float64, f *Frame) Curve
-
-// bootstrap resamples the queries with replacement.
-type bootstrap struct {
-	// Resamples is their number; 0 means no intervals.
-	Resamples int
-	// Seed makes the resamples; resample i depends on Seed and i alone, so
-	// results do not depend on the number of cores.
-	Seed uint64
-	// Costs are the costs at which qualities are recorded for the bands of the figures.
-	Costs []float64
-}
-
-// resample holds the values of each row and resample from which intervals are computed.
-type resample struct {
+// resamples holds the values of each row and resample from which intervals are computed.
+type resamples struct {
 	auc, costAtBest, qualityAtBestCost [][]float64
 	// quality[row][cost][resample]
 	quality [][][]float64
 }
 
-// weights returns how often resample i draws each of n queries.
-func (b *bootstrap) weights(i, n int) []float64 {
-	rng := rand.New(rand.NewPCG(b.Seed, uint64(i)+1))
+// weights returns how often resample i draws each of n queries, with replacement. It depends on
+// its arguments alone, so that results do not depend on the number of cores.
+func weights(seed uint64, i, n int) []float64 {
+	rng := rand.New(rand.NewPCG(seed, uint64(i)+1))
 	w := make([]float64, n)
 	for range n {
 		w[rng.IntN(n)]++
@@ -40,33 +26,32 @@ func (b *bootstrap) weights(i, n int) []float64 {
 	return w
 }
 
-// run computes every row on every resample. The frame is that of the resample: the
-// limits of the AUC vary with the queries as the curves do.
-func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resample, error) {
-	queries := len(models.Cost[0])
-	table := func() [][]float64 { return zeros(len(rows), b.Resamples) }
-	out := &resample{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
-	for range rows {
-		out.quality = append(out.quality, zeros(len(b.Costs), b.Resamples))
+// resample computes every row on every resample of the queries. The frame is that of the resample:
+// the limits of the AUC vary with the queries as the curves do.
+func (c *Comparison) resample(ctx context.Context, models *Sample, done func(int)) (*resamples, error) {
+	table := func() [][]float64 { return zeros(len(c.Rows), c.Resamples) }
+	out := &resamples{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
+	for range c.Rows {
+		out.quality = append(out.quality, zeros(len(c.Costs), c.Resamples))
 	}
-	err := inParallel(ctx, b.Resamples, func(i int) error {
-		w := b.weights(i, queries)
+	err := inParallel(ctx, c.Resamples, func(i int) error {
+		w := weights(c.Seed, i, c.Queries)
 		f := models.frame(w)
-		for r, curveOf := range rows {
-			c := curveOf(w, &f)
-			out.auc[r][i] = c.AUC(&f)
+		for r, row := range c.Rows {
+			curve := row.curveOf(w, &f)
+			out.auc[r][i] = curve.AUC(&f)
 			best := f.Models[f.Best]
-			out.qualityAtBestCost[r][i] = c.QualityAt(best.Cost, &f)
+			out.qualityAtBestCost[r][i] = curve.QualityAt(best.Cost, &f)
 			out.costAtBest[r][i] = math.NaN()
-			if at, ok := c.Reach(best.Quality); ok {
+			if at, ok := curve.reach(best.Quality); ok {
 				out.costAtBest[r][i] = at.Cost
 			}
-			for k, cost := range b.Costs {
+			for k, cost := range c.Costs {
 				// The corner left of a curve is no operating point of it.
-				if len(c) > 0 {
-					cost = max(cost, c[0].Cost)
+				if len(curve) > 0 {
+					cost = max(cost, curve[0].Cost)
 				}
-				out.quality[r][k][i] = c.QualityAt(cost, &f)
+				out.quality[r][k][i] = curve.QualityAt(cost, &f)
 			}
 		}
 		if done != nil {
@@ -74,10 +59,7 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // interval is a value with its two-sigma limits.
@@ -102,5 +84,5 @@ func difference(value float64, a, b []float64) interval {
 	return twoSigma(value, d)
 }
 
-// Significant reports whether zero lies outside the interval.
-func (i interval) Significant() bool { return i.Low > 0 || i.High < 0 }
+// isSignificant reports whether zero lies outside the interval.
+func (i interval) isSignificant() bool { return i.Low > 0 || i.High < 0 }

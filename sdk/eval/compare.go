@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Names of the rows that need no estimator.
@@ -44,6 +46,10 @@ type Row struct {
 	// DecisionTime is the mean time of one decision, estimation left out.
 	DecisionTime time.Duration
 	Decisions    int64
+
+	// curveOf says how the curve follows from the weights of the queries and from the frame
+	// that the same weights give.
+	curveOf func(weight []float64, f *Frame) Curve
 }
 
 // Comparison is the result of [Measure].
@@ -83,7 +89,7 @@ type Options struct {
 	Reference string
 	// Train, when not nil, are the outcomes of the train half, which decide which
 	// single model is Comparison.Picked.
-	Train *Outcomes
+	Train *outcome.Table
 	// Baselines are the rows without an estimator to include; nil means all.
 	Baselines []string
 	// Progress, when not nil, is told of units of work: queries and resamples.
@@ -92,8 +98,12 @@ type Options struct {
 
 const bandPoints = 48
 
-// Measure measures the samples of players, one for each, beside the baselines.
-func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
+// Measure measures the samples of players, one for each, beside the baselines, on outcomes of every
+// model on every query.
+func Measure(ctx context.Context, o *outcome.Table, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
+	if err := validate(o); err != nil {
+		return nil, err
+	}
 	models := singles(o)
 	c := &Comparison{
 		Frame: models.frame(nil), Models: o.Models, Reference: opts.Reference,
@@ -104,34 +114,24 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 		train := singles(opts.Train).frame(nil)
 		c.Picked = train.Best
 	}
-	var rows []row
-	add := func(r *Row, curveOf row) {
-		c.Rows = append(c.Rows, r)
-		rows = append(rows, curveOf)
-	}
 	wanted := func(name string) bool { return opts.Baselines == nil || slices.Contains(opts.Baselines, name) }
-	for _, b := range []struct {
-		name, note string
-		row        row
-	}{
-		{nameLinearInterpolation, "coin toss between single models (hull on the test half)", linearInterpolation},
-		{nameBestSingle, "the single model of highest quality on the test half", bestSingle},
-		{nameRandom, "coin toss between the cheapest and the best single model", randomChoice},
+	picked := func(_ []float64, f *Frame) Curve { return Curve{f.Models[c.Picked]} }
+	for _, r := range []*Row{
+		{Name: nameLinearInterpolation, Note: "coin toss between single models (hull on the test half)", curveOf: linearInterpolation},
+		{Name: nameBestSingle, Note: "the single model of highest quality on the test half", curveOf: bestSingle},
+		{Name: namePickedSingle, Note: "the single model of highest quality on the train half", curveOf: picked},
+		{Name: nameRandom, Note: "coin toss between the cheapest and the best single model", curveOf: randomChoice},
 	} {
-		if wanted(b.name) {
-			add(&Row{Name: b.name, Note: b.note}, b.row)
-		}
-		if b.name == nameBestSingle && c.Picked >= 0 && wanted(namePickedSingle) {
-			picked := func(_ []float64, f *Frame) Curve { return Curve{f.Models[c.Picked]} }
-			add(&Row{Name: namePickedSingle, Note: "the single model of highest quality on the train half"}, picked)
+		if wanted(r.Name) && (r.Name != namePickedSingle || c.Picked >= 0) {
+			c.Rows = append(c.Rows, r)
 		}
 	}
 	for i, p := range players {
-		n, took := p.Decisions()
-		add(&Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took}, sampleRow(samples[i]))
+		n, took := p.decisionTime()
+		c.Rows = append(c.Rows, &Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took, curveOf: samples[i].curve})
 	}
 	if wanted(nameOracle) {
-		add(&Row{Name: nameOracle, Note: "knows every outcome, runs one model"}, sampleRow(oracle(o, oracleLambdas(&c.Frame))))
+		c.Rows = append(c.Rows, &Row{Name: nameOracle, Note: "knows every outcome, runs one model", curveOf: oracle(o, oracleLambdas(&c.Frame)).curve})
 	}
 	if c.Reference == "" && len(players) > 0 {
 		c.Reference = players[0].Name
@@ -142,16 +142,13 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 		share := float64(i) / (bandPoints - 1)
 		c.Costs = append(c.Costs, low+(high-low)*share*share)
 	}
-	boot := bootstrap{Resamples: opts.Bootstrap, Seed: opts.Seed, Costs: c.Costs}
-	re, err := boot.run(ctx, models, rows, opts.Progress)
+	re, err := c.resample(ctx, models, opts.Progress)
 	if err != nil {
 		return nil, err
 	}
-	c.fill(rows, re)
+	c.fill(re)
 	return c, nil
 }
-
-func sampleRow(s *Sample) row { return func(w []float64, _ *Frame) Curve { return s.Curve(w) } }
 
 // oracleLambdas covers every trade-off between the models' costs.
 func oracleLambdas(f *Frame) []float64 {
@@ -159,30 +156,26 @@ func oracleLambdas(f *Frame) []float64 {
 	if low <= 0 {
 		low = high / 1e6
 	}
-	return logSpaced(1e-3/high, 100/low, 60, true)
+	return logSpaced(1e-3/high, 100/low, 60)
 }
 
-// logSpaced returns n numbers from low to high at equal ratios, after a zero if
-// asked for.
-func logSpaced(low, high float64, n int, zero bool) []float64 {
-	var out []float64
-	if zero {
-		out = append(out, 0)
-	}
+// logSpaced returns 0, and n numbers from low to high at equal ratios.
+func logSpaced(low, high float64, n int) []float64 {
+	out := []float64{0}
 	for i := range n {
 		out = append(out, low*math.Pow(high/low, float64(i)/float64(max(n-1, 1))))
 	}
 	return out
 }
 
-func (c *Comparison) fill(rows []row, re *resample) {
+func (c *Comparison) fill(re *resamples) {
 	reference := slices.IndexFunc(c.Rows, func(r *Row) bool { return r.Name == c.Reference })
-	for i, r := range c.Rows {
-		r.Curve = rows[i](nil, &c.Frame)
+	for _, r := range c.Rows {
+		r.Curve = r.curveOf(nil, &c.Frame)
 		r.Metrics = r.Curve.Measure(&c.Frame)
 		r.CostAtPicked = math.NaN()
 		if c.Picked >= 0 {
-			if at, ok := r.Curve.Reach(c.Frame.Models[c.Picked].Quality); ok {
+			if at, ok := r.Curve.reach(c.Frame.Models[c.Picked].Quality); ok {
 				r.CostAtPicked = at.Cost
 			}
 		}

@@ -58,3 +58,6 @@ func (c *noisyCosts) Believe(ran []int, beliefs []cascade.Belief, costs []float6
 	c.Cursor.Believe(ran, beliefs, costs)
 	copy(costs, c.predicted)
 }
+
+// LookUSD implements [replay.Pricer]: the price of a look is not a predicted cost.
+func (c *noisyCosts) LookUSD(look int) float64 { return c.Cursor.(replay.Pricer).LookUSD(look) }

@@ -93,9 +93,9 @@ func (c Curve) at(cost float64, f *Frame) Point {
 // query: what the AUC integrates.
 func (c Curve) QualityAt(cost float64, f *Frame) float64 { return c.at(cost, f).Quality }
 
-// Reach returns the cheapest point of the curve whose quality is at least the
+// reach returns the cheapest point of the curve whose quality is at least the
 // given one, and false when there is none.
-func (c Curve) Reach(quality float64) (Point, bool) {
+func (c Curve) reach(quality float64) (Point, bool) {
 	for i, p := range c {
 		if p.Quality < quality {
 			continue

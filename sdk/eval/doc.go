@@ -2,7 +2,7 @@
 //
 // # The shape of a comparison
 //
-// [Outcomes] hold what every model did on every query of a test half: the truth.
+// A table of outcomes holds what every model did on every query of a test half: the truth.
 // A [Player] is a strategy at a sweep of lambdas, with a [replay.Source] of beliefs that
 // was fitted on a train half. [Replay] plays every query at every lambda: it asks
 // the source what is believed given the models run so far, asks the strategy what

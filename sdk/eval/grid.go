@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -40,10 +41,10 @@ func span(f *Frame) (low, high float64) {
 // evenly along its curve on the given outcomes, which are those of the train half:
 // lambdas at equal ratios first, then repeatedly the geometric middle of the
 // neighbours whose points lie furthest apart.
-func spreadLambdas(ctx context.Context, o *Outcomes, source replay.Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
+func spreadLambdas(ctx context.Context, o *outcome.Table, source replay.Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
 	frame := singles(o).frame(nil)
 	low, high := span(&frame)
-	lambdas := logSpaced(low, high, max(3, n/4), true)
+	lambdas := logSpaced(low, high, max(3, n/4))
 	points, err := pointsAt(ctx, o, source, rule, lambdas, seed)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func dropRepeats(points []Point) []Point {
 	return out
 }
 
-func pointsAt(ctx context.Context, o *Outcomes, source replay.Source, rule strategyAt, lambdas []float64, seed uint64) ([]Point, error) {
+func pointsAt(ctx context.Context, o *outcome.Table, source replay.Source, rule strategyAt, lambdas []float64, seed uint64) ([]Point, error) {
 	p, err := rule.player("", "", source, lambdas)
 	if err != nil {
 		return nil, err

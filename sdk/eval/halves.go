@@ -8,11 +8,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// OutcomesOf returns what a comparison reads of a table.
-func OutcomesOf(t *outcome.Table) *Outcomes {
-	return &Outcomes{Models: t.Models, Queries: t.Queries, Quality: t.Quality, CostUSD: t.CostUSD}
-}
-
 // Halves are two tables of the same models: one to learn from, one to measure on.
 type Halves struct {
 	Train, Test *outcome.Table
@@ -50,10 +45,10 @@ func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 			return nil, &OverlapError{both}
 		}
 	}
-	if err := OutcomesOf(h.Train).Validate(); err != nil {
+	if err := validate(h.Train); err != nil {
 		return nil, fmt.Errorf("train half: %w", err)
 	}
-	if err := OutcomesOf(h.Test).Validate(); err != nil {
+	if err := validate(h.Test); err != nil {
 		return nil, fmt.Errorf("test half: %w", err)
 	}
 	return h, nil

@@ -87,7 +87,7 @@ func (c *Comparison) Document() *Document {
 			Name: r.Name, Note: r.Note,
 			AUC: optional(r.AUC), AUCLow: optional(r.AUCInterval.Low), AUCHigh: optional(r.AUCInterval.High),
 			Difference: optional(r.Difference.Value), DifferenceLow: optional(r.Difference.Low),
-			DifferenceHigh: optional(r.Difference.High), Significant: r.Difference.Significant(),
+			DifferenceHigh: optional(r.Difference.High), Significant: r.Difference.isSignificant(),
 			AIQ: optional(r.AIQ), APGR: optional(r.APGR), CPT50: optional(r.CPT50), CPT80: optional(r.CPT80),
 			CostAtBest: optional(r.CostAtBest), CostAtPicked: optional(r.CostAtPicked), CostAtBestLow: optional(r.CostAtBestInterval.Low),
 			CostAtBestHigh: optional(r.CostAtBestInterval.High), QualityAtBestCost: optional(r.QualityAtBestCost),

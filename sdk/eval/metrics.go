@@ -36,17 +36,11 @@ func (c Curve) AUC(f *Frame) float64 {
 	return c.meanQuality(low, high, f)
 }
 
-// aiq is [Curve.AUC] of the non-decreasing concave hull.
-func (c Curve) aiq(f *Frame) float64 {
-	low, high := f.costRange()
-	return upperHull(c).meanQuality(low, high, f)
-}
-
 // Measure returns all metrics of c.
 func (c Curve) Measure(f *Frame) Metrics {
 	weak, strong := f.Models[f.Cheapest], f.Models[f.Best]
 	m := Metrics{
-		AUC: c.AUC(f), AIQ: c.aiq(f),
+		AUC: c.AUC(f), AIQ: upperHull(c).AUC(f),
 		APGR: math.NaN(), CPT50: math.NaN(), CPT80: math.NaN(), CostAtBest: math.NaN(),
 		QualityAtBestCost: c.QualityAt(strong.Cost, f),
 		CostPerSuccess:    math.NaN(), Steps: math.NaN(),
@@ -54,7 +48,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 	if gap := strong.Quality - weak.Quality; gap > 0 && strong.Cost > weak.Cost {
 		m.APGR = (c.meanQuality(weak.Cost, strong.Cost, f) - weak.Quality) / gap
 		share := func(recovered float64) float64 {
-			p, ok := c.Reach(weak.Quality + recovered*gap)
+			p, ok := c.reach(weak.Quality + recovered*gap)
 			if !ok {
 				return math.NaN()
 			}
@@ -62,7 +56,7 @@ func (c Curve) Measure(f *Frame) Metrics {
 		}
 		m.CPT50, m.CPT80 = share(0.5), share(0.8)
 	}
-	at, ok := c.Reach(strong.Quality)
+	at, ok := c.reach(strong.Quality)
 	if ok {
 		m.CostAtBest = at.Cost
 	} else {

@@ -4,24 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
-
-// Outcomes are the recorded outcomes of every model on every query: the truth that
-// a replay draws from. Rows are queries, columns models.
-type Outcomes struct {
-	Models  []string
-	Queries []string
-
-	Quality [][]float64
-	CostUSD [][]float64
-}
 
 // errConstantCost means that all models cost the same on average, so that there is no
 // trade-off to draw a curve of.
 var errConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
 
-// Validate reports what makes the outcomes unfit for a comparison.
-func (o *Outcomes) Validate() error {
+// validate reports what makes outcomes unfit for a comparison, which is drawn from those of every
+// model on every query.
+func validate(o *outcome.Table) error {
 	if len(o.Models) < 2 {
 		return fmt.Errorf("a comparison needs at least two models, and has %d", len(o.Models))
 	}
@@ -44,14 +37,4 @@ func (o *Outcomes) Validate() error {
 		return errConstantCost
 	}
 	return nil
-}
-
-func (o *Outcomes) rows(queries []int) *Outcomes {
-	part := &Outcomes{Models: o.Models}
-	for _, q := range queries {
-		part.Queries = append(part.Queries, o.Queries[q])
-		part.Quality = append(part.Quality, o.Quality[q])
-		part.CostUSD = append(part.CostUSD, o.CostUSD[q])
-	}
-	return part
 }

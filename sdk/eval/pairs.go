@@ -3,8 +3,10 @@ package eval
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -24,11 +26,9 @@ type pairTotals struct{ quality, cost float64 }
 // always stops is a single model.
 func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, error) {
 	n := len(on.Train.Models)
-	levels := make([][]float64, n)
-	totals := make([][][]pairTotals, n) // first, level, second
-	err := inParallel(ctx, n, func(first int) error {
-		p, err := pairsFrom(ctx, on.Train, s.Train, first)
-		levels[first], totals[first] = p.levels, p.totals
+	pairs := make([]pairsOf, n) // by first model
+	err := inParallel(ctx, n, func(first int) (err error) {
+		pairs[first], err = pairsFrom(ctx, on.Train, s.Train, first)
 		return err
 	})
 	if err != nil {
@@ -37,9 +37,9 @@ func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, 
 	return func(lambda float64) (cascade.Strategy, error) {
 		var params cascade.Params
 		top := math.Inf(-1)
-		for first := range n {
-			for l, t := range levels[first] {
-				for second, sum := range totals[first][l] {
+		for first, p := range pairs {
+			for l, t := range p.levels {
+				for second, sum := range p.totals[l] {
 					if value := sum.quality - lambda*sum.cost; second != first && value > top {
 						top = value
 						params = cascade.Params{Order: []int{first, second}, Thresholds: []float64{t, always}, MaxDepth: 2}
@@ -51,17 +51,18 @@ func pairsRule(ctx context.Context, on *problem, s *fittedSources) (strategyAt, 
 	}, nil
 }
 
+// pairsOf are the cascades that begin with one model, by threshold and second model.
 type pairsOf struct {
 	levels []float64
 	totals [][]pairTotals
 }
 
 // pairsFrom evaluates the cascades that begin with one model.
-func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int) (pairsOf, error) {
+func pairsFrom(ctx context.Context, o *outcome.Table, source replay.Source, first int) (pairsOf, error) {
 	n := len(o.Models)
-	estimate := make([][]float64, len(o.Queries)) // of the first model, as prefixes has it
-	better := make([][]bool, len(o.Queries))      // the second answer is taken
-	verdict := make([]float64, len(o.Queries))    // what the one on the first answer costs
+	estimate := make([]float64, len(o.Queries)) // of the first model
+	better := make([][]bool, len(o.Queries))    // the second answer is taken
+	verdict := make([]float64, len(o.Queries))  // what the one on the first answer costs
 	for q := range o.Queries {
 		if err := ctx.Err(); err != nil {
 			return pairsOf{}, err
@@ -69,7 +70,7 @@ func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int
 		met := newAnswers(source.Start(q), n)
 		met.run(first)
 		verdict[q] = met.judge(first)
-		estimate[q] = []float64{met.beliefs[first].Mean}
+		estimate[q] = met.beliefs[first].Mean
 		judged := len(met.seen)
 		better[q] = make([]bool, n)
 		for second := range n {
@@ -81,9 +82,7 @@ func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int
 			better[q][second] = met.beliefs[second].Mean > met.beliefs[first].Mean
 		}
 	}
-	all := prefixes{estimate: estimate}
-	p := pairsOf{levels: append([]float64{always}, all.levels(pairLevels)...)}
-	p.levels = append(p.levels, never)
+	p := pairsOf{levels: slices.Concat([]float64{always}, levels(estimate, pairLevels), []float64{never})}
 	for _, level := range p.levels {
 		sums := make([]pairTotals, n)
 		for q := range o.Queries {
@@ -95,7 +94,7 @@ func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int
 				s := &sums[second]
 				s.quality += quality
 				s.cost += cost
-				if estimate[q][0] >= level {
+				if estimate[q] >= level {
 					continue
 				}
 				s.cost += o.CostUSD[q][second]

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -27,8 +28,8 @@ type Player struct {
 	decisions, nanos atomic.Int64
 }
 
-// Decisions returns how many decisions were made and the mean time of one.
-func (p *Player) Decisions() (int64, time.Duration) {
+// decisionTime returns how many decisions were made and the mean time of one.
+func (p *Player) decisionTime() (int64, time.Duration) {
 	n := p.decisions.Load()
 	if n == 0 {
 		return 0, 0
@@ -43,7 +44,7 @@ func (p *Player) Decisions() (int64, time.Duration) {
 // rejection, or if the strategy decides itself which verdicts to buy.
 // done, when not nil, is called after each query. Coins are drawn per query from
 // the seed, the same for all players.
-func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, done func(int)) ([]*Sample, error) {
+func Replay(ctx context.Context, o *outcome.Table, players []*Player, seed uint64, done func(int)) ([]*Sample, error) {
 	if len(o.Models) > replay.MaxModels {
 		return nil, fmt.Errorf("%d models: a replay takes at most %d", len(o.Models), replay.MaxModels)
 	}

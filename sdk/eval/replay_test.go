@@ -18,9 +18,9 @@ import (
 
 // made returns outcomes of n queries by k models: dearer models are better, and
 // what is hard for one is hard for all.
-func made(n, k int, seed uint64) *Outcomes {
+func made(n, k int, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	o := &Outcomes{}
+	o := &outcome.Table{}
 	for m := range k {
 		o.Models = append(o.Models, fmt.Sprintf("m%d", m))
 	}
@@ -42,11 +42,11 @@ func made(n, k int, seed uint64) *Outcomes {
 // blurred is a source that looks at the truth through noise, before and, with less
 // of it, after a model has run.
 type blurred struct {
-	o          *Outcomes
+	o          *outcome.Table
 	ante, post [][]float64
 }
 
-func newBlurred(o *Outcomes, seed uint64) *blurred {
+func newBlurred(o *outcome.Table, seed uint64) *blurred {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	b := &blurred{o: o}
 	for q := range o.Queries {
@@ -86,7 +86,7 @@ func madeProblem(n, k int) *problem {
 
 // An independent replay: for one query and one strategy it walks the table by hand,
 // forgets nothing and remembers nothing.
-func walkByHand(o *Outcomes, source replay.Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
+func walkByHand(o *outcome.Table, source replay.Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
 	for {
 		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
 		source.Start(q).Believe(ran, beliefs, costs)
@@ -208,12 +208,12 @@ func TestScramblingCatchesAPeekingSource(t *testing.T) {
 	t.Error("a source that reads the truth of models that have not run went unnoticed")
 }
 
-type peeking struct{ o *Outcomes }
+type peeking struct{ o *outcome.Table }
 
 func (p peeking) Start(q int) replay.Cursor { return peekingCursor{p.o, q} }
 
 type peekingCursor struct {
-	o *Outcomes
+	o *outcome.Table
 	q int
 }
 
@@ -276,7 +276,7 @@ func TestOracleIsAboveEveryPlayer(t *testing.T) {
 			t.Errorf("%s: interval %+v", r.Name, r.AUCInterval)
 		}
 	}
-	if d := c.Row(c.Reference).Difference; d.Value != 0 || d.Significant() {
+	if d := c.Row(c.Reference).Difference; d.Value != 0 || d.isSignificant() {
 		t.Errorf("the reference differs from itself: %+v", d)
 	}
 }
@@ -293,14 +293,14 @@ func TestCancelledReplayStops(t *testing.T) {
 func TestOutcomesThatCannotBeCompared(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		spoil  func(o *Outcomes)
+		spoil  func(o *outcome.Table)
 		detail string
 	}{
-		{"NaN quality", func(o *Outcomes) { o.Quality[3][1] = math.NaN() }, "query q3, model m1: quality NaN is not in [0, 1]"},
-		{"negative cost", func(o *Outcomes) { o.CostUSD[0][0] = -1 }, "query q0, model m0: cost -1 is not a finite amount of at least 0"},
-		{"one query", func(o *Outcomes) { o.Queries = o.Queries[:1] }, "a comparison needs at least two queries on which every model has a quality and a cost, and has 1"},
-		{"one model", func(o *Outcomes) { o.Models = o.Models[:1] }, "a comparison needs at least two models, and has 1"},
-		{"constant costs", func(o *Outcomes) {
+		{"NaN quality", func(o *outcome.Table) { o.Quality[3][1] = math.NaN() }, "query q3, model m1: quality NaN is not in [0, 1]"},
+		{"negative cost", func(o *outcome.Table) { o.CostUSD[0][0] = -1 }, "query q0, model m0: cost -1 is not a finite amount of at least 0"},
+		{"one query", func(o *outcome.Table) { o.Queries = o.Queries[:1] }, "a comparison needs at least two queries on which every model has a quality and a cost, and has 1"},
+		{"one model", func(o *outcome.Table) { o.Models = o.Models[:1] }, "a comparison needs at least two models, and has 1"},
+		{"constant costs", func(o *outcome.Table) {
 			for q := range o.CostUSD {
 				for m := range o.CostUSD[q] {
 					o.CostUSD[q][m] = 1
@@ -310,14 +310,14 @@ func TestOutcomesThatCannotBeCompared(t *testing.T) {
 	} {
 		o := made(10, 3, 1)
 		test.spoil(o)
-		if err := o.Validate(); err == nil || err.Error() != test.detail {
+		if err := validate(o); err == nil || err.Error() != test.detail {
 			t.Errorf("%s: %v, want %q", test.name, err, test.detail)
 		}
 	}
 }
 
 // compare replays the players and measures them.
-func compare(o *Outcomes, players []*Player, opts Options) (*Comparison, error) {
+func compare(o *outcome.Table, players []*Player, opts Options) (*Comparison, error) {
 	samples, err := Replay(context.Background(), o, players, opts.Seed, nil)
 	if err != nil {
 		return nil, err
@@ -360,13 +360,13 @@ func TestRouters(t *testing.T) {
 
 // Rules of ladders on answers that a perfect check judges: order and depth by value.
 func TestLadders(t *testing.T) {
-	o := &Outcomes{Models: []string{"cheap", "useless", "dear"}, Queries: []string{"a", "b", "c", "d"}}
+	o := &outcome.Table{Models: []string{"cheap", "useless", "dear"}, Queries: []string{"a", "b", "c", "d"}}
 	for _, row := range [][]float64{{1, 0, 1}, {1, 1, 1}, {0, 0, 1}, {0, 0, 1}} {
 		o.Quality = append(o.Quality, row)
 		o.CostUSD = append(o.CostUSD, []float64{1, 2, 10})
 	}
 	free := [][]float64{{0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}}
-	l := &ladders{Outcomes: o, own: o.Quality, unjudged: o.Quality, verdict: free, levels: []float64{0, 1}}
+	l := &ladders{Table: o, own: o.Quality, unjudged: o.Quality, verdict: free, levels: []float64{0, 1}}
 	if got := l.prune(0.01).Order; !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("pruned: %v, want the useless one left out", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -90,20 +91,20 @@ func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error
 
 // ladders evaluates fixed orders of models on the train half.
 type ladders struct {
-	*Outcomes
+	*outcome.Table
 	// own is the estimate of each answer once its model alone has run, and levels are thresholds on it.
 	// unjudged is the estimate without the verdict, which costs verdict.
 	own, unjudged, verdict [][]float64
 	levels                 []float64
 }
 
-func newLadders(o *Outcomes, source replay.Source) *ladders {
-	l := &ladders{Outcomes: o}
+func newLadders(o *outcome.Table, source replay.Source) *ladders {
+	l := &ladders{Table: o}
 	for q := range o.Queries {
 		met := newAnswers(source.Start(q), len(o.Models))
 		own, unjudged, verdict := make([]float64, len(o.Models)), make([]float64, len(o.Models)), make([]float64, len(o.Models))
 		for m := range o.Models {
-			met.begin()
+			met.seen = met.seen[:0]
 			met.run(m)
 			unjudged[m] = met.beliefs[m].Mean
 			verdict[m] = met.judge(m)
@@ -111,8 +112,7 @@ func newLadders(o *Outcomes, source replay.Source) *ladders {
 		}
 		l.own, l.unjudged, l.verdict = append(l.own, own), append(l.unjudged, unjudged), append(l.verdict, verdict)
 	}
-	all := prefixes{estimate: l.own}
-	l.levels = all.levels(12)
+	l.levels = levels(slices.Concat(l.own...), 12)
 	return l
 }
 
@@ -153,10 +153,9 @@ func (l *ladders) climb(order []int, threshold, lambda float64, answer cascade.A
 }
 
 // bestOf returns the parameters of the ladder of the greatest value among orders and
-// thresholds.
-func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, answer cascade.AnswerRule) cascade.Params {
-	top := math.Inf(-1)
-	var params cascade.Params
+// thresholds, and that value.
+func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, answer cascade.AnswerRule) (params cascade.Params, top float64) {
+	top = math.Inf(-1)
 	for _, order := range orders {
 		for _, t := range thresholds {
 			if v := l.climb(order, t, lambda, answer); v > top {
@@ -165,19 +164,17 @@ func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, a
 			}
 		}
 	}
-	return params
+	return params, top
 }
 
 func (l *ladders) prune(lambda float64) cascade.Params {
-	best := l.bestOf(costOrders(l.Outcomes)[:1], l.levels, lambda, cascade.Best)
-	value := l.climb(best.Order, best.Thresholds[0], lambda, cascade.Best)
+	best, value := l.bestOf(costOrders(l.Table)[:1], l.levels, lambda, cascade.Best)
 	for len(best.Order) > 1 {
 		var shorter [][]int
 		for i := range best.Order {
 			shorter = append(shorter, slices.Delete(slices.Clone(best.Order), i, i+1))
 		}
-		next := l.bestOf(shorter, best.Thresholds, lambda, cascade.Best)
-		v := l.climb(next.Order, next.Thresholds[0], lambda, cascade.Best)
+		next, v := l.bestOf(shorter, best.Thresholds, lambda, cascade.Best)
 		if v < value {
 			break
 		}
@@ -192,8 +189,7 @@ func (l *ladders) passesPerDollar(lambda float64) cascade.Params {
 	var params cascade.Params
 	top := math.Inf(-1)
 	for _, t := range l.levels {
-		best := l.bestOf(prefixesOf(l.orderByPasses(t)), []float64{t}, lambda, cascade.Best)
-		if v := l.climb(best.Order, t, lambda, cascade.Best); v > top {
+		if best, v := l.bestOf(prefixesOf(l.orderByPasses(t)), []float64{t}, lambda, cascade.Best); v > top {
 			params, top = best, v
 		}
 	}
@@ -233,17 +229,19 @@ func prefixesOf(order []int) [][]int {
 }
 
 func (l *ladders) draftAndVerify(lambda float64) cascade.Params {
-	f := singles(l.Outcomes).frame(nil)
+	f := singles(l.Table).frame(nil)
 	pair := []int{f.Cheapest, f.Best}
 	if f.Cheapest == f.Best {
 		pair = pair[:1]
 	}
-	return l.bestOf([][]int{pair}, append(slices.Clone(l.levels), never), lambda, cascade.Last)
+	best, _ := l.bestOf([][]int{pair}, append(slices.Clone(l.levels), never), lambda, cascade.Last)
+	return best
 }
 
 func (l *ladders) gate(lambda float64) cascade.Params {
-	orders := costOrders(l.Outcomes)
-	return l.bestOf(prefixesOf(orders[len(orders)-1]), []float64{0.5}, lambda, cascade.Last)
+	orders := costOrders(l.Table)
+	best, _ := l.bestOf(prefixesOf(orders[len(orders)-1]), []float64{0.5}, lambda, cascade.Last)
+	return best
 }
 
 func byValue(values []float64) []int {

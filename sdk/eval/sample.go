@@ -1,6 +1,10 @@
 package eval
 
-import "gonum.org/v1/gonum/floats"
+import (
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
 
 // Sample is the results of one strategy on every query of a test half at every lambda.
 // Row l of a matrix belongs to Lambdas[l] and has one entry for each query.
@@ -20,9 +24,9 @@ func NewSample(lambdas []float64, queries int) *Sample {
 	return s
 }
 
-// Curve returns the mean cost, quality and steps at each lambda over the queries,
+// curve returns the mean cost, quality and steps at each lambda over the queries,
 // query q counted weight[q] times; nil weighs every query once.
-func (s *Sample) Curve(weight []float64) Curve {
+func (s *Sample) curve(weight []float64, _ *Frame) Curve {
 	points := make([]Point, len(s.Lambdas))
 	for l, lambda := range s.Lambdas {
 		points[l] = Point{
@@ -42,7 +46,7 @@ func mean(x, weight []float64) float64 {
 }
 
 // singles returns a sample with one row for each model run alone.
-func singles(o *Outcomes) *Sample {
+func singles(o *outcome.Table) *Sample {
 	queries, models := len(o.Quality), len(o.Models)
 	s := NewSample(make([]float64, models), queries)
 	for m := range models {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -33,7 +34,7 @@ type fittedSources struct {
 
 // problem is the data that strategies are prepared and measured on.
 type problem struct {
-	Train, Test *Outcomes
+	Train, Test *outcome.Table
 	// Independent are the paper's estimates, and Dependent those that model a difficulty common to all
 	// models; nil leaves its rows out.
 	Independent, Dependent *fittedSources
@@ -138,7 +139,7 @@ func (s *Study) prepare(ctx context.Context, p *problem) ([]*Player, error) {
 		if err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", e.name, err)
 		}
-		train, source := p.Train.head(beliefs.Train, gridQueries)
+		train, source := head(p.Train, beliefs.Train, gridQueries)
 		lambdas, err := spreadLambdas(ctx, train, source, rule, cmp.Or(s.Points, 40), s.Seed)
 		if err != nil {
 			return nil, fmt.Errorf("choosing lambdas of %s: %w", e.name, err)
@@ -159,7 +160,7 @@ const gridQueries = 100
 
 // head returns at most n of the queries, taken at equal distances, with a source
 // that knows them by their new places.
-func (o *Outcomes) head(s replay.Source, n int) (*Outcomes, replay.Source) {
+func head(o *outcome.Table, s replay.Source, n int) (*outcome.Table, replay.Source) {
 	if len(o.Queries) <= n {
 		return o, s
 	}
@@ -167,7 +168,7 @@ func (o *Outcomes) head(s replay.Source, n int) (*Outcomes, replay.Source) {
 	for i := range places {
 		places[i] = i * len(o.Queries) / n
 	}
-	return o.rows(places), &subSource{s, places}
+	return o.Rows(places), &subSource{s, places}
 }
 
 // subSource is a source of some of another's queries.

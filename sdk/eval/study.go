@@ -150,7 +150,7 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 
 // choose replays the players on the train half and sets the operating point that is the
 // cheapest there to reach the quality of the best single model.
-func (s *Study) choose(ctx context.Context, train *Outcomes, players []*Player, samples []*Sample, c *Comparison) error {
+func (s *Study) choose(ctx context.Context, train *outcome.Table, players []*Player, samples []*Sample, c *Comparison) error {
 	same := make([]*Player, len(players))
 	for i, p := range players {
 		same[i] = &Player{Source: p.train, Lambdas: p.Lambdas, Strategies: p.Strategies}
@@ -197,8 +197,8 @@ func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Compari
 	}
 	groups := map[string]*Comparison{}
 	for name, queries := range members {
-		part := p.Test.rows(queries)
-		if part.Validate() != nil {
+		part := p.Test.Rows(queries)
+		if validate(part) != nil {
 			continue
 		}
 		parts := make([]*Sample, len(samples))
@@ -224,15 +224,15 @@ func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, err
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := p.Test.Validate(); err != nil {
+	if err := validate(p.Test); err != nil {
 		return nil, nil, nil, err
 	}
 	samples, err := Replay(ctx, p.Test, players, s.Seed, s.progress)
 	return p, players, samples, err
 }
 
-func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, progress func(int)) (*Comparison, error) {
-	opts := Options{Train: OutcomesOf(s.Halves.Train), Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
+func (s *Study) measure(ctx context.Context, o *outcome.Table, players []*Player, samples []*Sample, progress func(int)) (*Comparison, error) {
+	opts := Options{Train: s.Halves.Train, Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
 	if slices.ContainsFunc(players, func(p *Player) bool { return p.Name == cascade.NameCascadeRoute }) {
 		opts.Reference = cascade.NameCascadeRoute
 	}
@@ -242,7 +242,7 @@ func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, sam
 // problem fits the estimates that the wanted strategies need.
 func (s *Study) problem(ctx context.Context) (_ *problem, err error) {
 	h, fits := s.plan()
-	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test), halves: h}
+	p := &problem{Train: h.Train, Test: s.Halves.Test, halves: h}
 	needs := map[bool]bool{}
 	for _, e := range s.entries(len(h.Train.Models)) {
 		needs[e.dependent] = true
@@ -309,11 +309,11 @@ func (s *Study) plan() (*Halves, kinds) {
 		k.independent, k.dependent = estimate.KindSignal, []string{estimate.KindLatent}
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:
-		h.Train, h.Test = keepVerdicts(h.Train), keepVerdicts(h.Test)
+		h.Train, h.Test = withVerdicts(h.Train, true), withVerdicts(h.Test, true)
 		k.independent, k.dependent = estimate.KindMean, []string{estimate.KindLatent}
 		k.note = "a check judges every answer (quality is its verdict)"
 	default:
-		h.Train, h.Test = dropVerdicts(h.Train), dropVerdicts(h.Test)
+		h.Train, h.Test = withVerdicts(h.Train, false), withVerdicts(h.Test, false)
 		shared := estimate.Options{Seed: s.Seed}.Resolve(h.Train).Quality
 		k.independent, k.dependent = shared, []string{shared}
 		if len(h.Train.Models) <= historyModels {
@@ -348,15 +348,10 @@ func (s *Study) signals() Signals {
 	return SignalsFeatures
 }
 
-func keepVerdicts(t *outcome.Table) *outcome.Table {
+// withVerdicts returns the table with its qualities as verdicts that are there in use, or without.
+func withVerdicts(t *outcome.Table, verified bool) *outcome.Table {
 	c := *t
-	c.Verified = true
-	return &c
-}
-
-func dropVerdicts(t *outcome.Table) *outcome.Table {
-	c := *t
-	c.Verified = false
+	c.Verified = verified
 	return &c
 }
 

@@ -60,7 +60,7 @@ func gain(i interval) string {
 	if !math.IsNaN(i.High) {
 		text += " " + halfWidth(i)
 	}
-	if i.Significant() {
+	if i.isSignificant() {
 		text += " *"
 	}
 	return text

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // costOrders returns the orders that a cascade chooses from: all models from the
 // cheapest to the dearest on average, and those alone that are better than all
 // cheaper ones, where that leaves any out.
-func costOrders(o *Outcomes) [][]int {
+func costOrders(o *outcome.Table) [][]int {
 	f := singles(o).frame(nil)
 	costs := make([]float64, len(o.Models))
 	for i, m := range f.Models {
@@ -32,41 +33,45 @@ func costOrders(o *Outcomes) [][]int {
 	return [][]int{all, front}
 }
 
-// prefixes holds the states of a threshold cascade on the train half: after its first j+1 models, the
-// estimate of the last one, the money spent and the quality of the answer with the best estimate.
+// prefixes holds the states of a threshold cascade on the train half, by query and depth.
 type prefixes struct {
-	estimate, cost, quality [][]float64
-	// verdict is what the verdict on the last answer costs, which cost does not include,
-	// and unjudged the quality of the answer that is best without it.
-	verdict, unjudged [][]float64
-	uniform           []float64 // thresholds to try at all depths
+	after   [][]prefix
+	uniform []float64 // thresholds to try at all depths
 }
 
-func newPrefixes(ctx context.Context, o *Outcomes, source replay.Source, order []int) (*prefixes, error) {
-	p := &prefixes{
-		estimate: make([][]float64, len(o.Queries)), cost: make([][]float64, len(o.Queries)), quality: make([][]float64, len(o.Queries)),
-		verdict: make([][]float64, len(o.Queries)), unjudged: make([][]float64, len(o.Queries)),
-	}
+// prefix is the state after some models: the estimate of the last one, the money spent and the quality
+// of the answer with the best estimate.
+type prefix struct {
+	estimate, cost, quality float64
+	// verdict is what the verdict on the last answer costs, which cost does not include,
+	// and unjudged the quality of the answer that is best without it.
+	verdict, unjudged float64
+}
+
+func newPrefixes(ctx context.Context, o *outcome.Table, source replay.Source, order []int) (*prefixes, error) {
+	p := &prefixes{after: make([][]prefix, len(o.Queries))}
 	err := inParallel(ctx, len(o.Queries), func(q int) error {
 		met := newAnswers(source.Start(q), len(o.Models))
 		spent := 0.0
 		for j, model := range order {
 			met.run(model)
 			spent += o.CostUSD[q][model]
-			p.cost[q] = append(p.cost[q], spent)
-			p.unjudged[q] = append(p.unjudged[q], o.Quality[q][met.best(order[:j+1])])
-			usd := met.judge(model)
-			spent += usd
-			p.verdict[q] = append(p.verdict[q], usd)
-			p.estimate[q] = append(p.estimate[q], met.beliefs[model].Mean)
-			p.quality[q] = append(p.quality[q], o.Quality[q][met.best(order[:j+1])])
+			x := prefix{cost: spent, unjudged: o.Quality[q][met.best(order[:j+1])]}
+			x.verdict = met.judge(model)
+			spent += x.verdict
+			x.estimate, x.quality = met.beliefs[model].Mean, o.Quality[q][met.best(order[:j+1])]
+			p.after[q] = append(p.after[q], x)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.uniform = p.levels(60)
+	var estimates []float64
+	for _, x := range slices.Concat(p.after...) {
+		estimates = append(estimates, x.estimate)
+	}
+	p.uniform = levels(estimates, 60)
 	return p, nil
 }
 
@@ -101,19 +106,20 @@ func thresholdRule(ctx context.Context, on *problem, s *fittedSources) (strategy
 // best returns a threshold for each depth, the last of which always stops, and the
 // mean value on the train half.
 func (p *prefixes) best(lambda float64) ([]float64, float64) {
-	depths := len(p.estimate[0])
+	depths := len(p.after[0])
 	value := func(q, depth, last int) float64 {
+		x := &p.after[q][depth]
 		if depth == last { // no verdict decides any more
-			return p.unjudged[q][depth] - lambda*p.cost[q][depth]
+			return x.unjudged - lambda*x.cost
 		}
-		return p.quality[q][depth] - lambda*(p.cost[q][depth]+p.verdict[q][depth])
+		return x.quality - lambda*(x.cost+x.verdict)
 	}
 	var thresholds []float64
 	top := math.Inf(-1)
 	for _, t := range p.uniform {
 		sums := make([]float64, depths)
-		for q, estimates := range p.estimate {
-			stop := slices.IndexFunc(estimates, func(e float64) bool { return e >= t })
+		for q, after := range p.after {
+			stop := slices.IndexFunc(after, func(x prefix) bool { return x.estimate >= t })
 			if stop < 0 {
 				stop = depths - 1
 			}
@@ -136,7 +142,7 @@ func (p *prefixes) best(lambda float64) ([]float64, float64) {
 			break
 		}
 	}
-	return thresholds, top / float64(len(p.estimate))
+	return thresholds, top / float64(len(p.after))
 }
 
 // improve sets the threshold of one depth to the best one given the others and
@@ -145,18 +151,18 @@ func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth,
 	type reached struct{ estimate, gain float64 } // gain of stopping here over going on
 	var list []reached
 	now, end := 0.0, len(thresholds)-1
-	for q, estimates := range p.estimate {
+	for q, after := range p.after {
 		d := 0
-		for d < depth && estimates[d] < thresholds[d] {
+		for d < depth && after[d].estimate < thresholds[d] {
 			d++
 		}
 		if d < depth {
 			continue
 		}
-		for d++; d < end && estimates[d] < thresholds[d]; {
+		for d++; d < end && after[d].estimate < thresholds[d]; {
 			d++
 		}
-		r := reached{estimates[depth], value(q, depth, end) - value(q, d, end)}
+		r := reached{after[depth].estimate, value(q, depth, end) - value(q, d, end)}
 		if r.estimate >= thresholds[depth] {
 			now += r.gain
 		}
@@ -178,13 +184,8 @@ func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth,
 }
 
 // levels returns at most n thresholds worth trying: quantiles of all estimates.
-func (p *prefixes) levels(n int) []float64 {
-	var all []float64
-	for _, e := range p.estimate {
-		all = append(all, e...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
+func levels(estimates []float64, n int) []float64 {
+	all := slices.Compact(slices.Sorted(slices.Values(estimates)))
 	if len(all) <= n {
 		return all
 	}

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
@@ -25,9 +26,9 @@ type option struct {
 
 // aucs replays options over the train half and returns the AUC of each, on all
 // queries and on resamples of them.
-func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (all []float64, resampled [][]float64, err error) {
-	head, source := train.head(options[0].source, gridQueries)
-	lambdas, err := spreadLambdas(ctx, head, source, options[0].rule, tunePoints, seed)
+func aucs(ctx context.Context, train *outcome.Table, options []option, seed uint64) (all []float64, resampled [][]float64, err error) {
+	some, source := head(train, options[0].source, gridQueries)
+	lambdas, err := spreadLambdas(ctx, some, source, options[0].rule, tunePoints, seed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -44,15 +45,14 @@ func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (
 	models := singles(train)
 	frame := models.frame(nil)
 	for _, s := range samples {
-		all = append(all, s.Curve(nil).AUC(&frame))
+		all = append(all, s.curve(nil, &frame).AUC(&frame))
 		resampled = append(resampled, make([]float64, tuneResamples))
 	}
-	boot := bootstrap{Seed: seed}
 	for k := range tuneResamples {
-		w := boot.weights(k, len(train.Queries))
+		w := weights(seed, k, len(train.Queries))
 		f := models.frame(w)
 		for i, s := range samples {
-			resampled[i][k] = s.Curve(w).AUC(&f)
+			resampled[i][k] = s.curve(w, &f).AUC(&f)
 		}
 	}
 	return all, resampled, nil
@@ -60,7 +60,7 @@ func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (
 
 // choose returns the place of the option with the greatest AUC on the train half, or
 // 0 when that does not beat the first option by a standard error.
-func choose(ctx context.Context, train *Outcomes, options []option) (int, error) {
+func choose(ctx context.Context, train *outcome.Table, options []option) (int, error) {
 	if len(options) == 1 {
 		return 0, nil
 	}
@@ -84,7 +84,7 @@ var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
 // fittedScale returns the factor on the deviations of the estimates that serves best
 // on the train half: 1 unless another one gains more than a standard error. It is a
 // property of the estimates, found by index because that is the fastest.
-func (s *fittedSources) fittedScale(ctx context.Context, train *Outcomes) (float64, error) {
+func (s *fittedSources) fittedScale(ctx context.Context, train *outcome.Table) (float64, error) {
 	if s.scale != nil {
 		return *s.scale, nil
 	}
@@ -141,7 +141,7 @@ func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt,
 
 // chooseSources returns the estimates to decide on: the first, unless index gains
 // more than a standard error on others.
-func chooseSources(ctx context.Context, train *Outcomes, candidates []*fittedSources) (*fittedSources, error) {
+func chooseSources(ctx context.Context, train *outcome.Table, candidates []*fittedSources) (*fittedSources, error) {
 	rule, err := indexRule(1)
 	if err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func TestLadderPaysForUsedVerdicts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &Player{Source: beliefs.Source(), Lambdas: []float64{0}, Strategies: []cascade.Strategy{ladder}}
-		samples, err := Replay(context.Background(), OutcomesOf(table), []*Player{p}, 1, nil)
+		samples, err := Replay(context.Background(), table, []*Player{p}, 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,5 +150,27 @@ func TestCheckIsPaid(t *testing.T) {
 		if !(paid.Row(name).AUC < free.Row(name).AUC) {
 			t.Errorf("%s does not pay for verdicts", name)
 		}
+	}
+}
+
+// Signals that are bought keep their price where predicted costs are simulated.
+func TestNoiseOnCostsBesideBoughtSignals(t *testing.T) {
+	table := made(200, 3, 4)
+	score, prices := zeros(200, 3), zeros(200, 3)
+	rng := rand.New(rand.NewPCG(4, 4))
+	for q, row := range table.Quality {
+		for m, v := range row {
+			score[q][m], prices[q][m] = v+0.5*rng.NormFloat64(), 1e-6
+		}
+	}
+	table.Signals = map[string][][]float64{"score": score, "score_cost_usd": prices}
+	train, test := table.Split(0.5, 1)
+	h, err := NewHalves(train, test, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Study{Halves: h, Noise: &Noise{Ante: 0.6, Post: 0.3, CostAnte: 1e-4}, Strategies: []string{cascade.NameIndex}, Points: 8}
+	if _, err := s.Run(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,10 +1,6 @@
 package feature
 
-import (
-	"maps"
-
-	"github.com/stepfall/stepfall/sdk"
-)
+import "github.com/stepfall/stepfall/sdk"
 
 // argumentsPrefix begins the names of the features of a tool call's arguments, so
 // that they can be weighted apart from those of the whole answer: the rest of a tool
@@ -16,25 +12,18 @@ const argumentsPrefix = "args_"
 // log-probabilities there are none.
 func OfAnswer(a *sdk.Answer) map[string]float64 {
 	out := map[string]float64{}
-	maps.Insert(out, features("", a.LogProbs))
+	add := func(prefix string, tokens []sdk.TokenLogProb) {
+		if f, ok := OfTokens(tokens); ok {
+			for i, v := range f.Values(nil) {
+				out[prefix+Names()[i]] = v
+			}
+		}
+	}
+	add("", a.LogProbs)
 	var arguments []sdk.TokenLogProb
 	for _, call := range a.ToolCalls {
 		arguments = append(arguments, tokensOf(a.LogProbs, call.Arguments)...)
 	}
-	maps.Insert(out, features(argumentsPrefix, arguments))
+	add(argumentsPrefix, arguments)
 	return out
-}
-
-func features(prefix string, tokens []sdk.TokenLogProb) func(yield func(string, float64) bool) {
-	return func(yield func(string, float64) bool) {
-		f, ok := OfTokens(tokens)
-		if !ok {
-			return
-		}
-		for i, v := range f.Values(nil) {
-			if !yield(prefix+Names()[i], v) {
-				return
-			}
-		}
-	}
 }

@@ -188,10 +188,11 @@ func (a *assessor) conclude(traces int) {
 		if now.n < least {
 			continue
 		}
-		then, known := a.baseline(of)
-		if !known || then.Count < least {
+		i := slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == of })
+		if i < 0 || a.p.Usual[i].Count < least {
 			continue
 		}
+		then := a.p.Usual[i] // how far off the mean was in the fit
 		a.out.Tests++
 		d, p := welchTest(now.offset(of), then)
 		n := now.n
@@ -215,15 +216,6 @@ func (a *assessor) conclude(traces int) {
 		}
 	}
 	slices.SortStableFunc(a.out.Drifts, func(a, b Drift) int { return cmp.Compare(unlikely[a.Of], unlikely[b.Of]) })
-}
-
-// baseline returns how far off a mean was in the fit.
-func (a *assessor) baseline(of string) (Offset, bool) {
-	i := slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == of })
-	if i < 0 {
-		return Offset{}, false
-	}
-	return a.p.Usual[i], true
 }
 
 // welchTest compares two means: it returns by how many standard deviations the first is above the

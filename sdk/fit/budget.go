@@ -138,10 +138,6 @@ func (f *fitter) replayAt(values []float64, gamma float64) (Point, error) {
 	if f.options.BudgetUSD > 0 {
 		return f.use.play(f.ctx, s, value)
 	}
-	return f.play(s)
-}
-
-func (f *fitter) play(s cascade.Strategy) (Point, error) {
 	results, err := f.stage.play(f.ctx, []cascade.Strategy{s})
 	if err != nil {
 		return Point{}, err

@@ -270,12 +270,3 @@ func (c *candidate) pointsOn(rows []int) []Point {
 	}
 	return out
 }
-
-// curve returns the operating points on some of the rows, with their costs by group.
-func (c *candidate) curve(k *kinds, rows []int) []Point {
-	points := c.pointsOn(rows)
-	for i := range points {
-		points[i].ByGroup = c.results[i].costsOf(k, rows)
-	}
-	return points
-}

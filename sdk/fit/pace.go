@@ -50,13 +50,16 @@ type Pacer struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 	sums
-	// told is what Share has already reported.
-	told sums
+	told [5]float64 // the sums that Share has already reported
 }
 
 // sums are over queries: their number, US dollars spent and expected, the excess of their mixture of
 // groups over the budget, and its squares.
 type sums struct{ queries, spent, expected, mixture, squares float64 }
+
+func (s *sums) all() [5]*float64 {
+	return [...]*float64{&s.queries, &s.spent, &s.expected, &s.mixture, &s.squares}
+}
 
 // DefaultPace is over how many queries a difference from the budget is made up for.
 const DefaultPace = 50
@@ -187,21 +190,23 @@ func (p *Pacer) Spent(group string, point int, usd float64) {
 // the two sums over their mixture of groups) and returns the sums of all. When it fails,
 // the same is given the next time.
 func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
+	var delta [5]float64
 	p.mu.Lock()
 	now, told := p.sums, p.told
 	p.mu.Unlock()
-	all, err := add([5]float64{now.queries - told.queries, now.spent - told.spent, now.expected - told.expected, now.mixture - told.mixture, now.squares - told.squares})
+	for i, sum := range now.all() {
+		delta[i] = *sum - told[i]
+	}
+	all, err := add(delta)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// What was counted meanwhile is reported the next time.
-	p.queries += all[0] - now.queries
-	p.spent += all[1] - now.spent
-	p.expected += all[2] - now.expected
-	p.mixture += all[3] - now.mixture
-	p.squares += all[4] - now.squares
-	p.told = sums{all[0], all[1], all[2], all[3], all[4]}
+	then := now.all()
+	for i, sum := range p.all() {
+		*sum += all[i] - *then[i] // what was counted meanwhile is reported the next time
+	}
+	p.told = all
 	return nil
 }

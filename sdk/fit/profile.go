@@ -1,7 +1,6 @@
 package fit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,7 +112,7 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 		return nil, fmt.Errorf("reading profile %s: %w", path, err)
 	}
 	if models != nil {
-		if err := p.Check(models); err != nil {
+		if err := p.check(models); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -163,9 +162,9 @@ func (p *Profile) Names() []string {
 	return names
 }
 
-// Check reports all differences between the given models and those that the profile
+// check reports all differences between the given models and those that the profile
 // was fitted for. A price that the profile does not know is not compared.
-func (p *Profile) Check(models []sdk.Model) error {
+func (p *Profile) check(models []sdk.Model) error {
 	var faults []error
 	for _, m := range models {
 		i := slices.Index(p.Names(), m.Name)
@@ -210,9 +209,16 @@ func (p *Profile) Save(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := replaceFile(path, data); err != nil {
+		return fmt.Errorf("writing profile: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".profile-*")
 	if err != nil {
-		return fmt.Errorf("writing profile: %w", err)
+		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
@@ -220,23 +226,15 @@ func (p *Profile) Save(path string) error {
 		err = f.Chmod(0o644)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing profile: %w", err)
+		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("writing profile: %w", err)
-	}
-	return nil
+	return os.Rename(f.Name(), path)
 }
 
 func (p *Profile) bytes() ([]byte, error) {
-	data, err := json.Marshal(p)
+	data, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing profile: %w", err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, data, "", "  "); err != nil {
-		return nil, fmt.Errorf("writing profile: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return append(data, '\n'), nil
 }

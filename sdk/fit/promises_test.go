@@ -265,7 +265,7 @@ func TestPacersShareWhatTheyCounted(t *testing.T) {
 		}
 		return all, nil
 	}
-	if err := p.Share(add); err != nil || p.sums != (sums{12, 23, 34, 45, 56}) || p.told != (sums{11, 22, 33, 44, 55}) {
+	if err := p.Share(add); err != nil || p.sums != (sums{12, 23, 34, 45, 56}) || p.told != ([5]float64{11, 22, 33, 44, 55}) {
 		t.Errorf("%v, %+v, told %+v", err, p.sums, p.told)
 	}
 	fails := errors.New("the store is away")

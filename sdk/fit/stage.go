@@ -46,16 +46,13 @@ func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				f(i, s.walker(s.rows[i]))
+				q := s.rows[i]
+				f(i, &walker{Walker: replay.NewWalker(s.replay.Start(q), s.table.Quality[q], s.table.CostUSD[q])})
 			}
 			return nil
 		})
 	}
 	return group.Wait()
-}
-
-func (s *stage) walker(row int) *walker {
-	return &walker{Walker: replay.NewWalker(s.replay.Start(row), s.table.Quality[row], s.table.CostUSD[row])}
 }
 
 // play replays every strategy on every row. Ties go to the dearest model if gamma is 0, otherwise to the
@@ -135,20 +132,23 @@ func (p plan) halve(left, right, values int) plan {
 	return p.halve(left, known.at, values).halve(known.at, right, values)
 }
 
-// walker replays steps on one query.
+// walker replays steps on one query. It is the strategy of the current one, whose plans it adds to
+// the path.
 type walker struct {
 	*replay.Walker
+	cascade.Strategy
+	path *path
 	plan []int // of the current decision
 }
 
 // step replays one step and records its result.
 func (w *walker) step(s cascade.Strategy, place int, into *replayRow) {
-	own := &into.path[place]
-	step := w.Walk(planRow{s, w, own}, 0, nil)
+	w.Strategy, w.path = s, &into.path[place]
+	step := w.Walk(w, 0, nil)
 	for _, mark := range step.Seen {
-		*own = own.and(mark)
+		*w.path = w.path.and(mark)
 	}
-	*own = own.and(step.Answer)
+	*w.path = w.path.and(step.Answer)
 	into.cost[place], into.quality[place], into.estimate[place] = step.CostUSD, step.Quality, step.Estimate
 	into.steps[place] = float64(step.Models)
 }
@@ -158,33 +158,25 @@ type planner interface {
 	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
 }
 
-// planRow is a strategy that adds its plans to the path.
-type planRow struct {
-	cascade.Strategy
-	walker *walker
-	path   *path
-}
-
 // Decide implements [cascade.Strategy].
-func (p planRow) Decide(s *cascade.State) cascade.Decision {
-	planning, ok := p.Strategy.(planner)
+func (w *walker) Decide(s *cascade.State) (d cascade.Decision) {
+	planning, ok := w.Strategy.(planner)
 	if !ok {
-		return p.Strategy.Decide(s)
+		return w.Strategy.Decide(s)
 	}
-	d, plan := planning.Plan(s, p.walker.plan[:0])
-	p.walker.plan = plan
+	d, w.plan = planning.Plan(s, w.plan[:0])
 	var set [2]uint64
-	for _, model := range plan {
+	for _, model := range w.plan {
 		set[model/64%2] |= 1 << (model % 64)
 	}
 	for _, part := range set {
-		*p.path = p.path.and(int(part))
+		*w.path = w.path.and(int(part))
 	}
 	return d
 }
 
 // Describe implements [cascade.Describer].
-func (p planRow) Describe() cascade.Description { return cascade.Describe(p.Strategy) }
+func (w *walker) Describe() cascade.Description { return cascade.Describe(w.Strategy) }
 
 // path identifies what a step planned, the models that it ran, in order, and its
 // answer.

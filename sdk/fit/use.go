@@ -71,9 +71,10 @@ func (u *use) points() []Point {
 
 // curve returns the operating points with their costs by group.
 func (u *use) curve(k *kinds) []Point {
-	points := u.candidate.curve(k, u.stage.rows)
+	points := u.candidate.pointsOn(u.stage.rows)
 	for i := range points {
 		points[i] = u.withHeldOutQuality(points[i])
+		points[i].ByGroup = u.candidate.results[i].costsOf(k, u.stage.rows)
 	}
 	return points
 }

@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -53,22 +54,16 @@ func (t *Table) Folds(k int, seed uint64) []int {
 
 // shuffleGroups returns the queries of each group in random order, groups in order of
 // their names.
-func (t *Table) shuffleGroups(seed uint64) [][]int {
+func (t *Table) shuffleGroups(seed uint64) (groups [][]int) {
 	members := map[string][]int{}
 	for q := range t.Queries {
 		members[t.Group(q)] = append(members[t.Group(q)], q)
 	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
-	out := make([][]int, len(names))
-	for i, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		m := members[name]
 		rng.Shuffle(len(m), func(a, b int) { m[a], m[b] = m[b], m[a] })
-		out[i] = m
+		groups = append(groups, m)
 	}
-	return out
+	return groups
 }

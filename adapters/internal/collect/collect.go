@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	}
 	defer os.RemoveAll(scratch)
 
-	c := &collector{o: o, out: out, faults: map[string]bool{}}
+	c := &collector{o: o, out: out}
 	models := len(o.Policy.Models)
 	if o.Agent != nil {
 		models++ // the policy
@@ -125,9 +125,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	for at := range c.sum.Total { // task by task, so that models can be compared on what a cap leaves
 		task, model := &o.Tasks[at/models], at%models
 		if out.done[key{task.QueryID, c.name(model)}] {
-			c.mu.Lock()
-			c.sum.Had++
-			c.mu.Unlock()
+			c.count(func(s *Summary) { s.Had++ })
 			continue
 		}
 		group.Go(func() error {
@@ -216,7 +214,6 @@ type collector struct {
 	mu     sync.Mutex
 	sum    Summary
 	wasted int // calls in a row that were paid for in vain
-	faults map[string]bool
 }
 
 // single reduces a policy to one model, which every query goes to. For a further answer or arm
@@ -285,9 +282,7 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 		return err
 	case a.Full:
 		c.full.Store(true)
-		c.mu.Lock()
-		c.sum.SpentUSD += a.USD
-		c.mu.Unlock()
+		c.count(func(s *Summary) { s.SpentUSD += a.USD })
 		return nil
 	case a.Outcome == nil:
 		return c.recordFailure(model, a.Error, a.USD)
@@ -295,11 +290,11 @@ func (c *collector) runTask(ctx context.Context, ask asker, t *Task, model strin
 	if err := c.out.add(a.Outcome); err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
 	}
-	c.mu.Lock()
-	c.sum.New++
-	c.wasted = 0
-	c.sum.SpentUSD += a.USD
-	c.mu.Unlock()
+	c.count(func(s *Summary) {
+		s.New++
+		s.SpentUSD += a.USD
+		c.wasted = 0
+	})
 	c.reportProgress()
 	return nil
 }
@@ -340,18 +335,18 @@ func (o *Outcome) judge(report *middleware.Report) error {
 // recordFailure counts a call without an outcome, and returns ErrWasted after maxWasted in a
 // row that were paid for.
 func (c *collector) recordFailure(model, why string, usd float64) error {
-	c.mu.Lock()
-	c.sum.SpentUSD += usd
-	c.sum.Failed++
-	if usd > 0 {
-		c.wasted++
-	}
-	wasted := c.wasted
-	if fault := model + ": " + why; !c.faults[fault] && len(c.sum.Faults) < maxFaults {
-		c.faults[fault] = true
-		c.sum.Faults = append(c.sum.Faults, fault)
-	}
-	c.mu.Unlock()
+	wasted := 0
+	c.count(func(s *Summary) {
+		s.SpentUSD += usd
+		s.Failed++
+		if usd > 0 {
+			c.wasted++
+		}
+		wasted = c.wasted
+		if fault := model + ": " + why; !slices.Contains(s.Faults, fault) && len(s.Faults) < maxFaults {
+			s.Faults = append(s.Faults, fault)
+		}
+	})
 	c.reportProgress()
 	if wasted >= maxWasted && !c.hopeless.Swap(true) {
 		return fmt.Errorf("%w; the last: %s: %s", ErrWasted, model, why)
@@ -369,6 +364,13 @@ var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for a
 
 // maxFaults is how many different reasons a summary keeps.
 const maxFaults = 10
+
+// count changes the summary, with the lock held.
+func (c *collector) count(change func(s *Summary)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.sum)
+}
 
 func (c *collector) reportProgress() {
 	if c.o.Progress != nil {

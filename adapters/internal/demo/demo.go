@@ -21,7 +21,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -141,7 +140,7 @@ func run(ctx context.Context, o *Options, policy *policies.Policy, plugins route
 		return nil, err
 	}
 	if d.report.Learnt {
-		err = d.report.compare(ctx, eval.OutcomesOf(d.outcomes))
+		err = d.report.compare(ctx, d.outcomes)
 	}
 	return d.report, err
 }

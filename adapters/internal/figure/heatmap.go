@@ -66,7 +66,7 @@ func (h *HeatMap) cells(low, high float64) *plot.Plot {
 	p.X.Tick.Marker, p.Y.Tick.Marker = nameTicks(h.XTicks), nameTicks(h.YTicks)
 	p.X.Min, p.X.Max = -0.5, float64(len(h.XTicks))-0.5
 	p.Y.Min, p.Y.Max = -0.5, float64(len(h.YTicks))-0.5
-	p.Add(cellPainter{h, low, high})
+	p.Add(painter(func(c draw.Canvas, p *plot.Plot) { h.paint(c, p, low, high) }))
 	return p
 }
 
@@ -81,7 +81,17 @@ func (h *HeatMap) scale(low, high float64) *plot.Plot {
 		high = low + 1
 	}
 	p.Y.Min, p.Y.Max, p.X.Min, p.X.Max = low, high, 0, 1
-	p.Add(scalePainter{low, high})
+	p.Add(painter(func(c draw.Canvas, p *plot.Plot) {
+		x, y := p.Transforms(&c)
+		const bands = 100
+		step := (high - low) / bands
+		for i := range bands {
+			from := low + float64(i)*step
+			c.FillPolygon(shade(from+step/2, low, high), []vg.Point{
+				{X: x(0), Y: y(from)}, {X: x(1), Y: y(from)}, {X: x(1), Y: y(from + step)}, {X: x(0), Y: y(from + step)},
+			})
+		}
+	}))
 	return p
 }
 
@@ -96,17 +106,18 @@ func (n nameTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-type cellPainter struct {
-	h         *HeatMap
-	low, high float64
-}
+// painter is a function that paints a part of a plot.
+type painter func(c draw.Canvas, p *plot.Plot)
 
-func (m cellPainter) Plot(c draw.Canvas, p *plot.Plot) {
+func (paint painter) Plot(c draw.Canvas, p *plot.Plot) { paint(c, p) }
+
+// paint paints the cells with their numbers.
+func (h *HeatMap) paint(c draw.Canvas, p *plot.Plot, low, high float64) {
 	x, y := p.Transforms(&c)
 	style := textSize(8)
-	for row, line := range m.h.Values {
+	for row, line := range h.Values {
 		for col, v := range line {
-			fill := shade(v, m.low, m.high)
+			fill := shade(v, low, high)
 			fx, fy := float64(col), float64(row)
 			c.FillPolygon(fill, []vg.Point{
 				{X: x(fx - 0.5), Y: y(fy - 0.5)}, {X: x(fx + 0.5), Y: y(fy - 0.5)},
@@ -119,23 +130,7 @@ func (m cellPainter) Plot(c draw.Canvas, p *plot.Plot) {
 			if int(fill.R)+int(fill.G)+int(fill.B) < 380 {
 				style.Color = color.White
 			}
-			c.FillText(style, vg.Point{X: x(fx), Y: y(fy)}, fmt.Sprintf("%.*f", m.h.FractionalDigits, v))
+			c.FillText(style, vg.Point{X: x(fx), Y: y(fy)}, fmt.Sprintf("%.*f", h.FractionalDigits, v))
 		}
 	}
 }
-
-type scalePainter struct{ low, high float64 }
-
-func (s scalePainter) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	const bands = 100
-	step := (s.high - s.low) / bands
-	for i := range bands {
-		from := s.low + float64(i)*step
-		c.FillPolygon(shade(from+step/2, s.low, s.high), []vg.Point{
-			{X: x(0), Y: y(from)}, {X: x(1), Y: y(from)}, {X: x(1), Y: y(from + step)}, {X: x(0), Y: y(from + step)},
-		})
-	}
-}
-
-var _ plot.Plotter = cellPainter{}

@@ -3,7 +3,6 @@ package forecast
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -67,9 +66,7 @@ func (a *agreement) hardnessOf(seed uint64, trial int, kind string) normal {
 	if a.kinds[kind] {
 		return anyKind
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(kind)) // hash.Hash never returns an error
-	return normal{math.Sqrt(ofKind) * rand.New(rand.NewPCG(seed+uint64(trial), h.Sum64())).NormFloat64(), 1 - ofKind}
+	return normal{math.Sqrt(ofKind) * rand.New(rand.NewPCG(seed+uint64(trial), hashOf(kind))).NormFloat64(), 1 - ofKind}
 }
 
 func newAgreement(models []Model, shifts ...float64) *agreement {
@@ -172,11 +169,8 @@ func (a *agreement) draw(seed uint64, n, trial, i int, hard normal, answers []Ou
 		u -= list[at].weight
 	}
 	c, m := &list[at], &a.models[i]
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.Provider + "/" + cmp.Or(m.Served, m.Name))) // hash.Hash never returns an error
-	own := rand.New(rand.NewPCG(seed, h.Sum64()^uint64(n*trials+trial)*0x9e3779b97f4a7c15))
 	switch {
-	case own.Float64() < o[c.hardness][i]:
+	case m.chance(seed, n*trials+trial).Float64() < o[c.hardness][i]:
 		return Outcome{Quality: 1, Text: cmp.Or(c.right, "right")}
 	case c.isSame:
 		return Outcome{Text: cmp.Or(c.wrong, "wrong")}

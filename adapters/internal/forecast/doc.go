@@ -10,7 +10,7 @@
 // query: a model, known by provider and served name, gives the same answer
 // whichever policy asks it.
 //
-// In a [History], such as a file of traces, one query follows another: the accounts of
+// In a world with a history, such as a file of traces, one query follows another: the accounts of
 // runs and tenants, sessions and a paced budget go on from step to step.
 //
 // A forecast from beliefs is as good as the beliefs. It shows what follows from a

@@ -166,7 +166,7 @@ func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		known := false
-		if j, ok := w.(VerdictCosts); ok && w.Len() > 0 {
+		if j, ok := w.(verdictCosts); ok && w.Len() > 0 {
 			_, known = j.VerdictUSD(0, v.Name, "")
 		}
 		if v.MaxUSD > 0 && v.Judges() && !known {

@@ -11,8 +11,7 @@ import (
 // what the world has recorded.
 type judges struct{ r *rehearsal }
 
-// Verifier implements [router.Plugins]. Qualities are verdicts: from 0.5 up it is
-// passed, and the distance from a half says with what confidence.
+// Verifier implements [router.Plugins]. Qualities are verdicts; see verdictOf.
 func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
 	for i := range j.r.policy.Verifiers {
 		switch v := &j.r.policy.Verifiers[i]; {
@@ -44,11 +43,17 @@ func (j judges) truth(verifier string) sdk.Verifier {
 		} else if rates := j.r.rates[verifier]; rates != nil && !o.Judged {
 			v = j.r.drawVerdict(verifier, req.Answer.Model, o.truth() >= 0.5, *rates)
 		}
-		if v >= 0.5 {
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
-		}
-		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
+		return verdictOf(v, usd), nil
 	})
+}
+
+// verdictOf returns the verdict that a quality stands for: from 0.5 up it is passed, and the
+// distance from a half says with what confidence.
+func verdictOf(quality, usd float64) *sdk.Verdict {
+	if quality >= 0.5 {
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: quality, Confidence: quality, CostUSD: usd}
+	}
+	return &sdk.Verdict{Outcome: sdk.Failed, Score: quality, Confidence: 1 - quality, CostUSD: usd}
 }
 
 // missingVerdict returns an inconclusive verdict, and counts it if the world has the answer: the
@@ -74,7 +79,7 @@ func (r *rehearsal) drawVerdict(verifier, model string, isRight bool, rates casc
 
 // verdictUSD is the recorded cost of a verdict, or 0.
 func (r *rehearsal) verdictUSD(verifier, model string) float64 {
-	w, ok := r.world.(VerdictCosts)
+	w, ok := r.world.(verdictCosts)
 	if !ok {
 		return 0
 	}
@@ -85,47 +90,41 @@ func (r *rehearsal) verdictUSD(verifier, model string) float64 {
 func (j judges) signal(name string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		recorded := j.r.sold[req.Answer.Model]
-		v, known := recorded[name]
 		usd := recorded[name+sdk.SignalCostUSD]
-		switch {
-		case !known:
-			return j.r.missingVerdict(req.Answer.Model, usd), nil
-		case v >= 0.5:
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
+		if v, known := recorded[name]; known {
+			return verdictOf(v, usd), nil
 		}
-		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
+		return j.r.missingVerdict(req.Answer.Model, usd), nil
 	})
 }
 
 // QualityEstimator implements [router.Plugins]. An estimator whose estimates the world
-// does not know is left out.
+// does not know is left out. Others return the quality of the answers of models that have run,
+// and the recorded belief of others.
 func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
-	if !j.r.world.Estimates() {
+	world, ok := j.r.world.(believer)
+	if !ok {
 		return nil, nil
 	}
-	return sdk.QualityEstimatorFunc(j.estimate), nil
+	return sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
+		for i, name := range req.Models {
+			resp.Estimates[i] = sdk.Abstain()
+			if believed, ok := world.Belief(j.r.n, name); ok {
+				resp.Estimates[i] = believed
+			}
+			for k := range req.Attempts {
+				if req.Attempts[k].Answer.Model == name {
+					resp.Estimates[i] = sdk.Estimate{Mean: j.r.truth[name].Quality}
+				}
+			}
+		}
+		return resp, nil
+	}), nil
 }
 
 // CostEstimator implements [router.Plugins]: what calls cost is recorded, not what a
 // plugin would foretell.
 func (j judges) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
 	return nil, nil
-}
-
-// estimate returns the quality of the answers of models that have run, and the recorded belief
-// of others.
-func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-	resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
-	for i, name := range req.Models {
-		resp.Estimates[i] = sdk.Abstain()
-		if believed, ok := j.r.world.Belief(j.r.n, name); ok {
-			resp.Estimates[i] = believed
-		}
-		for k := range req.Attempts {
-			if req.Attempts[k].Answer.Model == name {
-				resp.Estimates[i] = sdk.Estimate{Mean: j.r.truth[name].Quality}
-			}
-		}
-	}
-	return resp, nil
 }

@@ -160,7 +160,7 @@ func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (ste
 func (r *rehearsal) begin(k int) {
 	n := r.places[k].query
 	round := n
-	if h, ok := r.world.(History); ok {
+	if h, ok := r.world.(history); ok {
 		round, _ = h.When(n)
 	}
 	round += r.trial * r.world.Len()
@@ -212,7 +212,7 @@ func (r *rehearsal) order(clusters []int) []place {
 	list := make([]place, len(clusters))
 	for n := range list {
 		list[n] = place{query: n, cluster: clusters[n], at: time.Unix(0, 0)}
-		if h, ok := r.world.(History); ok {
+		if h, ok := r.world.(history); ok {
 			_, list[n].at = h.When(n)
 		}
 	}

@@ -44,13 +44,7 @@ func (t *Table) Query(n int) *sdk.Query {
 	return q
 }
 
-// Estimates implements [World]: no table records what a plugin would say.
-func (t *Table) Estimates() bool { return false }
-
-// Belief implements [World].
-func (t *Table) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
-
-// VerdictUSD implements [VerdictCosts].
+// VerdictUSD implements [verdictCosts].
 func (t *Table) VerdictUSD(n int, verifier, model string) (float64, bool) {
 	own := func(judge string) [][]float64 { return t.Outcomes.Signals[judge+sdk.SignalCostUSD] }
 	prices := own(verifier)

@@ -28,16 +28,13 @@ type Traces struct {
 	Reports []*sdk.Trace
 	Seed    uint64
 
-	once     sync.Once
-	looks    map[string]looks
+	indexed sync.Once
+	looks   map[string]looks
+	ofQuery map[string][]*sdk.Trace
+	truths  map[stepAnswer]float64
+
 	mu       sync.Mutex
 	compared map[[2]string]lengths
-
-	index   sync.Once
-	ofQuery map[string][]*sdk.Trace
-
-	credit sync.Once
-	truths map[stepAnswer]float64
 }
 
 type stepAnswer struct {
@@ -51,19 +48,32 @@ type looks struct {
 	usd float64
 }
 
-// VerdictUSD implements [VerdictCosts].
-func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
-	t.once.Do(func() {
-		t.looks = map[string]looks{}
-		for _, s := range t.Steps {
-			for i := range s.Calls {
-				if v := s.Calls[i].Verdict; v != nil {
-					l := t.looks[v.Verifier]
-					t.looks[v.Verifier] = looks{l.n + 1, l.usd + v.CostUSD}
-				}
+// index works out what is known of verifiers, of queries and of how runs ended.
+func (t *Traces) index() {
+	t.looks = map[string]looks{}
+	for _, s := range t.Steps {
+		for i := range s.Calls {
+			if v := s.Calls[i].Verdict; v != nil {
+				l := t.looks[v.Verifier]
+				t.looks[v.Verifier] = looks{l.n + 1, l.usd + v.CostUSD}
 			}
 		}
-	})
+	}
+	t.ofQuery = map[string][]*sdk.Trace{}
+	steps := slices.Concat(t.Steps, t.Shadows)
+	for _, s := range steps {
+		if s.QueryID != "" {
+			t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
+		}
+	}
+	if len(t.Reports) > 0 {
+		t.readTruths(steps)
+	}
+}
+
+// VerdictUSD implements [verdictCosts].
+func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
+	t.indexed.Do(t.index)
 	for i := range t.Steps[n].Calls {
 		if c := &t.Steps[n].Calls[i]; c.Model == model && c.Verdict != nil && c.Verdict.Verifier == verifier {
 			return c.Verdict.CostUSD, true
@@ -104,7 +114,7 @@ func (t *Traces) judgedByProgram() bool {
 	})
 }
 
-// When implements [History]: the steps are those of one round.
+// When implements [history]: the steps are those of one round.
 func (t *Traces) When(n int) (int, time.Time) {
 	if at := t.Steps[n].Start; !at.IsZero() {
 		return 0, at
@@ -112,10 +122,7 @@ func (t *Traces) When(n int) (int, time.Time) {
 	return 0, time.Unix(0, 0)
 }
 
-// Estimates implements [World].
-func (t *Traces) Estimates() bool { return true }
-
-// Belief implements [World].
+// Belief implements [believer].
 func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
 	b, ok := firstBelief(t.Steps[n], model)
 	return b.Quality, ok
@@ -240,7 +247,8 @@ func (t *Traces) answer(n int, m Model) Outcome {
 	if o.Known {
 		return o
 	}
-	for _, other := range t.sameQuery(t.Steps[n].QueryID) {
+	t.indexed.Do(t.index)
+	for _, other := range t.ofQuery[t.Steps[n].QueryID] {
 		if found := t.callOutcome(other, m); found.Known {
 			found.Failures = o.Failures // those of the other step were its own
 			return found
@@ -311,18 +319,6 @@ func (t *Traces) clusters() []int {
 	return of
 }
 
-func (t *Traces) sameQuery(id string) []*sdk.Trace {
-	t.index.Do(func() {
-		t.ofQuery = map[string][]*sdk.Trace{}
-		for _, s := range slices.Concat(t.Steps, t.Shadows) {
-			if s.QueryID != "" {
-				t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
-			}
-		}
-	})
-	return t.ofQuery[id]
-}
-
 // toolsOf returns the tools that the first answer of a step with any calls.
 func toolsOf(s *sdk.Trace) []string {
 	for i := range s.Calls {
@@ -335,19 +331,8 @@ func toolsOf(s *sdk.Trace) []string {
 
 func kindOf(s *sdk.Trace) string { return strings.Join(toolsOf(s), " ") }
 
-// truth returns the quality of a model's answer in a step according to the verdict on its run.
-func (t *Traces) truth(s *sdk.Trace, model string) (quality float64, isKnown bool) {
-	t.credit.Do(t.readTruths)
-	quality, isKnown = t.truths[stepAnswer{s, model}]
-	return quality, isKnown
-}
-
 // readTruths assigns the verdicts on runs to the answers of their steps.
-func (t *Traces) readTruths() {
-	if len(t.Reports) == 0 {
-		return
-	}
-	steps := slices.Concat(t.Steps, t.Shadows)
+func (t *Traces) readTruths(steps []*sdk.Trace) {
 	table, err := outcome.OfTraces(slices.Concat(steps, t.Reports))
 	if err != nil || table.StepVerdicts == nil {
 		return // no report is of a run that has a step
@@ -396,7 +381,8 @@ func (t *Traces) callOutcome(s *sdk.Trace, m Model) Outcome {
 			o.Rejected = sdk.IsCheck(c.Verdict.Verifier)
 			o.Quality, o.Judged = q, !o.Rejected
 		}
-		o.RunQuality, o.Ended = t.truth(s, c.Model)
+		t.indexed.Do(t.index)
+		o.RunQuality, o.Ended = t.truths[stepAnswer{s, c.Model}]
 		return o
 	}
 	return Outcome{Failures: failures}

@@ -84,35 +84,47 @@ type World interface {
 	Query(n int) *sdk.Query
 	// Outcome says what model m does with query n.
 	Outcome(n int, m Model) Outcome
-	// Estimates says whether estimators that are plugins have something to say in this
-	// world: of an answer, its quality.
-	Estimates() bool
+}
+
+// believer is a World in which estimators that are plugins have something to say: of an
+// answer, its quality. No table records what they would.
+type believer interface {
 	// Belief returns what was recorded as believed of a model before query n.
 	Belief(n int, model string) (sdk.Estimate, bool)
 }
 
-// History is a World whose queries follow one another: caps of runs and tenants and
+// history is a World whose queries follow one another: caps of runs and tenants and
 // what is known of sessions hold from one to the next. Of other worlds each query
 // stands alone.
-type History interface {
+type history interface {
 	// When returns the round that query n belongs to, and when it was asked. With
 	// each round everything begins anew.
 	When(n int) (round int, at time.Time)
 }
 
-// VerdictCosts is a World in which it was recorded what verifiers ask for their verdicts.
-type VerdictCosts interface {
+// verdictCosts is a World in which it was recorded what verifiers ask for their verdicts.
+type verdictCosts interface {
 	// VerdictUSD is what a verifier's look at a model's answer to query n cost: as recorded
 	// or, where it did not look there, as its looks cost on average. It is false when none
 	// is recorded.
 	VerdictUSD(n int, verifier, model string) (usd float64, known bool)
 }
 
+// chance returns what decides of a model's n-th answer. Models are told apart by what they are, not
+// by the policy's names of them.
+func (m *Model) chance(seed uint64, n int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, hashOf(m.Provider+"/"+cmp.Or(m.Served, m.Name))^uint64(n)*0x9e3779b97f4a7c15))
+}
+
+func hashOf(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // hash.Hash never returns an error
+	return h.Sum64()
+}
+
 // draw draws a quality from a belief. It depends only on its arguments.
 func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(m.Provider + "/" + cmp.Or(m.Served, m.Name))) // hash.Hash never returns an error
-	r := rand.New(rand.NewPCG(seed, h.Sum64()^uint64(n)*0x9e3779b97f4a7c15))
+	r := m.chance(seed, n)
 	if m.Verified {
 		if r.Float64() < believed.Mean {
 			return 1
@@ -140,13 +152,10 @@ func (b *Beliefs) Len() int { return len(b.Queries) * max(1, b.Draws) }
 // Query implements [World].
 func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
 
-// When implements [History]: each time all queries were drawn is a round.
+// When implements [history]: each time all queries were drawn is a round.
 func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
-// Estimates implements [World]: answers are as good as estimators say.
-func (b *Beliefs) Estimates() bool { return true }
-
-// Belief implements [World].
+// Belief implements [believer]: answers are as good as estimators say.
 func (b *Beliefs) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].

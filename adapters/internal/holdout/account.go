@@ -80,13 +80,18 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 func (a *Account) removeRun(r *run) {
 	arm := a.arm(r)
 	arm.Runs, arm.USD, arm.Squares = arm.Runs-1, arm.USD-r.usd, arm.Squares-r.usd*r.usd
-	if r.judged {
-		arm.Judged--
-		if r.right {
-			arm.Right--
-		}
-	}
+	arm.count(r, -1)
 	r.refused = true
+}
+
+// count counts the verdict on a run so many times.
+func (a *arm) count(r *run, times int) {
+	if r.judged {
+		a.Judged += times
+	}
+	if r.right {
+		a.Right += times
+	}
 }
 
 // addRun adds a run, and drops the oldest above maxRuns. The lock is held.
@@ -120,20 +125,9 @@ func (a *Account) recordVerdict(t *sdk.Trace) {
 	if r == nil || r.refused {
 		return
 	}
-	arm := a.arm(r)
-	if r.judged {
-		arm.Judged--
-		if r.right {
-			arm.Right--
-		}
-	}
+	a.arm(r).count(r, -1)
 	r.judged, r.right = judged, judged && quality >= 0.5
-	if r.judged {
-		arm.Judged++
-	}
-	if r.right {
-		arm.Right++
-	}
+	a.arm(r).count(r, 1)
 }
 
 // Unit returns the name of what is drawn for a holdout: the run; where a step has none, the

@@ -119,7 +119,7 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 		}
 		player.Lambdas, player.Strategies = append(player.Lambdas, point.Value), append(player.Strategies, s)
 	}
-	samples, err := eval.Replay(ctx, eval.OutcomesOf(test), []*eval.Player{player}, seed, nil)
+	samples, err := eval.Replay(ctx, test, []*eval.Player{player}, seed, nil)
 	if err != nil {
 		return nil, err
 	}

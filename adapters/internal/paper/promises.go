@@ -171,7 +171,7 @@ func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64
 
 // play returns the mean results of a player's strategies on a table.
 func play(ctx context.Context, t *outcome.Table, player *eval.Player) ([]eval.Point, error) {
-	samples, err := eval.Replay(ctx, eval.OutcomesOf(t), []*eval.Player{player}, 1, nil)
+	samples, err := eval.Replay(ctx, t, []*eval.Player{player}, 1, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -121,11 +121,14 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !sdk.IsStep(t.Mode) {
-		a.recordVerdict(t)
+	if !sdk.IsStep(t.Mode) { // a verdict replaces the one on its run; an inconclusive one removes it
+		quality, judged := t.Verdict.Quality()
+		a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 		return
 	}
-	a.begin(t)
+	if t.Run != "" {
+		a.note(t, runVerdict{hasStep: true})
+	}
 	a.read++
 	a.spent += t.CostUSD
 	if len(t.Decisions) > 0 {
@@ -172,18 +175,6 @@ func (s *sums) addShadow(t *sdk.Trace) {
 			s.of(b.Model).compare(t, b.Price, own)
 		}
 	}
-}
-
-func (a *Account) begin(t *sdk.Trace) {
-	if t.Run != "" {
-		a.note(t, runVerdict{hasStep: true})
-	}
-}
-
-// recordVerdict replaces the verdict on a run. An inconclusive one removes it.
-func (a *Account) recordVerdict(t *sdk.Trace) {
-	quality, judged := t.Verdict.Quality()
-	a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 }
 
 func (a *Account) note(t *sdk.Trace, v runVerdict) {
@@ -275,7 +266,7 @@ func (a *Account) Add(b *Account) {
 		m[0].merge(m[1])
 	}
 	for name, v := range b.judged {
-		own := a.verdictsOf(name)
+		own := entry(&a.judged, name)
 		own.passed, own.failed, own.inconclusive = own.passed+v.passed, own.failed+v.failed, own.inconclusive+v.inconclusive
 		own.erring, own.right = own.erring+v.erring, own.right+v.right
 	}
@@ -300,13 +291,7 @@ func (m *modelSums) merge(o *modelSums) {
 	}
 }
 
-func (s *sums) of(model string) *modelSums {
-	return entry(&s.models, model)
-}
-
-func (s *sums) verdictsOf(verifier string) *verdicts {
-	return entry(&s.judged, verifier)
-}
+func (s *sums) of(model string) *modelSums { return entry(&s.models, model) }
 
 // entry returns an entry of a map, which it makes if there is none.
 func entry[V any](m *map[string]*V, name string) *V {
@@ -333,7 +318,7 @@ func (s *sums) judge(t *sdk.Trace) {
 	if v.Outcome == sdk.Inconclusive {
 		s.guessed.add(c.Quality.Mean)
 	}
-	s.verdictsOf(v.Verifier).add(c)
+	entry(&s.judged, v.Verifier).add(c)
 }
 
 // addWaste adds the costs of verdicts and of answers that were not returned.

@@ -188,9 +188,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.cold += cold
 }
 
-func (m *modelSums) reference(other string) *reference {
-	return entry(&m.references, other)
-}
+func (m *modelSums) reference(other string) *reference { return entry(&m.references, other) }
 
 // enoughRuns is the number of steps with tokens of two models from which on one's are
 // estimated by the other's.

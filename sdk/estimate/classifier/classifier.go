@@ -114,14 +114,14 @@ func Read(r io.Reader) (*Classifier, error) {
 	if err := decoder.Decode(&c); err != nil {
 		return nil, fmt.Errorf("reading a classifier: %w", err)
 	}
-	if err := c.Validate(); err != nil {
+	if err := c.validate(); err != nil {
 		return nil, fmt.Errorf("reading a classifier: %w", err)
 	}
 	return &c, nil
 }
 
-// Validate returns all that is wrong with the classifier.
-func (c *Classifier) Validate() error {
+// validate returns all that is wrong with the classifier.
+func (c *Classifier) validate() error {
 	var wrong []error
 	if c.Version != version {
 		wrong = append(wrong, fmt.Errorf("version %d is not %d", c.Version, version))

@@ -112,12 +112,12 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 	var held []row // one number each: the logit for an answer that was left out
 	for fold := range o.Folds {
 		var in, out []row
-		for _, row := range rows {
+		for _, a := range rows {
 			// By query, so that one query's answers stay together.
-			if row.query%o.Folds == fold {
-				out = append(out, row)
+			if a.query%o.Folds == fold {
+				out = append(out, a)
 			} else {
-				in = append(in, row)
+				in = append(in, a)
 			}
 		}
 		part, err := fit(in, names, o.Ridge)
@@ -128,10 +128,9 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 			continue
 		}
 		single := &Classifier{Models: map[string]*Regression{anyModel: part}}
-		for _, row := range out {
-			p, ok := single.Predict(anyModel, namedFeatures(names, row.x))
-			if ok {
-				held = append(held, row0(row, logit(p)))
+		for _, a := range out {
+			if p, ok := single.Predict(anyModel, namedFeatures(names, a.x)); ok {
+				held = append(held, row{query: a.query, x: []float64{logit(p)}, y: a.y})
 			}
 		}
 	}
@@ -151,8 +150,6 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 	r.score(held)
 	return r, nil
 }
-
-func row0(r row, x float64) row { return row{query: r.query, x: []float64{x}, y: r.y} }
 
 func namedFeatures(names []string, x []float64) map[string]float64 {
 	m := make(map[string]float64, len(names))

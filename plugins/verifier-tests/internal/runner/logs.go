@@ -15,11 +15,6 @@ type logFile struct {
 	format string
 }
 
-func (*logFile) Name() string { return "log" }
-
-// Confidence: see [Runner].
-func (*logFile) Confidence() float64 { return reportedConfidence }
-
 func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }

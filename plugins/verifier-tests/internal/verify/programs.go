@@ -20,9 +20,9 @@ type programs struct{ env, paths []string }
 // script in the place of one, the folder of the program itself comes first: within the
 // walls the script does not find its manager. A command that is a test runner itself
 // brings its own.
-func findPrograms(config *Config, r runner.Runner) programs {
+func findPrograms(config *Config, r *runner.Runner) programs {
 	var p programs
-	if config.Containers != nil || r.Name() != exitCodeName {
+	if config.Containers != nil || !r.IsExitCode {
 		return p
 	}
 	var folders []string

@@ -13,14 +13,14 @@ import (
 
 // counted counts the runs that are planned.
 type counted struct {
-	runner.Runner
+	runner.Driver
 
 	runs atomic.Int32
 }
 
 func (c *counted) Plan(argv []string, tree *runner.Tree, nonce string) (*runner.Plan, error) {
 	c.runs.Add(1)
-	return c.Runner.Plan(argv, tree, nonce)
+	return c.Driver.Plan(argv, tree, nonce)
 }
 
 // TestReruns: what failed on the untouched tree has been tried already.
@@ -49,8 +49,8 @@ func TestReruns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			counter := &counted{Runner: v.runner}
-			v.runner = counter
+			counter := &counted{Driver: v.runner.Driver}
+			v.runner.Driver = counter
 			req := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{Text: "```text path=a\n" + test.answer + "\n```\n"}}
 			if _, err := v.Verify(t.Context(), req); err != nil {
 				t.Fatal(err)

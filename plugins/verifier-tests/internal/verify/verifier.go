@@ -56,7 +56,7 @@ func New(config Config, j walls) (*Verifier, error) {
 	}
 	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Env: config.Env, Log: config.Log})
 	return &Verifier{
-		programs: sync.OnceValue(func() programs { return findPrograms(&config, r) }),
+		programs: sync.OnceValue(func() programs { return findPrograms(&config, &r) }),
 		config:   config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
 		runner: r, guard: config.guard(),
 		store: newStore(config.State), preflight: map[string]*preflight{},
@@ -107,7 +107,11 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{way: wayOf(v.runner), checks: query.Checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
+	way := "tests in process"
+	if v.runner.IsExitCode {
+		way = "exit code"
+	}
+	j := &judgement{way: way, checks: query.Checks, confidence: v.runner.Confidence, strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if len(strings.TrimSpace(req.Answer.Text))+len(req.Answer.ToolCalls) == 0 {
 		return v.judgeUntouched(ctx, t, j)
 	}
@@ -165,14 +169,6 @@ func (v *Verifier) judgeOnce(ctx context.Context, a *attempt, j *judgement, file
 		_ = v.store.put(key, verdict) // without the store it is judged again
 	}
 	return verdict, err
-}
-
-// wayOf returns how verdicts by a runner are reached.
-func wayOf(r runner.Runner) string {
-	if r.Name() == exitCodeName {
-		return exitCodeName
-	}
-	return "tests in process"
 }
 
 // paths are those by which an answer may know the tree.
@@ -243,7 +239,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 
 func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, error) {
 	command := v.config.Command
-	if narrower, ok := v.runner.(runner.Narrower); ok && a.only != nil {
+	if narrower, ok := v.runner.Driver.(runner.Narrower); ok && a.only != nil {
 		command = narrower.Narrow(command, &a.tree.Tree, a.only)
 	}
 	plan, err := v.runner.Plan(command, &a.tree.Tree, rand.Text())

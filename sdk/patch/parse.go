@@ -183,12 +183,10 @@ var (
 func (r *reader) readTags(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
 	file := r.name.path
-	if match[1] == "file" {
-		file = pathOf(match[2])
-	} else if match[1] == "parameter" && !slices.Contains(contentFields, match[2]) {
-		return i
-	}
-	if file == "" {
+	switch {
+	case match[1] == "file" && match[2] != "":
+		file = cleanPath(match[2])
+	case file == "", match[1] == "file", match[1] == "parameter" && !slices.Contains(contentFields, match[2]):
 		return i
 	}
 	end := "</" + match[1] + ">"
@@ -418,14 +416,6 @@ func title(body []string) (file string, rest []string, ok bool) {
 }
 
 var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
-
-// pathOf is [cleanPath], but returns "" for "".
-func pathOf(s string) string {
-	if s == "" {
-		return ""
-	}
-	return cleanPath(s)
-}
 
 func joinLines(lines []string) string {
 	if len(lines) == 0 {

@@ -121,7 +121,7 @@ func (e *expectations) interpreter(ctx context.Context, language string) string 
 		return program
 	}
 	name := map[string]string{"python": "python3", "node": "node"}[language]
-	if e.v.config.Containers != nil {
+	if e.v.containers != nil {
 		return name
 	}
 	candidates := []string{name}

@@ -36,7 +36,7 @@ const maxPreflights = 256
 // before returns the pre-flight of the tree, which is made once for as long as
 // the tree stays as it is; nil when the configuration wants none.
 func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
-	if v.config.NoPreflight {
+	if !v.config.Preflight {
 		return nil, nil
 	}
 	key := t.Dir + "\x00" + t.hash + "\x00" + t.image

@@ -57,7 +57,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	layers, _ := t.walls.Layers()
 	c := &v.config
 	what := []any{
-		program(judge), content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
+		program(judge), content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryMiB, c.DiskMiB, c.Processes,
 		c.ShowSecrets, layers, jail.ToolEnv(), os.Getenv("GOFLAGS"), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
 	return hashOf(what)

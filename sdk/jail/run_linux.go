@@ -124,9 +124,8 @@ func (j *Jail) probe(ctx context.Context) (*Result, error) {
 		ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin", j.self},
 		Caches:   []Cache{{Path: "/tmp/cache", Files: map[string][]byte{"file": nil}}},
 	}}
-	if dir, unlock, err := newTemp(j.temp); err == nil {
-		defer unlock()
-		defer os.RemoveAll(dir)
+	if dir, release, err := newTemp(j.temp); err == nil {
+		defer release()
 		o.Dir = filepath.Join(dir, "tree")
 		if err := errors.Join(os.Mkdir(o.Dir, 0o700), os.WriteFile(filepath.Join(o.Dir, "private"), nil, 0o600)); err != nil {
 			return nil, err
@@ -235,12 +234,8 @@ func (j *Jail) complete(o *order) (release func(), err error) {
 	if j.namespaces {
 		return func() {}, nil
 	}
-	temp, unlock, err := newTemp(j.temp)
-	o.Temp = temp
-	return func() {
-		os.RemoveAll(temp)
-		unlock()
-	}, err
+	o.Temp, release, err = newTemp(j.temp)
+	return release, err
 }
 
 // launch starts the first process of an order in a group of its own. Without a group, noGroup says why.

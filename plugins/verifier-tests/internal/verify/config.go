@@ -4,11 +4,10 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/plugins/internal/diagnose"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
@@ -55,21 +54,13 @@ func (c *Config) Validate() (wrong schema.Diagnostics) {
 			wrong = append(wrong, schema.Errorf([]string{one.argument}, "%s", one.what)...)
 		}
 	}
-	each := func(list []string, argument, what string, isRight func(value string) bool) {
-		for i, value := range list {
-			if !isRight(value) {
-				wrong = append(wrong, schema.Errorf([]string{argument, strconv.Itoa(i)}, "%q is %s", value, what)...)
-			}
-		}
-	}
-	each(c.Require, "require", "none of "+strings.Join(jail.Names(), ", "), func(name string) bool { return slices.Contains(jail.Names(), name) })
-	each(c.Protect, "protect", "no pattern", func(pattern string) bool {
+	isPattern := func(pattern string) bool {
 		_, err := path.Match(pattern, "x")
 		return err == nil
-	})
-	each(c.ReadOnly, "read_only", "not absolute", filepath.IsAbs)
-	each(c.variables(), "env", "not NAME=value", func(entry string) bool { return strings.Index(entry, "=") > 0 })
-	return wrong
+	}
+	return slices.Concat(wrong, diagnose.Layers(c.Require), diagnose.Each("protect", c.Protect, "no pattern", isPattern),
+		diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs),
+		diagnose.Each("env", c.variables(), "not NAME=value", func(entry string) bool { return !strings.HasPrefix(entry, "=") }))
 }
 
 // variables returns those of Env as NAME=value, sorted.

@@ -26,7 +26,7 @@ import (
 type Verifier struct {
 	config Config
 	env    []string
-	jail   walls
+	jail   jail.Walls
 	// containers, when not nil, run the command in place of the jail.
 	containers *container.Pool
 	runner     runner.Runner
@@ -48,17 +48,11 @@ type Verifier struct {
 	preflight map[string]*preflight
 }
 
-// walls run a command to its end: a jail, or an engine of containers.
-type walls interface {
-	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
-	Layers() ([]string, map[string]string)
-}
-
 var _ sdk.Verifier = (*Verifier)(nil)
 
 // New returns a verifier that runs tests in j, or in containers when the
 // configuration, which is valid, says so.
-func New(c Config, j walls) *Verifier {
+func New(c Config, j jail.Walls) *Verifier {
 	v := &Verifier{
 		config: c, env: c.variables(), jail: j, slots: semaphore.NewWeighted(int64(cmp.Or(c.Parallel, runtime.NumCPU()))),
 		guard: c.guard(), store: newStore(c.CacheDir), compileFrom: time.Second, preflight: map[string]*preflight{},
@@ -142,7 +136,9 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}
+	// Without a pre-flight nobody knows what its tests take.
+	isCostly := j.before == nil || j.before.result.CPU >= v.compileFrom
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: isCostly}
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
@@ -204,20 +200,15 @@ type attempt struct {
 
 // walls are those that a query's tests run behind, and the image when they are a
 // container's.
-func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (walls, string, error) {
+func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (jail.Walls, string, error) {
 	if v.containers == nil {
 		return v.jail, "", nil
 	}
-	own := query.Labels[ImageLabel]
-	image, err := v.containers.Image(query.ID, own)
+	engine, err := v.containers.For(ctx, query.ID, query.Labels[ImageLabel])
 	if err != nil {
 		return nil, "", err
 	}
-	engine, err := v.containers.For(ctx, query.ID, own)
-	if err != nil {
-		return nil, "", err
-	}
-	return engine, image, nil
+	return engine, engine.Image(), nil
 }
 
 // ImageLabel is the label of a query that names its own image.
@@ -330,15 +321,9 @@ func (v *Verifier) leftOut(t *tree) []jail.Change {
 	return changes
 }
 
-// worthCompiling reports whether the packages of a tree are compiled before answers to
-// it are judged. Without a pre-flight nobody knows what its tests take.
-func (v *Verifier) worthCompiling(before *preflight) bool {
-	return before == nil || before.result.CPU >= v.compileFrom
-}
-
 // mounts reports whether a run sees the caches of the machine as they are. Where nothing
 // can be mounted they are copied, which only pays for what was compiled for such runs.
-func mounts(w walls) bool {
+func mounts(w jail.Walls) bool {
 	layers, _ := w.Layers()
 	return slices.Contains(layers, jail.LayerMount)
 }

@@ -150,7 +150,7 @@ func (r *reader) fileOf() name {
 }
 
 func (r *reader) readSentence(line string) {
-	if strings.TrimSpace(line) == "" {
+	if isBlank(line) {
 		return
 	}
 	if edits, to := parseSentence(line); len(edits) > 0 {
@@ -374,18 +374,13 @@ func (e *Edit) isRevisionOf(earlier *Edit) bool {
 		block[line] = true
 	}
 	all := textOf(earlier.Content)
-	repeated := 0
-	for _, line := range all {
-		if block[line] {
-			repeated++
-		}
-	}
-	return 2*repeated > len(all)
+	repeated := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return !block[line] })
+	return 2*len(repeated) > len(all)
 }
 
 // isHunks reports whether a block is hunks of a diff without its head.
 func isHunks(body []string) bool {
-	at := slices.IndexFunc(body, func(line string) bool { return strings.TrimSpace(line) != "" })
+	at := slices.IndexFunc(body, func(line string) bool { return !isBlank(line) })
 	return at >= 0 && isHunk(body[at])
 }
 
@@ -409,7 +404,7 @@ func title(body []string) (file string, rest []string, ok bool) {
 	if file, ok := commentName(body[0]); ok {
 		return file, body, true
 	}
-	if bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) }) {
+	if bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return !isBlank(line) && !bareName.MatchString(line) }) {
 		return cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:], true
 	}
 	return "", nil, false

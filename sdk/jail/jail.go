@@ -11,6 +11,7 @@ import (
 
 // Walls run commands to their end: a [Jail], or an engine of containers.
 type Walls interface {
+	// Run runs a command to its end. An error means that it could not be run at all, or that ctx ended.
 	Run(ctx context.Context, spec *Spec) (*Result, error)
 	// Layers returns the layers that hold, and those that do not, with the reason.
 	Layers() ([]string, map[string]string)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 func newPolicyCommand(s Streams) *cobra.Command {
@@ -226,18 +226,7 @@ func replaceFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".stepfall-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(content)
-	if err = errors.Join(err, tmp.Chmod(info.Mode()), tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
+	return regular.Replace(path, content, info.Mode())
 }
 
 // printDiff prints the lines that differ, compared by number: formatting hardly moves lines.

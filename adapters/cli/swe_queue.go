@@ -32,8 +32,8 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 	}
 	done = func() error { return errors.Join(jobs.close(ctx), end()) }
 	q := &swe.Job{
-		Queue: jobs.queue, Policy: jobs.policy, Journal: solver.Journal, Spend: solver.Spend,
-		MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine, Progress: f.progress(s, single),
+		Queue: jobs.queue, Journal: solver.Journal, Spend: solver.Spend, Progress: f.progress(s, single),
+		Settings: swe.Settings{Policy: jobs.policy, MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine},
 	}
 	known, queuedUSD := solver.Journal.QueuedRuns()
 	if f.maxUSD > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
@@ -85,7 +86,7 @@ type hanging struct{}
 func serve(loaded *suite.Suite, dir string) (*scripted.Server, chan struct{}, error) {
 	hung := make(chan struct{})
 	script := loaded.Script()
-	server, err := scripted.Start(scripted.Options{Models: suite.ModelNames(), Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {
+	server, err := scripted.Start(scripted.Options{Models: tasks.Models(), Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {
 		if name, err := os.ReadFile(filepath.Join(dir, "hang")); err == nil && strings.TrimSpace(string(name)) == req.Model {
 			select {
 			case hung <- struct{}{}:

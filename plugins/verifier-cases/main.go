@@ -11,10 +11,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/internal/diagnose"
 	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -91,23 +90,13 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.sandbox = walls
+	v.walls = walls
 	return v, nil
 }
 
 // validate returns what is wrong with the configuration.
 func (c *Config) validate() (wrong schema.Diagnostics) {
-	for i, name := range c.Require {
-		if !slices.Contains(jail.Names(), name) {
-			wrong = append(wrong, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))...)
-		}
-	}
-	for i, dir := range c.ReadOnly {
-		if !filepath.IsAbs(dir) {
-			wrong = append(wrong, schema.Errorf([]string{"read_only", strconv.Itoa(i)}, "%q is not absolute", dir)...)
-		}
-	}
-	wrong = slices.Concat(wrong, checkLocal("built", c.Built...), checkLocal("file", c.File))
+	wrong = slices.Concat(diagnose.Layers(c.Require), diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs), checkLocal("built", c.Built...), checkLocal("file", c.File))
 	if _, err := os.Stat(c.Cases); err != nil {
 		wrong = append(wrong, schema.Errorf([]string{"cases"}, "%v", err)...)
 	}

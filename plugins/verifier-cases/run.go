@@ -19,9 +19,9 @@ import (
 
 // run is one answer on its way through the cases.
 type run struct {
-	v       *verifier
-	sandbox sandbox
-	dir     string
+	v     *verifier
+	walls jail.Walls
+	dir   string
 	// sources are the files and folders of the cases, without symbolic links.
 	sources []string
 	changes []jail.Change
@@ -59,7 +59,7 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 			}
 		}
 	}
-	return r.sandbox.Run(ctx, spec)
+	return r.walls.Run(ctx, spec)
 }
 
 func isBelow(folder, path string) bool {
@@ -141,7 +141,6 @@ func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 }
 
 type caseResult struct {
-	ran    bool
 	wrong  string // what is wrong; "" is right
 	unfit  string // why it says nothing about the answer
 	result *jail.Result
@@ -187,7 +186,7 @@ func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
 	passed := 0
 	var wrong []string
 	for i := range came {
-		if !came[i].ran {
+		if came[i].result == nil { // it was not run
 			continue
 		}
 		r.result = came[i].result
@@ -280,7 +279,7 @@ func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {
 	if err != nil {
 		return caseResult{}, err
 	}
-	e := caseResult{ran: true, result: result}
+	e := caseResult{result: result}
 	err = r.compare(ctx, c, &e)
 	return e, err
 }
@@ -349,13 +348,13 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ca
 	if err != nil {
 		return err
 	}
-	own := &run{v: r.v, sandbox: r.sandbox, dir: empty, changes: []jail.Change{
+	own := &run{v: r.v, walls: r.walls, dir: empty, changes: []jail.Change{
 		{Path: "input", Data: []byte(c.Stdin)}, {Path: "expected", Data: []byte(*c.Expect.Stdout)}, {Path: "output", Data: []byte(out.Stdout)},
 	}}
 	argv, files := r.v.config.checkerCommand()
 	spec := own.spec(append(argv, "input", "expected", "output"), r.v.config.Timeout)
 	spec.ReadOnly = append(spec.ReadOnly, files...)
-	result, err := r.sandbox.Run(ctx, spec)
+	result, err := r.walls.Run(ctx, spec)
 	switch {
 	case err != nil:
 		return err

@@ -19,7 +19,7 @@ func (slowSandbox) Run(context.Context, *jail.Spec) (*jail.Result, error) {
 func TestFailuresLeaveAllSlotsFree(t *testing.T) {
 	v := &verifier{config: Config{Command: []string{"program"}}, slots: make(chan struct{}, 4)}
 	for range 200 {
-		r := &run{v: v, sandbox: slowSandbox{}, dir: t.TempDir()}
+		r := &run{v: v, walls: slowSandbox{}, dir: t.TempDir()}
 		if _, err := r.cases(t.Context(), make([]cases.Case, 20)); err != nil {
 			t.Fatal(err)
 		}

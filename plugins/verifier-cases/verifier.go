@@ -17,17 +17,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
-// sandbox runs a command to its end.
-type sandbox interface {
-	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
-	Layers() ([]string, map[string]string)
-}
-
 // verifier gives verdicts by cases. It is safe for concurrent use.
 type verifier struct {
 	config Config
-	// sandbox is nil with containers.
-	sandbox    sandbox
+	// walls are nil with containers.
+	walls      jail.Walls
 	containers *container.Pool
 	temp       string
 	slots      chan struct{}
@@ -56,7 +50,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 
 func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	query := cmp.Or(req.Query, &sdk.Query{})
-	walls, err := v.sandboxOf(ctx, query)
+	walls, err := v.wallsOf(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +76,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if dir, err = realPath(dir); err != nil {
 		return nil, err
 	}
-	r := &run{v: v, sandbox: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
+	r := &run{v: v, walls: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
 	return r.judge(ctx, req.Answer, set.Cases)
 }
 
@@ -104,9 +98,9 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(absolute)
 }
 
-func (v *verifier) sandboxOf(ctx context.Context, query *sdk.Query) (sandbox, error) {
+func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (jail.Walls, error) {
 	if v.containers == nil {
-		return v.sandbox, nil
+		return v.walls, nil
 	}
 	return v.containers.For(ctx, query.ID, query.Labels["image"])
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // version is the version of the profile's format that this package writes and reads.
@@ -209,26 +209,10 @@ func (p *Profile) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(path, data); err != nil {
+	if err := regular.Replace(path, data, 0o644); err != nil {
 		return fmt.Errorf("writing profile: %w", err)
 	}
 	return nil
-}
-
-func replaceFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".profile-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 func (p *Profile) bytes() ([]byte, error) {

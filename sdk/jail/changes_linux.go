@@ -147,40 +147,26 @@ func canLink(from, to string) bool {
 // linkTree makes the folders of from in to, and links to their entries. Links do not count as written by
 // the run.
 func (o *order) linkTree(from, to, pool string) error {
-	add := func(name string) error {
+	from = filepath.Clean(from) + "/"
+	return filepath.WalkDir(from+".", func(path string, entry fs.DirEntry, err error) error { // which may be a link itself
+		name, isBelow := strings.CutPrefix(path, from)
+		if err != nil || !isBelow || name == "." {
+			return err
+		}
+		own := filepath.Join(to, name)
+		if entry.IsDir() && !strings.Contains(name, "/") {
+			return os.Mkdir(own, 0o755)
+		}
 		o.Before.Files++
 		pooled := ""
 		if pool != "" {
 			pooled = filepath.Join(pool, name)
 		}
-		return link(filepath.Join(from, name), filepath.Join(to, name), pooled)
-	}
-	folders, err := os.ReadDir(from)
-	if err != nil {
-		return err
-	}
-	for _, folder := range folders {
-		if !folder.IsDir() {
-			if err := add(folder.Name()); err != nil {
-				return err
-			}
-			continue
-		}
-		own := filepath.Join(to, folder.Name())
-		if err := os.Mkdir(own, 0o755); err != nil {
+		if err := link(path, own, pooled); err != nil || !entry.IsDir() {
 			return err
 		}
-		entries, err := os.ReadDir(filepath.Join(from, folder.Name()))
-		if err != nil {
-			return err
-		}
-		for _, entry := range entries {
-			if err := add(filepath.Join(folder.Name(), entry.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+		return fs.SkipDir
+	})
 }
 
 // maxDepth bounds the depth of a change, whose folders are walked from the top.

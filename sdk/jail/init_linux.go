@@ -59,7 +59,7 @@ func runFirst() int {
 	runtime.LockOSThread()
 	orders, reports := descriptors()
 	var o order
-	r := &report{ExitCode: -1, Missing: map[string]string{}}
+	r := &report{Result: Result{ExitCode: -1, Missing: map[string]string{}}}
 	err := json.NewDecoder(orders).Decode(&o)
 	if err == nil {
 		go watchLifeline(orders, &o)
@@ -115,9 +115,12 @@ func buildWalls(o *order, r *report) (*tree, error) {
 	} else {
 		r.Missing[LayerUser] = "it keeps the uid of root, to write in place"
 	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("making mounts private: %w", err)
+	}
 	if o.isUnsandboxed() {
 		r.Layers = append(r.Layers, LayerPID)
-		return nil, mountProc()
+		return nil, mountProc("/proc", 0)
 	}
 	t, err := buildRoot(o)
 	if err != nil {

@@ -59,7 +59,7 @@ func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() 
 func runInner() int {
 	runtime.LockOSThread()
 	orders, reports := descriptors()
-	r := &report{Missing: map[string]string{}}
+	r := &report{Result: Result{Missing: map[string]string{}}}
 	var in innerOrder
 	err := json.NewDecoder(orders).Decode(&in)
 	if err == nil {

@@ -2,11 +2,20 @@ package jail
 
 import (
 	"cmp"
+	"context"
 	"io/fs"
 	"maps"
 	"slices"
 	"time"
 )
+
+// Walls run commands to their end: a [Jail], or an engine of containers.
+type Walls interface {
+	// Run runs a command to its end. An error means that it could not be run at all, or that ctx ended.
+	Run(ctx context.Context, spec *Spec) (*Result, error)
+	// Layers returns the layers that hold, and those that do not, with the reason.
+	Layers() ([]string, map[string]string)
+}
 
 // Options say how to make a jail. The zero value takes all that can be had.
 type Options struct {

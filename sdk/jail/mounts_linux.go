@@ -38,9 +38,6 @@ type keptCache struct {
 // buildRoot makes the new root, enters it, and leaves the old one behind. It
 // returns the upper directories of the caches, by path, valid in the new root.
 func buildRoot(o *order) (*tree, error) {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return nil, fmt.Errorf("making mounts private: %w", err)
-	}
 	root, err := freeMountPoint(o)
 	if err != nil {
 		return nil, err
@@ -50,8 +47,17 @@ func buildRoot(o *order) (*tree, error) {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
 	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir)}
-	steps := []func() error{t.makeDirectories, t.bindReadOnly, t.mountTreeProc, t.bindDevices, t.bindWritable, t.mountWorkTree, t.mountCaches, t.limitFiles, t.enter}
-	for _, step := range steps {
+	for _, step := range []func() error{
+		t.makeDirectories,
+		func() error {
+			return t.bindAll(slices.Compact(slices.Sorted(slices.Values(o.ReadOnly))), unix.MOUNT_ATTR_RDONLY)
+		},
+		// Read-only: root without capabilities could still write to /proc/sys.
+		func() error { return mountProc(filepath.Join(root, "proc"), unix.MS_RDONLY) },
+		t.bindDevices,
+		func() error { return t.bindAll(o.Writable, 0) },
+		t.mountWorkTree, t.mountCaches, t.limitFiles, t.enter,
+	} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -109,29 +115,19 @@ func (t *tree) makeDirectories() error {
 	if err := os.Mkdir(etc, 0o755); err != nil {
 		return err
 	}
-	for name, text := range t.etcFiles() {
+	id := max(t.order.UID, 0)
+	for name, text := range map[string]string{
+		"passwd":        fmt.Sprintf("jail:x:%d:%d:jail:/tmp/home:/bin/sh\n", id, id),
+		"group":         fmt.Sprintf("jail:x:%d:\n", id),
+		"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+	} {
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-func (t *tree) etcFiles() map[string]string {
-	id := max(t.order.UID, 0)
-	return map[string]string{
-		"passwd":        fmt.Sprintf("jail:x:%d:%d:jail:/tmp/home:/bin/sh\n", id, id),
-		"group":         fmt.Sprintf("jail:x:%d:\n", id),
-		"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
-		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
-	}
-}
-
-func (t *tree) bindReadOnly() error {
-	return t.bindAll(slices.Compact(slices.Sorted(slices.Values(t.order.ReadOnly))), unix.MOUNT_ATTR_RDONLY)
-}
-
-func (t *tree) bindWritable() error { return t.bindAll(t.order.Writable, 0) }
 
 func (t *tree) bindAll(paths []string, attributes uint64) error {
 	for _, path := range paths {
@@ -160,7 +156,6 @@ func (t *tree) bind(path string, attributes uint64) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil && !errors.Is(err, unix.EROFS) {
 		return err
 	}
-	place := touch
 	switch {
 	case isLink:
 		link, err := os.Readlink(path)
@@ -169,9 +164,11 @@ func (t *tree) bind(path string, attributes uint64) error {
 		}
 		return os.Symlink(link, target)
 	case info.IsDir():
-		place = makeFolder
+		err = os.MkdirAll(target, 0o755)
+	default:
+		err = touch(target)
 	}
-	if err := place(target); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := unix.Mount(path, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -184,8 +181,6 @@ func (t *tree) bind(path string, attributes uint64) error {
 	return nil
 }
 
-func makeFolder(path string) error { return os.MkdirAll(path, 0o755) }
-
 func touch(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
 	if err != nil {
@@ -194,20 +189,8 @@ func touch(path string) error {
 	return f.Close()
 }
 
-// mountProc mounts /proc for the pid namespace, and changes nothing else.
-func mountProc() error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("making mounts private: %w", err)
-	}
-	return mountProcAt("/proc", 0)
-}
-
-func (t *tree) mountTreeProc() error {
-	// Read-only: root without capabilities could still write to /proc/sys.
-	return mountProcAt(filepath.Join(t.root, "proc"), unix.MS_RDONLY)
-}
-
-func mountProcAt(dir string, flags uintptr) error {
+// mountProc mounts the /proc of the pid namespace.
+func mountProc(dir string, flags uintptr) error {
 	if err := unix.Mount("proc", dir, "proc", flags|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}

@@ -124,9 +124,8 @@ func (j *Jail) probe(ctx context.Context) (*Result, error) {
 		ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin", j.self},
 		Caches:   []Cache{{Path: "/tmp/cache", Files: map[string][]byte{"file": nil}}},
 	}}
-	if dir, unlock, err := newTemp(j.temp); err == nil {
-		defer unlock()
-		defer os.RemoveAll(dir)
+	if dir, release, err := newTemp(j.temp); err == nil {
+		defer release()
 		o.Dir = filepath.Join(dir, "tree")
 		if err := errors.Join(os.Mkdir(o.Dir, 0o700), os.WriteFile(filepath.Join(o.Dir, "private"), nil, 0o600)); err != nil {
 			return nil, err
@@ -203,16 +202,14 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		cancel(said)
 	}
 	waited := command.Wait()
-	result := &Result{
-		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
-		Truncated: stdout.Truncated() || stderr.Truncated(), Reports: r.Reports, Touched: r.Touched, LeftOver: r.LeftOver,
-		Command: r.Command, Duration: time.Since(begin),
-	}
+	result := &r.Result
+	result.Stdout, result.Stderr, result.Truncated = stdout.Bytes(), stderr.Bytes(), stdout.Truncated() || stderr.Truncated()
+	result.Duration = time.Since(begin)
 	if state := command.ProcessState; state != nil {
 		result.CPU = state.UserTime() + state.SystemTime()
 	}
 	result.Layers, result.Missing = j.layersOf(r, noGroup)
-	if err := j.conclude(ctx, o, r, result, said, waited); err != nil {
+	if err := j.conclude(ctx, o, r, said, waited); err != nil {
 		return nil, err
 	}
 	if group.ranOutOfMemory() {
@@ -237,12 +234,8 @@ func (j *Jail) complete(o *order) (release func(), err error) {
 	if j.namespaces {
 		return func() {}, nil
 	}
-	temp, unlock, err := newTemp(j.temp)
-	o.Temp = temp
-	return func() {
-		os.RemoveAll(temp)
-		unlock()
-	}, err
+	o.Temp, release, err = newTemp(j.temp)
+	return release, err
 }
 
 // launch starts the first process of an order in a group of its own. Without a group, noGroup says why.
@@ -262,10 +255,10 @@ func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, er
 
 // conclude sets the end of a run that did not end by itself. said is the error of reading its report,
 // waited that of waiting for its first process.
-func (j *Jail) conclude(ctx context.Context, o *order, r *report, result *Result, said, waited error) error {
+func (j *Jail) conclude(ctx context.Context, o *order, r *report, said, waited error) error {
 	cutOff := func(end End) {
-		result.End, result.ExitCode = end, -1
-		result.Layers, result.Missing = j.layers, j.missing
+		r.End, r.ExitCode = end, -1
+		r.Layers, r.Missing = j.layers, j.missing
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTooLong):
@@ -274,7 +267,7 @@ func (j *Jail) conclude(ctx context.Context, o *order, r *report, result *Result
 		cutOff(EndOutput)
 	case said != nil && errors.Is(cause, said):
 		if o.Probe || !errors.Is(said, io.EOF) && !errors.Is(said, io.ErrUnexpectedEOF) {
-			return fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, result.Stderr)
+			return fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, r.Stderr)
 		}
 		cutOff(EndLost)
 	case ctx.Err() != nil:
@@ -282,7 +275,7 @@ func (j *Jail) conclude(ctx context.Context, o *order, r *report, result *Result
 	case r.Error != "":
 		return errors.New(r.Error)
 	case len(r.Lacks) > 0:
-		result.End, result.ExitCode, result.Lacks = EndRefused, -1, r.Lacks
+		r.End, r.ExitCode = EndRefused, -1
 	}
 	return nil
 }

@@ -11,9 +11,9 @@ import (
 
 const tempPrefix = "stepfall-jail-"
 
-// newTemp makes a directory for one run. It is locked during the run, to tell it from what killed programs
-// leave behind.
-func newTemp(parent string) (dir string, unlock func(), err error) {
+// newTemp makes a directory for one run, which release removes. It is locked during the run, to tell it
+// from what killed programs leave behind.
+func newTemp(parent string) (dir string, release func(), err error) {
 	dir, err = os.MkdirTemp(parent, tempPrefix)
 	if err != nil {
 		return "", nil, err
@@ -25,7 +25,10 @@ func newTemp(parent string) (dir string, unlock func(), err error) {
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), os.RemoveAll(dir))
 	}
-	return dir, func() { lock.Close() }, nil
+	return dir, func() {
+		os.RemoveAll(dir)
+		lock.Close()
+	}, nil
 }
 
 func removeStale(parent string) {

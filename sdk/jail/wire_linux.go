@@ -1,7 +1,5 @@
 package jail
 
-import "time"
-
 // order is what the first process of a run reads from its first pipe.
 type order struct {
 	Spec
@@ -31,18 +29,10 @@ type order struct {
 func (o *order) isUnsandboxed() bool { return o.Guest != nil && !o.Guest.Sandbox }
 
 // report is what it writes to the second one: in the end, or when its guest runs.
+// It has of a result what only the first process knows.
 type report struct {
 	Error string
-	// Lacks are the required layers and aims that could not be had.
-	Lacks    []string
-	End      End
-	ExitCode int
-	Reports  map[string][]byte
-	Touched  []string
-	LeftOver int
-	Layers   []string
-	Missing  map[string]string
-	Command  time.Duration
+	Result
 }
 
 // helperName is argv[0] of the first process of a run, innerName that of the one

@@ -51,11 +51,11 @@ func (h hunk) trimContext(above, below int) (hunk, bool) {
 	if above > min(start, maxFuzz) || below > min(len(h.Old)-end, maxFuzz) {
 		return h, false
 	}
-	if isAdded := start == end; isAdded && (start > 0 && !hasText(h.Old[above:start]) || end < len(h.Old) && !hasText(h.Old[end:last])) {
+	if isAdded := start == end; isAdded && (start > 0 && allBlank(h.Old[above:start]) || end < len(h.Old) && allBlank(h.Old[end:last])) {
 		return h, false
 	}
 	h.Old, h.New = h.Old[above:last], h.New[above:len(h.New)-below]
-	return h, countText(h.Old) >= leastLines
+	return h, len(slices.DeleteFunc(slices.Clone(h.Old), isBlank)) >= leastLines
 }
 
 func commonStart(a, b []string) (n int) {
@@ -72,16 +72,8 @@ func commonEnd(a, b []string) (n int) {
 	return n
 }
 
-func isText(line string) bool { return strings.TrimSpace(line) != "" }
+func isBlank(line string) bool { return strings.TrimSpace(line) == "" }
 
-func hasText(lines []string) bool { return slices.ContainsFunc(lines, isText) }
-
-// countText returns how many lines are not empty.
-func countText(lines []string) (n int) {
-	for _, line := range lines {
-		if isText(line) {
-			n++
-		}
-	}
-	return n
+func allBlank(lines []string) bool {
+	return !slices.ContainsFunc(lines, func(line string) bool { return !isBlank(line) })
 }

@@ -150,7 +150,7 @@ func (r *reader) fileOf() name {
 }
 
 func (r *reader) readSentence(line string) {
-	if strings.TrimSpace(line) == "" {
+	if isBlank(line) {
 		return
 	}
 	if edits, to := parseSentence(line); len(edits) > 0 {
@@ -183,12 +183,10 @@ var (
 func (r *reader) readTags(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
 	file := r.name.path
-	if match[1] == "file" {
-		file = pathOf(match[2])
-	} else if match[1] == "parameter" && !slices.Contains(contentFields, match[2]) {
-		return i
-	}
-	if file == "" {
+	switch {
+	case match[1] == "file" && match[2] != "":
+		file = cleanPath(match[2])
+	case file == "", match[1] == "file", match[1] == "parameter" && !slices.Contains(contentFields, match[2]):
 		return i
 	}
 	end := "</" + match[1] + ">"
@@ -376,18 +374,13 @@ func (e *Edit) isRevisionOf(earlier *Edit) bool {
 		block[line] = true
 	}
 	all := textOf(earlier.Content)
-	repeated := 0
-	for _, line := range all {
-		if block[line] {
-			repeated++
-		}
-	}
-	return 2*repeated > len(all)
+	repeated := slices.DeleteFunc(slices.Clone(all), func(line string) bool { return !block[line] })
+	return 2*len(repeated) > len(all)
 }
 
 // isHunks reports whether a block is hunks of a diff without its head.
 func isHunks(body []string) bool {
-	at := slices.IndexFunc(body, func(line string) bool { return strings.TrimSpace(line) != "" })
+	at := slices.IndexFunc(body, func(line string) bool { return !isBlank(line) })
 	return at >= 0 && isHunk(body[at])
 }
 
@@ -411,21 +404,13 @@ func title(body []string) (file string, rest []string, ok bool) {
 	if file, ok := commentName(body[0]); ok {
 		return file, body, true
 	}
-	if bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) }) {
+	if bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return !isBlank(line) && !bareName.MatchString(line) }) {
 		return cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:], true
 	}
 	return "", nil, false
 }
 
 var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
-
-// pathOf is [cleanPath], but returns "" for "".
-func pathOf(s string) string {
-	if s == "" {
-		return ""
-	}
-	return cleanPath(s)
-}
 
 func joinLines(lines []string) string {
 	if len(lines) == 0 {

@@ -1,6 +1,6 @@
-// Package regular reads files of trees that others may change meanwhile. A file may be replaced by a pipe,
-// a socket or a device at any time, and opening a pipe blocks until somebody writes. So files are opened
-// without blocking, and checked after that.
+// Package regular reads and replaces files that others may change meanwhile. A file may be replaced by a
+// pipe, a socket or a device at any time, and opening a pipe blocks until somebody writes. So files are
+// opened without blocking, and checked after that.
 //
 // Functions take the OpenFile of an [os.Root], where links must not lead out of a
 // tree, or [os.OpenFile].

@@ -11,22 +11,20 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/swe"
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// ModelNames returns the names of the scripted models, cheapest first.
-func ModelNames() []string { return []string{"small", "medium", "large"} }
-
 // Serve starts the scripted models.
 func (s *Suite) Serve() (*scripted.Server, error) {
-	return scripted.Start(scripted.Options{Models: ModelNames(), Respond: s.Script()})
+	return scripted.Start(scripted.Options{Models: tasks.Models(), Respond: s.Script()})
 }
 
 // policy returns a policy for the suite: models of a scripted server at url, a
 // verifier for each language, and a strategy block.
 func (s *Suite) policy(url, strategy string) string {
 	var b strings.Builder
-	for i, name := range ModelNames() {
+	for i, name := range tasks.Models() {
 		fmt.Fprintf(&b, `model %q {
   provider = "openai"
   base_url = %q

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -99,17 +98,9 @@ func commit(in *strings.Builder, ref, mark, message, from string, files, base ma
 }
 
 func git(ctx context.Context, dir, in string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.hooksPath=/dev/null"}, args...)...)
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") {
-			cmd.Env = append(cmd.Env, v)
-		}
-	}
-	cmd.Stdin = strings.NewReader(in)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+	var out bytes.Buffer
+	if said, err := swe.Git(ctx, dir, strings.NewReader(in), &out, args...); err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(said))
 	}
 	return out.String(), nil
 }

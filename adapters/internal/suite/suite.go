@@ -3,7 +3,6 @@ package suite
 import (
 	"embed"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -13,6 +12,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/patch"
 )
@@ -82,7 +82,7 @@ type Suite struct {
 // Load reads the bundled suite.
 func Load() (*Suite, error) {
 	s := &Suite{Repos: map[string]*Repo{}}
-	err := readArchives("repos/*.txtar", func(name string, archive *txtar.Archive) error {
+	err := tasks.ReadArchives(suiteFiles, "repos/*.txtar", func(name string, archive *txtar.Archive) error {
 		r := &Repo{Name: name, About: strings.TrimSpace(string(archive.Comment)), Language: "go", Files: map[string]string{}}
 		for _, f := range archive.Files {
 			r.Files[f.Name] = string(f.Data)
@@ -99,7 +99,7 @@ func Load() (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = readArchives("tasks/*.txtar", func(name string, archive *txtar.Archive) error {
+	err = tasks.ReadArchives(suiteFiles, "tasks/*.txtar", func(name string, archive *txtar.Archive) error {
 		t, err := s.task(name, archive)
 		if err == nil {
 			s.Tasks = append(s.Tasks, t)
@@ -107,23 +107,6 @@ func Load() (*Suite, error) {
 		return err
 	})
 	return s, err
-}
-
-func readArchives(pattern string, do func(name string, archive *txtar.Archive) error) error {
-	files, err := fs.Glob(suiteFiles, pattern)
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		data, err := suiteFiles.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := do(strings.TrimSuffix(path.Base(file), ".txtar"), txtar.Parse(data)); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	return nil
 }
 
 func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {

@@ -103,13 +103,10 @@ func (w *work) attemptKey(c *step.Call) string {
 }
 
 func (w *work) testCommand(dir string) []string {
-	switch {
-	case len(w.t.TestCommand) > 0:
-		return w.t.TestCommand
-	case len(w.s.TestCommand) > 0:
-		return w.s.TestCommand
-	case len(w.s.Setup.TestCommand) > 0:
-		return w.s.Setup.TestCommand
+	for _, command := range [][]string{w.t.TestCommand, w.s.TestCommand, w.s.Setup.TestCommand} {
+		if len(command) > 0 {
+			return command
+		}
 	}
 	return testCommand(dir)
 }

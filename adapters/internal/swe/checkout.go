@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -248,10 +249,9 @@ func (c *Checkout) Apply(ctx context.Context, patch string) error {
 }
 
 func (c *Checkout) gitWithInput(ctx context.Context, what, input string, args ...string) error {
-	cmd := gitCommand(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
-	cmd.Stdin = strings.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", what, err, firstLine(string(out)))
+	args = append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)
+	if said, err := Git(ctx, c.Dir, strings.NewReader(input), nil, args...); err != nil {
+		return fmt.Errorf("%s: %w: %s", what, err, firstLine(said))
 	}
 	return nil
 }
@@ -292,9 +292,9 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// gitCommand returns a git command that runs no hooks, never prompts, and ignores the GIT_*
-// variables of its environment.
-func gitCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+// Git runs git in a folder, without hooks, prompts, and the GIT_* variables of its environment. said is
+// what it writes to its standard error.
+func Git(ctx context.Context, dir string, in io.Reader, out io.Writer, args ...string) (said string, err error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"}, args...)...)
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "GIT_") {
@@ -302,18 +302,19 @@ func gitCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
 		}
 	}
 	cmd.Env = append(cmd.Env, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
-	return cmd
+	var errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &errs
+	err = cmd.Run()
+	return errs.String(), err
 }
 
 func git(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := gitCommand(ctx, dir, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
+	var out bytes.Buffer
+	if said, err := Git(ctx, dir, nil, &out, args...); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return "", fmt.Errorf("git %s: %w: %s", args[0], err, firstLine(errs.String()))
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, firstLine(said))
 	}
 	return out.String(), nil
 }

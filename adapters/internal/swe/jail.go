@@ -22,14 +22,9 @@ type Jail struct {
 	Layers  []string
 	Missing map[string]string
 
-	jail sandbox
+	jail jail.Walls
 	// image says that toolchains are those of a container.
 	image bool
-}
-
-// sandbox is a jail or a container engine.
-type sandbox interface {
-	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 }
 
 // Ran is what a command did.
@@ -46,9 +41,7 @@ func NewJail(ctx context.Context) (*Jail, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Jail{jail: opened}
-	j.Layers, j.Missing = opened.Layers()
-	return j, nil
+	return newJail(opened, false), nil
 }
 
 // NewContainerJail has what models ask for run in containers. The image is fetched
@@ -61,9 +54,12 @@ func NewContainerJail(ctx context.Context, options container.Options) (*Jail, er
 	if err := engine.Pull(); err != nil {
 		return nil, err
 	}
-	j := &Jail{jail: engine, image: true}
-	j.Layers, j.Missing = engine.Layers()
-	return j, nil
+	return newJail(engine, true), nil
+}
+
+func newJail(walls jail.Walls, image bool) *Jail {
+	layers, missing := walls.Layers()
+	return &Jail{layers, missing, walls, image}
 }
 
 // maxOutput is the largest output of a command that is kept.

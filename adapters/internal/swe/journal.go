@@ -2,7 +2,6 @@ package swe
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,10 +20,10 @@ import (
 // use within one process and locked against others.
 type Journal struct {
 	mu sync.Mutex
-	// file is nil where others keep the records: keep takes them.
-	file     *os.File
-	end      int64 // of the whole lines in it
-	keep     func(line []byte) error
+	// keep writes a record and, if it is to be synced, all before it, so that they outlive the machine.
+	keep     func(line []byte, isSynced bool) error
+	file     *os.File // nil where others keep the records
+	end      int64    // of the whole lines in it
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
 	spentUSD float64
@@ -87,7 +86,7 @@ func OpenJournal(path string) (*Journal, error) {
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}
 	j := newJournal()
-	j.file = file
+	j.file, j.keep = file, j.append
 	if err := j.load(); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -148,26 +147,25 @@ func (j *Journal) write(r record) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.keep != nil {
-		if err := j.keep(line); err != nil {
-			return fmt.Errorf("writing the journal: %w", err)
-		}
-		j.add(&r)
-		return nil
-	}
-	// One write, then a sync: a record is there whole, or cut off at its end.
-	n, err := j.file.WriteAt(append(bytes.TrimSpace(line), '\n'), j.end)
-	if err != nil {
-		return fmt.Errorf("writing the journal: %w", errors.Join(err, j.file.Truncate(j.end)))
-	}
-	j.end += int64(n)
-	if r.Paid == nil { // many and small; what comes after them syncs them too
-		if err := j.file.Sync(); err != nil {
-			return fmt.Errorf("writing the journal: %w", err)
-		}
+	// Payments are many and small; what comes after them syncs them too.
+	if err := j.keep(line, r.Paid == nil); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
 	}
 	j.add(&r)
 	return nil
+}
+
+// append writes a line to the file. One write, then a sync: it is there whole, or cut off at its end.
+func (j *Journal) append(line []byte, isSynced bool) error {
+	n, err := j.file.WriteAt(append(line, '\n'), j.end)
+	if err != nil {
+		return errors.Join(err, j.file.Truncate(j.end))
+	}
+	j.end += int64(n)
+	if !isSynced {
+		return nil
+	}
+	return j.file.Sync()
 }
 
 // Attempt returns a finished attempt, by its key. j may be nil.

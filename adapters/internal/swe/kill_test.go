@@ -20,6 +20,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/internal/swe"
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -72,7 +73,7 @@ func runBatch(dir, url string) error {
 		Step:   step.Config{Strategy: inOrder{}, Verifiers: []step.Verifier{{Name: "known", Verifier: sdk.VerifierFunc(verify)}}},
 		Models: map[string]llms.Model{}, Cost: costOf,
 	}
-	for _, name := range suite.ModelNames() {
+	for _, name := range tasks.Models() {
 		model, err := openai.New(openai.WithBaseURL(url), openai.WithToken("none"), openai.WithModel(name))
 		if err != nil {
 			return err

@@ -25,18 +25,11 @@ const QueueKind = "swe"
 // repository in a folder is sent through the queue's database, once for the commits
 // that the tasks begin at; of one that is a URL, workers fetch them by git.
 type Job struct {
-	Run    *queue.Run
-	Queue  *queue.Queue
-	Policy queue.Policy
+	Run   *queue.Run
+	Queue *queue.Queue
+	Settings
 	// Journal, when not nil, keeps what workers record, and gives the results it has.
 	Journal *Journal
-	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
-	CapUSD float64
-	// MaxTurns, TestCommand, Image and Engine are the solver's.
-	MaxTurns    int
-	TestCommand []string
-	Image       string
-	Engine      []string
 	// Progress, when not nil, is told what happens, a line at a time.
 	Progress func(instance, event string)
 	// Spend counts what was spent.
@@ -45,6 +38,18 @@ type Job struct {
 	mu      sync.Mutex
 	sources map[string]source
 	names   map[string]string // instances by the names of their jobs
+}
+
+// Settings are what a worker is told of a run.
+type Settings struct {
+	Policy queue.Policy `json:"policy"`
+	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
+	CapUSD float64 `json:"cap_usd,omitempty"`
+	// MaxTurns, TestCommand, Image and Engine are the solver's.
+	MaxTurns    int      `json:"max_turns,omitempty"`
+	TestCommand []string `json:"test_command,omitempty"`
+	Image       string   `json:"image,omitempty"`
+	Engine      []string `json:"engine,omitempty"`
 }
 
 // source is where a worker has a repository from.
@@ -57,14 +62,9 @@ type source struct {
 
 // taskArgs are what a worker is told of a task.
 type taskArgs struct {
-	Policy      queue.Policy `json:"policy"`
-	Task        Task         `json:"task"`
-	Source      source       `json:"source"`
-	CapUSD      float64      `json:"cap_usd,omitempty"`
-	MaxTurns    int          `json:"max_turns,omitempty"`
-	TestCommand []string     `json:"test_command,omitempty"`
-	Image       string       `json:"image,omitempty"`
-	Engine      []string     `json:"engine,omitempty"`
+	Settings
+	Task   Task   `json:"task"`
+	Source source `json:"source"`
 }
 
 // isRemote reports whether a task's repository is fetched by URL.
@@ -142,9 +142,7 @@ func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (r *Result, 
 		had.Recorded = true
 		return &had, nil
 	}
-	job := queue.Ticket{Kind: QueueKind, Name: t.InstanceID + "@" + r.Task, Args: taskArgs{
-		Policy: q.Policy, Task: *t, Source: q.sources[t.Repo], CapUSD: q.CapUSD, MaxTurns: q.MaxTurns, TestCommand: q.TestCommand, Image: q.Image, Engine: q.Engine,
-	}}
+	job := queue.Ticket{Kind: QueueKind, Name: t.InstanceID + "@" + r.Task, Args: taskArgs{q.Settings, *t, q.sources[t.Repo]}}
 	q.mu.Lock()
 	q.names[job.Name] = t.InstanceID
 	q.mu.Unlock()

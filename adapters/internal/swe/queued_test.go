@@ -178,7 +178,7 @@ func (f *fleet) solve(state, run string, capUSD float64, names ...string) ([]*sw
 	known, _ := journal.QueuedRuns()
 	spend := &swe.Spend{}
 	spend.Add(journal.SpentUSD())
-	queued := &swe.Job{Queue: q, Policy: sent, Journal: journal, Spend: spend, CapUSD: capUSD}
+	queued := &swe.Job{Queue: q, Journal: journal, Spend: spend, Settings: swe.Settings{Policy: sent, CapUSD: capUSD}}
 	if queued.Run, err = q.Begin(f.t.Context(), run, queue.RunOptions{OnRecord: queued.TakeRecord, Known: known}); err != nil {
 		f.t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 		}
 		own.add(&line)
 	}
-	own.keep = func(line []byte) error {
+	own.keep = func(line []byte, _ bool) error {
 		// The result is what the job returns.
 		if strings.HasPrefix(string(line), `{"result":`) {
 			return nil
@@ -216,11 +216,8 @@ func (r *Repository) bundle(ctx context.Context, commits []string, w io.Writer) 
 		}
 		args = append(args, ref)
 	}
-	cmd := gitCommand(ctx, dir, args...)
-	var errs strings.Builder
-	cmd.Stdout, cmd.Stderr = w, &errs
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("git bundle: %w: %s", err, firstLine(errs.String()))
+	if said, err := Git(ctx, dir, nil, w, args...); err != nil {
+		return fmt.Errorf("git bundle: %w: %s", err, firstLine(said))
 	}
 	return nil
 }

@@ -62,29 +62,35 @@ func (t *Task) Right(model string) bool {
 func (t *Task) Group() string { return fmt.Sprintf("repair/level-%d", t.Level) }
 
 // Repair returns the bundled tasks, easy ones first.
-func Repair() ([]Task, error) {
-	names, err := fs.Glob(repair, "repair/*.txtar")
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Task, 0, len(names))
-	for _, name := range names {
-		data, err := repair.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		t, err := parse(strings.TrimSuffix(path.Base(name), ".txtar"), data)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+func Repair() (list []Task, err error) {
+	err = ReadArchives(repair, "repair/*.txtar", func(name string, archive *txtar.Archive) error {
+		t, err := parse(name, archive)
 		list = append(list, t)
-	}
+		return err
+	})
 	slices.SortStableFunc(list, func(a, b Task) int { return a.Level - b.Level })
-	return list, nil
+	return list, err
 }
 
-func parse(name string, data []byte) (Task, error) {
-	archive := txtar.Parse(data)
+// ReadArchives calls do with the archives that match a pattern, and their names without ending.
+func ReadArchives(files embed.FS, pattern string, do func(name string, archive *txtar.Archive) error) error {
+	names, err := fs.Glob(files, pattern)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := do(strings.TrimSuffix(path.Base(name), ".txtar"), txtar.Parse(data)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func parse(name string, archive *txtar.Archive) (Task, error) {
 	first, rest, _ := strings.Cut(string(archive.Comment), "\n")
 	level := slices.Index([]string{"level: 1", "level: 2", "level: 3"}, first) + 1
 	if level == 0 {

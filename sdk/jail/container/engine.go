@@ -108,6 +108,9 @@ func findEngine(asked []string) ([]string, error) {
 	return asked, nil
 }
 
+// Image returns what its containers are made of.
+func (e *Engine) Image() string { return e.options.Image }
+
 // Layers returns what holds the commands, and what does not, with the reason.
 func (e *Engine) Layers() ([]string, map[string]string) { return e.layers, e.missing }
 

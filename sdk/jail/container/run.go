@@ -76,35 +76,34 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result,
 
 // order is a specification as the container sees it.
 type order struct {
-	*jail.Spec
+	jail.Spec
 	// at is where the tree is in the container.
-	at     string
-	argv   []string
-	limits jail.Limits
+	at string
 }
 
 func (e *Engine) order(spec *jail.Spec) *order {
-	o := &order{Spec: spec, at: cmp.Or(e.options.Dir, filepath.ToSlash(spec.Dir), "/work"), limits: spec.Limits.WithDefaults()}
+	o := &order{*spec, cmp.Or(e.options.Dir, filepath.ToSlash(spec.Dir), "/work")}
+	o.Limits = spec.Limits.WithDefaults()
 	if spec.Limits.Processes <= 0 {
-		o.limits.Processes = maxTasks
+		o.Limits.Processes = maxTasks
 	}
-	for _, argument := range spec.Argv {
+	o.Argv = slices.Clone(spec.Argv)
+	for i, argument := range spec.Argv {
 		if spec.Dir != "" && (argument == spec.Dir || strings.HasPrefix(argument, spec.Dir+string(filepath.Separator))) {
-			argument = o.at + filepath.ToSlash(strings.TrimPrefix(argument, spec.Dir))
+			o.Argv[i] = o.at + filepath.ToSlash(strings.TrimPrefix(argument, spec.Dir))
 		}
-		o.argv = append(o.argv, argument)
 	}
 	return o
 }
 
 func (o *order) create(e *Engine, name string) []string {
-	memory := strconv.FormatInt(o.limits.Memory, 10)
+	memory := strconv.FormatInt(o.Limits.Memory, 10)
 	arguments := []string{
 		"create", "--name", name, "--label", label + "=" + owner(), "--interactive", "--pull", "never",
 		"--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
-		"--memory", memory, "--memory-swap", memory, "--pids-limit", strconv.Itoa(o.limits.Processes + 4), // the wrapper's
+		"--memory", memory, "--memory-swap", memory, "--pids-limit", strconv.Itoa(o.Limits.Processes + 4), // the wrapper's
 		"--ulimit", fmt.Sprintf("nofile=%d:%d", maxOpenFiles, maxOpenFiles), "--ulimit", fmt.Sprintf("nproc=%d:%d", maxTasks, maxTasks),
-		"--ulimit", fmt.Sprintf("fsize=%d:%d", o.limits.Disk, o.limits.Disk), "--ulimit", "core=0:0",
+		"--ulimit", fmt.Sprintf("fsize=%d:%d", o.Limits.Disk, o.Limits.Disk), "--ulimit", "core=0:0",
 		"--workdir", o.at, "--entrypoint", "/bin/sh",
 	}
 	if len(e.runtime) > 0 && e.docker() {
@@ -128,7 +127,7 @@ func (o *order) create(e *Engine, name string) []string {
 		}
 	}
 	arguments = append(arguments, e.options.Image, "-c", wrapper, "sh", strconv.Itoa(len(removed)))
-	return slices.Concat(arguments, removed, o.argv)
+	return slices.Concat(arguments, removed, o.Argv)
 }
 
 var errTooMuch = errors.New("too much output")
@@ -140,10 +139,10 @@ const outputFactor = 4
 func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	timed, cancel := context.WithTimeoutCause(inner, o.limits.Wall, context.DeadlineExceeded)
+	timed, cancel := context.WithTimeoutCause(inner, o.Limits.Wall, context.DeadlineExceeded)
 	defer cancel()
-	stdout := &jail.Output{Limit: o.limits.Output, Most: outputFactor * o.limits.Output, Full: func() { stop(errTooMuch) }}
-	stderr := &jail.Output{Limit: o.limits.Output, Most: outputFactor * o.limits.Output, Full: func() { stop(errTooMuch) }}
+	stdout := &jail.Output{Limit: o.Limits.Output, Most: outputFactor * o.Limits.Output, Full: func() { stop(errTooMuch) }}
+	stderr := &jail.Output{Limit: o.Limits.Output, Most: outputFactor * o.Limits.Output, Full: func() { stop(errTooMuch) }}
 	// The engine's watcher makes files where it is started, not in somebody's repository.
 	dir, err := os.MkdirTemp("", "stepfall-container-")
 	if err != nil {

@@ -187,7 +187,6 @@ func inArchive(at string) string { return strings.TrimPrefix(at, "/") }
 const maxReport = 16 << 20
 
 func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archivedTree, result *jail.Result) error {
-	defer tree.file.Close()
 	if len(o.Reports)+len(tree.sums) == 0 {
 		return nil
 	}

@@ -33,14 +33,12 @@ const (
 	httpFile  = ".stepfall-http.json"
 )
 
-type caller struct {
-	program    *regexp.Regexp
-	name, text string
-}
-
 // callers know how to call a function in a file of their language; other programs
 // get {"function", "arguments"} as a line on standard input and write the result.
-var callers = []caller{
+var callers = []struct {
+	program    *regexp.Regexp
+	name, text string
+}{
 	{regexp.MustCompile(`^(python|pypy)[\d.]*$`), ".stepfall-call.py", callPython},
 	{regexp.MustCompile(`^node$`), ".stepfall-call.cjs", callNode},
 }
@@ -72,9 +70,11 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 			return nil, err
 		}
 		stdin = append(data, '\n')
-		if i := slices.IndexFunc(callers, func(c caller) bool { return c.program.MatchString(path.Base(command[0])) }); i >= 0 && file != "" {
-			p.Argv = []string{command[0], callers[i].name, file}
-			p.Changes = append(p.Changes, jail.Change{Path: callers[i].name, Data: []byte(callers[i].text)})
+		for _, caller := range callers {
+			if file != "" && caller.program.MatchString(path.Base(command[0])) {
+				p.Argv = []string{command[0], caller.name, file}
+				p.Changes = append(p.Changes, jail.Change{Path: caller.name, Data: []byte(caller.text)})
+			}
 		}
 	}
 	p.Changes = append(p.Changes, jail.Change{Path: stdinFile, Data: stdin})

@@ -57,14 +57,13 @@ func (g *goTest) isOfTester(call *ast.CallExpr) bool {
 }
 
 func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
-	ast.Inspect(f.Body, func(node ast.Node) bool {
+	for node := range ast.Preorder(f.Body) {
 		if call, ok := node.(*ast.CallExpr); ok {
 			if called, ok := call.Fun.(*ast.Ident); ok && called.Name == name {
 				calls = append(calls, call)
 			}
 		}
-		return true
-	})
+	}
 	return calls
 }
 
@@ -136,34 +135,28 @@ func (g *goTest) watchFailure(statement token.Pos, form string) {
 // isPerResult reports whether an expression is in a loop without break over what the code
 // returned.
 func (g *goTest) isPerResult(e ast.Expr) (found bool) {
-	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
+	for node := range ast.Preorder(g.scope.Body) {
 		loop, ok := node.(*ast.RangeStmt)
 		if !ok || e.Pos() < loop.Body.Pos() || e.End() > loop.Body.End() {
-			return true
+			continue
 		}
 		found = slices.ContainsFunc(g.values(loop.X), func(v ast.Expr) bool { return holdsCall(v, func(string) bool { return true }) })
-		ast.Inspect(loop.Body, func(inner ast.Node) bool {
+		for inner := range ast.Preorder(loop.Body) {
 			_, leaves := inner.(*ast.BranchStmt)
 			found = found && !leaves
-			return true
-		})
-		return true
-	})
+		}
+	}
 	return found
-}
-
-func reportsFailure(block *ast.BlockStmt) bool {
-	return holdsCall(block, func(name string) bool { return slices.Contains(failureMethods, name) })
 }
 
 // holdsCall reports whether the node has a call of a function whose name fits.
-func holdsCall(node ast.Node, fits func(name string) bool) (found bool) {
-	ast.Inspect(node, func(inner ast.Node) bool {
-		call, ok := inner.(*ast.CallExpr)
-		found = found || ok && fits(calledName(call))
-		return !found
-	})
-	return found
+func holdsCall(node ast.Node, fits func(name string) bool) bool {
+	for inner := range ast.Preorder(node) {
+		if call, ok := inner.(*ast.CallExpr); ok && fits(calledName(call)) {
+			return true
+		}
+	}
+	return false
 }
 
 func calledName(c *ast.CallExpr) string {

@@ -322,12 +322,11 @@ func (g *goTest) fieldNames(row ast.Expr) (names []string) {
 		row = pointer.X
 	}
 	if name, ok := row.(*ast.Ident); ok {
-		ast.Inspect(g.file, func(node ast.Node) bool {
+		for node := range ast.Preorder(g.file) {
 			if t, ok := node.(*ast.TypeSpec); ok && t.Name.Name == name.Name {
 				row = t.Type
 			}
-			return true
-		})
+		}
 	}
 	if table, ok := row.(*ast.StructType); ok {
 		for _, field := range table.Fields.List {
@@ -350,18 +349,17 @@ func (g *goTest) fields(row, field string) []ast.Expr {
 		return found
 	}
 	var found []ast.Expr
-	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
+	for node := range ast.Preorder(g.scope.Body) {
 		loop, ok := node.(*ast.RangeStmt)
 		if !ok || !g.isRow(row, loop) {
-			return true
+			continue
 		}
 		rows, names := g.rows(loop.X)
 		at := slices.Index(names, field)
 		for _, one := range rows {
 			found = append(found, g.fieldOf(one, field, at)...)
 		}
-		return true
-	})
+	}
 	return found
 }
 
@@ -385,7 +383,7 @@ func (g *goTest) fieldOf(row ast.Expr, field string, at int) (found []ast.Expr) 
 }
 
 // isRow reports whether a name is the element of a loop, directly or as row := &table[i].
-func (g *goTest) isRow(name string, loop *ast.RangeStmt) (found bool) {
+func (g *goTest) isRow(name string, loop *ast.RangeStmt) bool {
 	if loop.Value != nil {
 		return g.text(loop.Value) == name
 	}
@@ -393,10 +391,11 @@ func (g *goTest) isRow(name string, loop *ast.RangeStmt) (found bool) {
 		return false
 	}
 	element := g.text(loop.X) + "[" + g.text(loop.Key) + "]"
-	ast.Inspect(loop.Body, func(node ast.Node) bool {
+	for node := range ast.Preorder(loop.Body) {
 		given, ok := node.(*ast.AssignStmt)
-		found = found || ok && len(given.Lhs) == 1 && len(given.Rhs) == 1 && g.text(given.Lhs[0]) == name && strings.TrimPrefix(g.text(given.Rhs[0]), "&") == element
-		return !found
-	})
-	return found
+		if ok && len(given.Lhs) == 1 && len(given.Rhs) == 1 && g.text(given.Lhs[0]) == name && strings.TrimPrefix(g.text(given.Rhs[0]), "&") == element {
+			return true
+		}
+	}
+	return false
 }

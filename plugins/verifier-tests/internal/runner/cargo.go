@@ -10,15 +10,7 @@ import (
 )
 
 // cargo runs cargo test and reads the lines of Rust's test harness.
-type cargo struct {
-	state   string
-	foreign bool
-}
-
-func (*cargo) Name() string { return "cargo test" }
-
-// Confidence: see [Runner].
-func (*cargo) Confidence() float64 { return reportedConfidence }
+type cargo struct{ Config }
 
 // targetDir is where the command sees its build cache.
 const targetDir = "/tmp/target"
@@ -32,18 +24,18 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	if !hasFlag(argv, "no-fail-fast") {
 		plan.Argv = slices.Insert(plan.Argv, 2, "--no-fail-fast")
 	}
-	if c.foreign {
+	if c.Foreign {
 		return plan, nil
 	}
 	cache := jail.Cache{Path: targetDir, Deep: true}
-	if c.state != "" {
+	if c.State != "" {
 		// Cargo goes by times of change: what another tree compiled at the same path
 		// could look fresh.
 		content, err := tree.Content()
 		if err != nil {
 			return nil, fmt.Errorf("reading the tree: %w", err)
 		}
-		if cache.Keep, err = cacheDir(filepath.Join(c.state, "cargo"), content[:32]); err != nil {
+		if cache.Keep, err = cacheDir(filepath.Join(c.State, "cargo"), content[:32]); err != nil {
 			return nil, err
 		}
 		cache.Lower = []string{cache.Keep}

@@ -14,11 +14,6 @@ import (
 // exitCode runs any command: 0 is one test passed.
 type exitCode struct{ tools *goTest }
 
-func (exitCode) Name() string { return "exit code" }
-
-// Confidence: see [Runner].
-func (exitCode) Confidence() float64 { return exitConfidence }
-
 // Plan gives a command on a tree with a Go module, a makefile for instance, what the go
 // command needs of this machine. What is compiled first is the outermost module.
 func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
@@ -29,7 +24,7 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 			folders = append(folders, path.Dir(file))
 		}
 	}
-	if len(folders) == 0 || e.tools.foreign {
+	if len(folders) == 0 || e.tools.Foreign {
 		return plan, nil
 	}
 	slices.SortFunc(folders, func(a, b string) int {

@@ -18,18 +18,12 @@ import (
 
 // goTest runs go test -json.
 type goTest struct {
-	state   string
-	foreign bool
+	Config
 
 	once sync.Once
 	env  goflags.Env
 	err  error
 }
-
-func (g *goTest) Name() string { return "go test" }
-
-// Confidence: see [Runner].
-func (g *goTest) Confidence() float64 { return controlledConfidence }
 
 // goVariables are those of the go command whose toolchain is not known.
 var goVariables = append(slices.Clip(goflags.Offline), "GOFLAGS=-buildvcs=false")
@@ -53,7 +47,7 @@ func flagsAt(argv []string) int {
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Env: slices.Clone(goVariables)}
-	if !g.foreign {
+	if !g.Foreign {
 		if err := g.useToolchain(plan, argv, tree.Dir); err != nil {
 			return nil, err
 		}
@@ -108,12 +102,12 @@ func (g *goTest) useToolchain(plan *Plan, argv []string, dir string) error {
 	}
 	variables, paths := g.env.Variables()
 	plan.Env, plan.ReadOnly = append(plan.Env, variables...), paths
-	if g.state == "" {
+	if g.State == "" {
 		plan.Caches = []jail.Cache{g.env.Cache()}
 		return nil
 	}
 	// The version keeps apart what toolchains of different versions wrote.
-	warm := filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
+	warm := filepath.Join(g.State, "go-compiled-"+g.env.GOVERSION)
 	if err := sweep(warm); err != nil {
 		return fmt.Errorf("sweeping the build cache: %w", err)
 	}

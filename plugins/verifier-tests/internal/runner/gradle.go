@@ -19,14 +19,7 @@ var sealGradle string
 // gradle runs Gradle with a script of ours, which seals in Gradle's own process what
 // it is told by the processes of the tests: those may end as if well, and Gradle with
 // them.
-type gradle struct {
-	foreign bool
-}
-
-func (*gradle) Name() string { return "Gradle" }
-
-// Confidence: see [Runner].
-func (*gradle) Confidence() float64 { return reportedConfidence }
+type gradle struct{ Config }
 
 // Plan runs offline, and goes on after the first task that fails.
 func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
@@ -45,7 +38,7 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 		own = string(found[1])
 	}
 	options := []string{"--no-daemon", "--continue", "--init-script=" + dir + "/seal.gradle", "-Dorg.gradle.jvmargs=" + buildArguments(own)}
-	if user, err := os.UserHomeDir(); err == nil && !g.foreign {
+	if user, err := os.UserHomeDir(); err == nil && !g.Foreign {
 		// What Gradle keeps of its own goes into the tree, and away with it.
 		options = append(options, "--offline", "--gradle-user-home="+dir+"/home", "-Dmaven.repo.local="+filepath.Join(user, ".m2", "repository"))
 		if program := wrapperPath(tree, cmp.Or(os.Getenv("GRADLE_USER_HOME"), filepath.Join(user, ".gradle"))); program != "" && filepath.Base(argv[0]) == "gradlew" {

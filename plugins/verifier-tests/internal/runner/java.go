@@ -26,8 +26,6 @@ func newMaven(config Config) *maven {
 	return &maven{junit: junit{reports: reports}, config: config}
 }
 
-func (*maven) Name() string { return "Maven" }
-
 // Plan runs offline, and goes on after the first module that fails.
 func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	plan, err := m.junit.Plan(argv, tree, nonce)

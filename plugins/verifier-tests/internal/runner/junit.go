@@ -17,11 +17,6 @@ type junit struct {
 	reports []string
 }
 
-func (*junit) Name() string { return "JUnit" }
-
-// Confidence: see [Runner].
-func (*junit) Confidence() float64 { return reportedConfidence }
-
 func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Reports: j.reports, classes: classesOf(tree)}
 	for _, file := range tree.Files {

@@ -15,11 +15,6 @@ type logFile struct {
 	format string
 }
 
-func (*logFile) Name() string { return "log" }
-
-// Confidence: see [Runner].
-func (*logFile) Confidence() float64 { return reportedConfidence }
-
 func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
@@ -27,8 +22,8 @@ func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 // logReaders read the tests of a log as the harness of SWE-bench does. The last line about a test
 // counts; a test that no line names has not been run.
 var logReaders = map[string]func(log string) []Test{
-	"pytest": readSummary(pytestName), "pytest-options": readSummary(optionName), "matplotlib": readSummary(buttonName), "pytest-v2": readPytestV2,
-	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest,
+	"pytest": readSummary(pytestName), "pytest-options": readSummary(optionName), "matplotlib": readSummary(buttonName), "pytest-v2": eachLine(readPytestV2),
+	"seaborn": eachLine(readSeaborn), "sympy": readSympy, "django": readDjango, "unittest": readUnittest,
 	"go": byLine(
 		logLine{regexp.MustCompile(`^--- PASS: (.+) \(.+\)$`), Pass},
 		logLine{regexp.MustCompile(`^--- FAIL: (.+) \(.+\)$`), Fail},
@@ -74,33 +69,34 @@ func (l *logTests) set(name string, status Status) {
 // takes such a test for one that was not run.
 var logWords = map[string]Status{"PASSED": Pass, "XFAIL": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip}
 
-// logWord reports whether a line has one of the logWords where at looks for it.
-func logWord(line string, at func(line, word string) bool) bool {
-	for word := range logWords {
-		if at(line, word) {
-			return true
-		}
-	}
-	return false
-}
+var (
+	// firstWord and lastWord match lines with one of the logWords there.
+	firstWord = regexp.MustCompile(`^(?:PASSED|XFAIL|FAILED|ERROR|SKIPPED)`)
+	lastWord  = regexp.MustCompile(`(?:PASSED|XFAIL|FAILED|ERROR|SKIPPED)$`)
+	// counted matches the number in SKIPPED [3] file:line, which names no test.
+	counted = regexp.MustCompile(`^\[\d+\]$`)
+)
 
-// counted matches the number in SKIPPED [3] file:line, which names no test.
-var counted = regexp.MustCompile(`^\[\d+\]$`)
+// eachLine returns a reader of logs that reads their lines one by one.
+func eachLine(read func(found *logTests, line string)) func(log string) []Test {
+	return func(log string) []Test {
+		var found logTests
+		for line := range strings.SplitSeq(log, "\n") {
+			read(&found, line)
+		}
+		return found.tests
+	}
+}
 
 // readSummary reads the short summary of pytest -rA, a word and a name on each line. Names end
 // at their first space, as in the data sets.
 func readSummary(name func(line string, fields []string) string) func(string) []Test {
-	return func(log string) []Test {
-		var found logTests
-		for line := range strings.SplitSeq(log, "\n") {
-			fields := strings.Fields(line)
-			if !logWord(line, strings.HasPrefix) || len(fields) < 2 || fields[0] == "SKIPPED" && counted.MatchString(fields[1]) {
-				continue
-			}
+	return eachLine(func(found *logTests, line string) {
+		fields := strings.Fields(line)
+		if firstWord.MatchString(line) && len(fields) > 1 && (fields[0] != "SKIPPED" || !counted.MatchString(fields[1])) {
 			found.set(name(line, fields), logWords[fields[0]])
 		}
-		return found.tests
-	}
+	})
 }
 
 func pytestName(_ string, fields []string) string { return fields[1] }
@@ -132,26 +128,22 @@ var (
 
 // readPytestV2 reads summaries whose names have spaces, and lines of older versions, which end in
 // the word.
-func readPytestV2(log string) []Test {
-	var found logTests
-	for line := range strings.SplitSeq(log, "\n") {
-		line = control.ReplaceAllString(colours.ReplaceAllString(line, ""), "")
-		if strings.HasPrefix(line, "FAILED") {
-			line, _, _ = strings.Cut(line, " - ")
-		}
-		fields := strings.Fields(line)
-		last := len(fields) - 1
-		switch {
-		case last < 1:
-		case logWord(line, strings.HasPrefix):
-			if fields[0] != "SKIPPED" || !counted.MatchString(fields[1]) {
-				found.set(strings.Join(fields[1:], " "), logWords[fields[0]])
-			}
-		case logWord(line, strings.HasSuffix):
-			found.set(strings.Join(fields[:last], " "), logWords[fields[last]])
-		}
+func readPytestV2(found *logTests, line string) {
+	line = control.ReplaceAllString(colours.ReplaceAllString(line, ""), "")
+	if strings.HasPrefix(line, "FAILED") {
+		line, _, _ = strings.Cut(line, " - ")
 	}
-	return found.tests
+	fields := strings.Fields(line)
+	last := len(fields) - 1
+	switch {
+	case last < 1:
+	case firstWord.MatchString(line):
+		if fields[0] != "SKIPPED" || !counted.MatchString(fields[1]) {
+			found.set(strings.Join(fields[1:], " "), logWords[fields[0]])
+		}
+	case lastWord.MatchString(line):
+		found.set(strings.Join(fields[:last], " "), logWords[fields[last]])
+	}
 }
 
 // logLine matches a line that says how the test it names has ended.
@@ -171,33 +163,23 @@ func (l *logTests) setMatches(line string, patterns []logLine) {
 
 // byLine returns a reader of logs with one test on each line.
 func byLine(patterns ...logLine) func(string) []Test {
-	return func(log string) []Test {
-		var found logTests
-		for line := range strings.SplitSeq(log, "\n") {
-			found.setMatches(strings.TrimSpace(line), patterns)
-		}
-		return found.tests
-	}
+	return eachLine(func(found *logTests, line string) { found.setMatches(strings.TrimSpace(line), patterns) })
 }
 
 // readSeaborn reads passed and failed tests only.
-func readSeaborn(log string) []Test {
-	var found logTests
-	for line := range strings.SplitSeq(log, "\n") {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) < 2:
-		case strings.HasPrefix(line, "FAILED"):
-			found.set(fields[1], Fail)
-		case strings.Contains(line, " PASSED "):
-			if fields[1] == "PASSED" {
-				found.set(fields[0], Pass)
-			}
-		case strings.HasPrefix(line, "PASSED"):
-			found.set(fields[1], Pass)
+func readSeaborn(found *logTests, line string) {
+	fields := strings.Fields(line)
+	switch {
+	case len(fields) < 2:
+	case strings.HasPrefix(line, "FAILED"):
+		found.set(fields[1], Fail)
+	case strings.Contains(line, " PASSED "):
+		if fields[1] == "PASSED" {
+			found.set(fields[0], Pass)
 		}
+	case strings.HasPrefix(line, "PASSED"):
+		found.set(fields[1], Pass)
 	}
-	return found.tests
 }
 
 // sympyFailure heads the traceback of a failure.

@@ -223,21 +223,26 @@ const (
 	exitConfidence       = 0.9
 )
 
-// Runner is one kind of test command. It is safe for concurrent use.
-type Runner interface {
-	// Name is the runner's name in evidence.
-	Name() string
+// Runner is one kind of test command.
+type Runner struct {
+	Driver
+	// IsGo says that it is go test, IsExitCode that the command gives an exit code alone: it is one test.
+	IsGo, IsExitCode bool
+	// Confidence is how far a pass can be believed, given who shares the process of
+	// the judge: a probability.
+	Confidence float64
+}
+
+// Driver runs test commands of one kind. It is safe for concurrent use.
+type Driver interface {
 	// Plan says how to run the command on the tree. The nonce is different in
 	// every run.
 	Plan(argv []string, tree *Tree, nonce string) (*Plan, error)
-	// Confidence is how far a pass can be believed, given who shares the process of
-	// the judge: a probability.
-	Confidence() float64
 	// Read reads what a planned run left.
 	Read(plan *Plan, result *jail.Result) *Report
 }
 
-// Narrower is a runner whose command can be asked for a part of the tests.
+// Narrower is a [Driver] whose command can be asked for a part of the tests.
 type Narrower interface {
 	// Narrow returns the command for the tests in files, or the command itself.
 	Narrow(argv []string, tree *Tree, files []string) []string
@@ -264,33 +269,34 @@ type Config struct {
 // command, joined by newlines; open may still return nil to decline.
 var runners = []struct {
 	command *regexp.Regexp
-	open    func(argv []string, config Config) Runner
+	kind    Runner
+	open    func(argv []string, config Config) Driver
 }{
-	{anyCommand, func(_ []string, c Config) Runner {
+	{anyCommand, Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver {
 		if c.Log == "" {
 			return nil
 		}
 		return &logFile{format: c.Log}
 	}},
-	{regexp.MustCompile(`(?m)\Ago(\.exe)?\ntest$`), func(_ []string, c Config) Runner { return &goTest{state: c.State, foreign: c.Foreign} }},
-	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), func([]string, Config) Runner { return newPytest() }},
-	{regexp.MustCompile(`(?m)\A(python|pypy)`), func(argv []string, _ Config) Runner {
+	{regexp.MustCompile(`(?m)\Ago(\.exe)?\ntest$`), Runner{IsGo: true, Confidence: controlledConfidence}, func(_ []string, c Config) Driver { return &goTest{Config: c} }},
+	{regexp.MustCompile(`(?m)\A(pytest|py\.test)(\.exe)?$`), Runner{Confidence: controlledConfidence}, func([]string, Config) Driver { return newPytest() }},
+	{regexp.MustCompile(`(?m)\A(python|pypy)`), Runner{Confidence: controlledConfidence}, func(argv []string, _ Config) Driver {
 		if name := module(argv[1:]); name == "pytest" || name == "unittest" {
 			return newModule(name, slices.Index(argv, "-m"))
 		}
 		return nil
 	}},
-	{regexp.MustCompile(`(?m)\Anode(\.exe)?$(?s:.*)^--test$`), func([]string, Config) Runner { return newNode() }},
-	{regexp.MustCompile(`(?m)\Amvnw?(\.exe)?$`), func(_ []string, c Config) Runner { return newMaven(c) }},
-	{regexp.MustCompile(`(?m)\Agradlew?(\.exe)?$`), func(_ []string, c Config) Runner { return &gradle{foreign: c.Foreign} }},
-	{anyCommand, func(_ []string, c Config) Runner {
+	{regexp.MustCompile(`(?m)\Anode(\.exe)?$(?s:.*)^--test$`), Runner{Confidence: controlledConfidence}, func([]string, Config) Driver { return newNode() }},
+	{regexp.MustCompile(`(?m)\Amvnw?(\.exe)?$`), Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver { return newMaven(c) }},
+	{regexp.MustCompile(`(?m)\Agradlew?(\.exe)?$`), Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver { return &gradle{c} }},
+	{anyCommand, Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver {
 		if c.Report == "" {
 			return nil
 		}
 		return &junit{reports: []string{c.Report}}
 	}},
-	{regexp.MustCompile(`(?m)\Acargo(\.exe)?\ntest$`), func(_ []string, c Config) Runner { return &cargo{state: c.State, foreign: c.Foreign} }},
-	{anyCommand, func(_ []string, c Config) Runner { return exitCode{&goTest{state: c.State, foreign: c.Foreign}} }},
+	{regexp.MustCompile(`(?m)\Acargo(\.exe)?\ntest$`), Runner{Confidence: reportedConfidence}, func(_ []string, c Config) Driver { return &cargo{c} }},
+	{anyCommand, Runner{IsExitCode: true, Confidence: exitConfidence}, func(_ []string, c Config) Driver { return exitCode{&goTest{Config: c}} }},
 }
 
 var anyCommand = regexp.MustCompile(``)
@@ -302,11 +308,13 @@ func For(argv []string, config Config) Runner {
 		if !known.command.MatchString(command) {
 			continue
 		}
-		if r := known.open(argv, config); r != nil {
+		if driver := known.open(argv, config); driver != nil {
+			r := known.kind
+			r.Driver = driver
 			return r
 		}
 	}
-	return nil // the last fits
+	return Runner{} // the last fits
 }
 
 // maxOutput bounds what is kept of one test's output.

@@ -40,11 +40,6 @@ type sealedRun struct {
 	read func(data []byte) *Report
 }
 
-func (s *sealedRun) Name() string { return s.name }
-
-// Confidence: see [Runner].
-func (s *sealedRun) Confidence() float64 { return controlledConfidence }
-
 func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce

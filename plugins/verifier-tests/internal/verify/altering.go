@@ -38,8 +38,12 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 			altered = append(altered, requests[language].Alter()...)
 			continue
 		}
-		found, err := e.ask(ctx, language, requests[language])
-		if err != nil {
+		interpreter := e.interpreter(ctx, language)
+		if interpreter == "" {
+			continue
+		}
+		var found []alter.Source
+		if err := e.runProgram(ctx, interpreter, alter.Languages[language], requests[language], nil, &found); err != nil {
 			return nil, err
 		}
 		altered = append(altered, found...)
@@ -81,17 +85,6 @@ func (e *expectations) functions(language string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// ask has a program in the language alter its sources, where tests run. Nothing of the
-// tree is loaded.
-func (e *expectations) ask(ctx context.Context, language string, request *alter.Request) ([]alter.Source, error) {
-	interpreter := e.interpreter(ctx, language)
-	if interpreter == "" {
-		return nil, nil
-	}
-	var altered []alter.Source
-	return altered, e.runProgram(ctx, interpreter, alter.Languages[language], request, nil, &altered)
-}
-
 // runProgram runs a program of ours where tests run, with further changes, and reads its answer to a request,
 // where it gives one.
 func (e *expectations) runProgram(ctx context.Context, interpreter string, program alter.Program, request any, changes []jail.Change, answer any) error {
@@ -121,7 +114,7 @@ func (e *expectations) interpreter(ctx context.Context, language string) string 
 		return program
 	}
 	name := map[string]string{"python": "python3", "node": "node"}[language]
-	if e.v.config.Containers != nil {
+	if e.v.containers != nil {
 		return name
 	}
 	candidates := []string{name}

@@ -57,10 +57,10 @@ func TestAdd(t *testing.T) {
 func TestAttackCacheOfAnotherTree(t *testing.T) {
 	long(t)
 	state := t.TempDir()
-	config := verify.Config{Command: []string{"go", "test", "./..."}, State: state, Reruns: -1, Timeout: 5 * time.Minute, CompileFrom: 1}
+	config := verify.Config{Command: []string{"go", "test", "./..."}, CacheDir: state, Reruns: -1, Timeout: 5 * time.Minute}
 	poisoned := write(t, with(map[string]string{"calc/add.go": poisoner}))
 	wrong := strings.Replace(addRight, "a + b", "a * b", 1) // whose tests run once
-	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: poisoned}, wrong); verdict.Outcome != sdk.Failed {
+	if verdict := judge(t, open(t, config).CompileFrom(1), &sdk.Query{WorkDir: poisoned}, wrong); verdict.Outcome != sdk.Failed {
 		t.Fatalf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 	entries := 0
@@ -77,7 +77,7 @@ func TestAttackCacheOfAnotherTree(t *testing.T) {
 		t.Errorf("%d compiled packages were kept, %v", entries, err)
 	}
 	clean := write(t, with(map[string]string{"calc/add_test.go": finder}))
-	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: clean}, addRight); verdict.Outcome != sdk.Passed {
+	if verdict := judge(t, open(t, config).CompileFrom(1), &sdk.Query{WorkDir: clean}, addRight); verdict.Outcome != sdk.Passed {
 		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }

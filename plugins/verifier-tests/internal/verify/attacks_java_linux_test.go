@@ -156,10 +156,7 @@ func TestMavenWithoutNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := verify.New(verify.Config{Command: []string{mvn, "-q", "test"}}, without)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := verify.New(withDefaults(verify.Config{Command: []string{mvn, "-q", "test"}}), without)
 	if right := judge(t, v, &sdk.Query{WorkDir: tree}, calc("", "a + b")); right.Outcome != sdk.Passed {
 		t.Errorf("the right answer: %s", right.Evidence)
 	}

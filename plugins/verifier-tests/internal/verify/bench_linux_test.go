@@ -24,10 +24,7 @@ func BenchmarkVerify(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			v, err := verify.New(verify.Config{Command: []string{"/bin/true"}, State: b.TempDir()}, j)
-			if err != nil {
-				b.Fatal(err)
-			}
+			v := verify.New(withDefaults(verify.Config{Command: []string{"/bin/true"}, CacheDir: b.TempDir()}), j)
 			req := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{Text: "```text path=answer.txt\nright\n```\n"}}
 			for b.Loop() {
 				verdict, err := v.Verify(b.Context(), req)

@@ -81,7 +81,7 @@ func countGoCallers(data []byte) (count int) {
 	}
 	for _, declaration := range file.Decls {
 		asked, recovers := 0, false
-		ast.Inspect(declaration, func(n ast.Node) bool {
+		for n := range ast.Preorder(declaration) {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
 				if x, ok := n.X.(*ast.Ident); ok && slices.Contains(functions[x.Name], n.Sel.Name) {
@@ -90,8 +90,7 @@ func countGoCallers(data []byte) (count int) {
 			case *ast.Ident:
 				recovers = recovers || n.Name == "recover"
 			}
-			return true
-		})
+		}
 		if !recovers {
 			count += asked
 		}

@@ -40,10 +40,7 @@ func TestColdToolchain(t *testing.T) {
 	t.Setenv("GOCACHE", cache)
 	writeTo(t, filepath.Join(cache, "00"), "x-d", "")
 	for _, command := range [][]string{{"go", "test", "./..."}, {"make", "check"}} {
-		v, err := New(Config{Command: command, State: t.TempDir()}, &slowWalls{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := New(Config{Command: command, Preflight: true, CacheDir: t.TempDir()}, &slowWalls{})
 		dir := t.TempDir()
 		writeTo(t, dir, "go.mod", "module m\n")
 		verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{}})
@@ -62,10 +59,7 @@ func writeTo(t *testing.T, dir, name, text string) {
 
 // Other flags of builds are other tests.
 func TestKeyHoldsFlagsOfBuilds(t *testing.T) {
-	v, err := New(Config{Command: []string{"make", "check"}, State: t.TempDir()}, &slowWalls{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := New(Config{Command: []string{"make", "check"}, Preflight: true, CacheDir: t.TempDir()}, &slowWalls{})
 	tree, err := openTree(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -1,81 +1,47 @@
 package verify
 
 import (
-	"cmp"
-	"fmt"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/stepfall/stepfall/sdk/jail"
-	"github.com/stepfall/stepfall/sdk/jail/container"
+	"github.com/stepfall/stepfall/plugins/internal/diagnose"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is what the policy says. Only Command is required.
+// Config is the config block of the policy.
 type Config struct {
-	// Command is the test command, an argument each; it runs in the work tree.
-	Command []string
-	// Timeout bounds one run of it; default one minute.
-	Timeout time.Duration
-	// WorkDir is the work tree of queries that name none.
-	WorkDir string
-	// File is what a single code block without a path stands for.
-	File string
-	// Protect are patterns of files that an answer cannot change; see protected.
-	// The files of Go, Python and JavaScript tests are always protected unless
-	// AllowTestEdits is set.
-	Protect        []string
-	AllowTestEdits bool
-	// ShowSecrets lets runs see files of the tree that look like secrets, see
-	// [jail.LooksSecret].
-	ShowSecrets bool
-	// Report is the JUnit file that the command writes, if it does, or a pattern of
-	// several (see [jail.Match]).
-	Report string
-	// NoPreflight leaves out the run on the untouched tree.
-	NoPreflight bool
-	// Reruns is how often a failing run is tried again; default 1, -1 for never.
-	Reruns int
-	// Require are layers and aims without which no verdict is given (package jail).
-	Require []string
-	// ReadOnly are further paths that the command may read.
-	ReadOnly []string
-	// Env are further variables, NAME=value.
-	Env []string
-	// Parallel bounds the runs at one time; default one for each processor.
-	Parallel int
-	// MemoryBytes, DiskBytes, Processes and OutputBytes bound a run; zero means
-	// the jail's defaults.
-	MemoryBytes, DiskBytes int64
-	Processes, OutputBytes int
-	// Containers, when not nil, run the command in place of the jail; Log says how
-	// its output names the tests (package runner).
-	Containers *container.Pool
-	Log        string
-	// State is a folder for build caches of trusted runs and for pre-flights; empty
-	// for none.
-	State string
-	// CompileFrom is the time of processors that the tests of an untouched tree take,
-	// from which on its packages are compiled by a run of their own, once for all
-	// answers; default 1 s: where all is compiled that they need, those of a small
-	// package take a quarter of that. Where they take less, there is little to compile.
-	CompileFrom time.Duration
+	Command        []string          `stepfall:"command,required,min=1" doc:"The test command, for instance [\"go\", \"test\", \"./...\"]. It runs in the work tree."`
+	Timeout        time.Duration     `stepfall:"timeout,min=0.1,max=3600,default=1m" doc:"Time limit of the command."`
+	WorkDir        string            `stepfall:"work_dir" doc:"The work tree for queries that name none."`
+	File           string            `stepfall:"file" doc:"The file that a code block without a path replaces."`
+	Protect        []string          `stepfall:"protect" doc:"Patterns of further files that an answer cannot change: base names, or paths if they contain a slash; DIR/** is everything below DIR."`
+	AllowTestEdits bool              `stepfall:"allow_test_edits,default=false" doc:"Let answers change test files."`
+	ShowSecrets    bool              `stepfall:"show_secrets,default=false" doc:"Let the tests see files of the work tree that look like secrets (.env, private keys); by default they are hidden."`
+	Report         string            `stepfall:"report" doc:"The JUnit file that the command writes, relative to the work tree, or a pattern for several: * is any part of a name, **/ any folders."`
+	Preflight      bool              `stepfall:"preflight,default=true" doc:"Run the tests on the untouched tree first, so that tests that are broken there do not count against an answer."`
+	Reruns         int               `stepfall:"reruns,min=0,max=10,default=1" doc:"How often a failing run is repeated, to find flaky tests."`
+	Require        []string          `stepfall:"require" doc:"Layers of isolation (user, pid, mount, network, ipc, landlock, seccomp, rlimits, watchdog) or aims (filesystem, processes, memory) without which the verdict is inconclusive."`
+	ReadOnly       []string          `stepfall:"read_only" doc:"Further absolute paths that the tests may read."`
+	Env            map[string]string `stepfall:"env" doc:"Further environment variables of the tests."`
+	Parallel       int               `stepfall:"parallel,min=0,default=0" doc:"Most concurrent runs; 0 is one for each processor."`
+	MemoryMiB      int64             `stepfall:"memory_mib,min=16,default=4096" doc:"Most memory of one run."`
+	DiskMiB        int64             `stepfall:"disk_mib,min=1,default=2048" doc:"Most that one run may write; it is kept in memory."`
+	Processes      int               `stepfall:"processes,min=4,default=512" doc:"Most processes of one run."`
+	OutputKiB      int               `stepfall:"output_kib,min=1,default=4096" doc:"Most output that is kept of one run."`
+	Runtime        string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"Where the tests run: in the jail, or in a container of Docker or Podman."`
+	Image          string            `stepfall:"image" doc:"The image of containers. {id} is the query's name, {instance} the same as SWE-bench's published images spell it, {image} the image that a task names."`
+	Engine         []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`
+	ContainerDir   string            `stepfall:"container_dir" doc:"Where the work tree is put in the container, for instance /testbed; the same path as outside when absent."`
+	OCIRuntime     string            `stepfall:"oci_runtime" doc:"The engine's runtime; runsc (gVisor) where the engine has it when absent."`
+	Log            string            `stepfall:"log,enum=|pytest|pytest-v2|pytest-options|matplotlib|seaborn|sympy|django|unittest|go|cargo" doc:"How the output names the tests, for commands that are not called directly (a shell script in an image): the formats that SWE-bench reads."`
+	CacheDir       string            `stepfall:"cache_dir" doc:"Folder for the build caches of trusted runs; by default in the user's cache folder."`
 }
 
-// Problem is one thing that is wrong with a configuration.
-type Problem struct {
-	// Path is the argument's name in a policy and, in a list, the place from 0.
-	Path []string
-	What string
-}
-
-// Validate returns all that is wrong with the configuration.
-func (c *Config) Validate() []Problem {
-	var problems []Problem
+// Validate returns what is wrong with the configuration.
+func (c *Config) Validate() (wrong schema.Diagnostics) {
 	for _, one := range []struct {
 		argument, what string
 		isRight        bool
@@ -83,35 +49,27 @@ func (c *Config) Validate() []Problem {
 		{"command", `is required, for example ["go", "test", "./..."]`, slices.Index(c.Command, "") != 0 && len(c.Command) > 0},
 		{"report", "is not inside the work tree", c.Report == "" || filepath.IsLocal(c.Report)},
 		{"file", "is not inside the work tree", c.File == "" || filepath.IsLocal(c.File)},
-		{"timeout", "is negative", c.Timeout >= 0},
 	} {
 		if !one.isRight {
-			problems = append(problems, Problem{[]string{one.argument}, one.what})
+			wrong = append(wrong, schema.Errorf([]string{one.argument}, "%s", one.what)...)
 		}
 	}
-	each := func(list []string, argument, what string, isRight func(value string) bool) {
-		for i, value := range list {
-			if !isRight(value) {
-				problems = append(problems, Problem{[]string{argument, strconv.Itoa(i)}, fmt.Sprintf("%q is "+what, value)})
-			}
-		}
-	}
-	each(c.Require, "require", "none of "+strings.Join(jail.Names(), ", "), func(name string) bool { return slices.Contains(jail.Names(), name) })
-	each(c.Protect, "protect", "no pattern", func(pattern string) bool {
+	isPattern := func(pattern string) bool {
 		_, err := path.Match(pattern, "x")
 		return err == nil
-	})
-	each(c.ReadOnly, "read_only", "not absolute", filepath.IsAbs)
-	each(c.Env, "env", "not NAME=value", func(entry string) bool { return strings.Index(entry, "=") > 0 })
-	return problems
+	}
+	return slices.Concat(wrong, diagnose.Layers(c.Require), diagnose.Each("protect", c.Protect, "no pattern", isPattern),
+		diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs),
+		diagnose.Each("env", c.variables(), "not NAME=value", func(entry string) bool { return !strings.HasPrefix(entry, "=") }))
 }
 
-func (c Config) withDefaults() Config {
-	c.Timeout = cmp.Or(c.Timeout, time.Minute)
-	c.Reruns = cmp.Or(c.Reruns, 1)
-	c.Parallel = cmp.Or(max(c.Parallel, 0), runtime.NumCPU())
-	c.CompileFrom = cmp.Or(c.CompileFrom, time.Second)
-	return c
+// variables returns those of Env as NAME=value, sorted.
+func (c *Config) variables() (list []string) {
+	for name, value := range c.Env {
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // guard returns the files that an answer may not change.

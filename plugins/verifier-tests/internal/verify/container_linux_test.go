@@ -6,7 +6,6 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/jail/container/containertest"
 )
 
@@ -19,10 +18,7 @@ func TestContainer(t *testing.T) {
 		"answer.txt": "wrong\n",
 		"run.sh":     "if grep -q right answer.txt; then echo PASSED t.py::test_a; else echo FAILED t.py::test_a - no; fi; echo PASSED t.py::test_b; test ! -e evil.sh || sh ./evil.sh\n",
 	})
-	pool := func() *container.Pool {
-		return &container.Pool{Options: container.Options{Command: command, Image: "{image}", Dir: "/testbed"}}
-	}
-	v := open(t, verify.Config{Command: []string{"sh", "run.sh"}, Containers: pool(), Log: "pytest", Reruns: -1})
+	v := open(t, verify.Config{Command: []string{"sh", "run.sh"}, Runtime: "container", Engine: command, Image: "{image}", ContainerDir: "/testbed", Log: "pytest", Reruns: -1})
 	query := &sdk.Query{ID: "i", WorkDir: dir, Labels: map[string]string{verify.ImageLabel: image}, Checks: sdk.Checks{FailToPass: []string{"t.py::test_a"}, PassToPass: []string{"t.py::test_b"}}}
 	right := file("answer.txt", "right")
 	verdict := judge(t, v, query, right)

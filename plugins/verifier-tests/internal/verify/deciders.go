@@ -134,16 +134,21 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	var kept, restored []string
 	expected := d.testData(files, j.before)
 	for _, file := range files {
-		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
+		before, missing := d.t.read(file.Path)
+		keepsTests := missing == nil && !d.v.config.AllowTestEdits
+		if d.has(file.Path) || keepsTests && runner.Decides(file.Path, before, file.Content) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
 			d.noteKept(file.Path, j)
 			continue
 		}
-		data := d.restore(file)
+		data := file.Content
+		if keepsTests && !file.Delete {
+			data = runner.RestoreTests(file.Path, before, data)
+		}
 		if !bytes.Equal(data, file.Content) {
 			restored = append(restored, file.Path)
 		}
-		if d.losesExamples(file) {
+		if missing == nil && d.losesExamples(file, before) {
 			j.examples = append(j.examples, file.Path)
 		}
 		changes = append(changes, jail.Change{Path: file.Path, Data: data, Mode: file.Mode, Delete: file.Delete})
@@ -177,36 +182,14 @@ func (d *deciders) testData(files []patch.File, before *preflight) []string {
 	return d.v.testData(d.t, d.v.testCode(d.t, before.report))
 }
 
-// keeps reports whether a file decides by what is in it.
-func (d *deciders) keeps(file patch.File) bool {
-	before, err := d.t.read(file.Path)
-	return err == nil && !d.v.config.AllowTestEdits && runner.Decides(file.Path, before, file.Content)
-}
-
-// restore returns what an answer makes of a file, with the tests that lie in it as
-// they are in the clean tree.
-func (d *deciders) restore(file patch.File) []byte {
-	before, err := d.t.read(file.Path)
-	if err != nil || d.v.config.AllowTestEdits || file.Delete {
-		return file.Content
-	}
-	return runner.RestoreTests(file.Path, before, file.Content)
-}
-
 // doctest is an example in the documentation of Python code, which doctest runs.
 var doctest = regexp.MustCompile(`(?m)^[ \t]*>>> .*\n(?:[ \t]*(?:[^\s"']|"[^"\n]|'[^'\n]).*\n)*`)
 
 // losesExamples reports whether a file of Python does not have all the examples any more
 // by which a command tests it.
-func (d *deciders) losesExamples(file patch.File) bool {
-	if path.Ext(file.Path) != ".py" || !d.runsDoctests() {
-		return false
-	}
-	before, err := d.t.read(file.Path)
-	if err != nil {
-		return false // it is new
-	}
-	return slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
+func (d *deciders) losesExamples(file patch.File, before []byte) bool {
+	return path.Ext(file.Path) == ".py" && d.runsDoctests() &&
+		slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
 }
 
 // runsDoctests reports whether the command or the settings of pytest ask for doctests.

@@ -67,9 +67,6 @@ type expectations struct {
 // maxSeed bounds a seed, which is a number of JavaScript's.
 const maxSeed = 1 << 53
 
-// exitCodeName is the runner that asks for nothing but an exit code.
-const exitCodeName = "exit code"
-
 // How far a pass is doubted by what altered expectations say of it: nothing; that tests
 // notice them; that some tests do of which it is known that the code returned what is expected
 // all the same. Of more than one such test, each leaves a quarter of the doubt. They are
@@ -90,7 +87,7 @@ func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
 // pass back where that may be so.
 func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.IsExitCode, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
 	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
 	e.data = v.testData(a.tree, code)

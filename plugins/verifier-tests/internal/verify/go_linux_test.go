@@ -82,8 +82,8 @@ func TestGoRunaways(t *testing.T) {
 	query, state := &sdk.Query{WorkDir: write(t, goTree)}, t.TempDir()
 	command := []string{"go", "test", "./..."}
 	// Where nothing is compiled yet, the pre-flight takes its time.
-	judge(t, open(t, verify.Config{Command: command, State: state, Timeout: 5 * time.Minute}), query, addRight)
-	v := open(t, verify.Config{Command: command, State: state, Timeout: 5 * time.Second, Reruns: -1})
+	judge(t, open(t, verify.Config{Command: command, CacheDir: state, Timeout: 5 * time.Minute}), query, addRight)
+	v := open(t, verify.Config{Command: command, CacheDir: state, Timeout: 5 * time.Second, Reruns: -1})
 	if verdict := judge(t, v, query, goFile("func Add(a, b int) int {\n\tfor {\n\t}\n}")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "in time") {
 		t.Error("an endless loop")
 	}
@@ -166,7 +166,7 @@ func TestFlaky(t *testing.T) {
 func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
 	onlyInCI(t) // TestAttackCacheOfAnotherTree looks into the same folder
 	state := t.TempDir()
-	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true, Timeout: 5 * time.Minute})
+	v := openBlind(t, verify.Config{Command: []string{"go", "test", "./..."}, CacheDir: state, Timeout: 5 * time.Minute})
 	kept := func() (names []string) {
 		err := filepath.WalkDir(state, func(path string, entry os.DirEntry, err error) error {
 			if err == nil && !entry.IsDir() && filepath.Ext(path) != ".swept" {
@@ -213,7 +213,7 @@ func TestGoWithoutAHome(t *testing.T) {
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		t.Setenv(name, "")
 	}
-	v := goVerifier(t, verify.Config{Reruns: -1, State: t.TempDir()}) // nothing was compiled for it, either
+	v := goVerifier(t, verify.Config{Reruns: -1, CacheDir: t.TempDir()}) // nothing was compiled for it, either
 	query := &sdk.Query{WorkDir: write(t, goTree)}
 	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {
 		t.Errorf("a right answer is %s: %s", verdict.Outcome, verdict.Evidence)

@@ -19,7 +19,7 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 		return j.verdict(sdk.Inconclusive, "the code asks whether it is tested: "+asked), nil
 	}
 	removed := a.removeTests()
-	if len(removed) == 0 || v.runner.Name() != "go test" {
+	if len(removed) == 0 || !v.runner.IsGo {
 		return nil, nil
 	}
 	alone, untouched := *a, *a

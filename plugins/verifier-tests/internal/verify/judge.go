@@ -111,7 +111,7 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 // runChecks runs the tests, again when some fail, and returns how each check went, and the last
 // report; or a verdict on a run that says nothing about them.
 func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (checks []*check, last *runner.Report, stopped *sdk.Verdict, err error) {
-	reruns := max(0, v.config.Reruns)
+	reruns := v.config.Reruns
 	for run := 0; run <= reruns; run++ {
 		if last, j.result, err = v.run(ctx, a, false); err != nil {
 			return nil, nil, nil, err

@@ -49,10 +49,7 @@ func TestCompilesWithoutMounts(t *testing.T) {
 		{[]string{jail.LayerLandlock, jail.LayerSeccomp, jail.LayerMount}, false},
 	} {
 		walls := &noted{layers: c.layers}
-		v, err := verify.New(verify.Config{Command: []string{"go", "test", "./..."}, State: t.TempDir(), Reruns: -1, CompileFrom: time.Hour}, walls)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := verify.New(withDefaults(verify.Config{Command: []string{"go", "test", "./..."}, CacheDir: t.TempDir(), Reruns: -1}), walls).CompileFrom(time.Hour)
 		judge(t, v, &sdk.Query{WorkDir: write(t, with(nil))}, addRight)
 		if len(walls.kept) == 0 {
 			t.Errorf("with %v the first compiles nothing", c.layers)

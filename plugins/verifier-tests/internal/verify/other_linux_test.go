@@ -118,7 +118,7 @@ func TestExitCodeAndReport(t *testing.T) {
 	if verdict := judge(t, byReport, query, "```text path=answer.txt\nno\n```\n"); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "not right") {
 		t.Error("wrong by report")
 	}
-	none := open(t, verify.Config{Command: []string{"true"}, Report: "report.xml", NoPreflight: true})
+	none := openBlind(t, verify.Config{Command: []string{"true"}, Report: "report.xml"})
 	if verdict := judge(t, none, query, right); verdict.Outcome == sdk.Passed {
 		t.Error("a stale report was believed")
 	}
@@ -158,18 +158,12 @@ func TestRequiredIsolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := verify.New(verify.Config{Command: []string{"true"}, Require: []string{"pid"}}, without)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := verify.New(withDefaults(verify.Config{Command: []string{"true"}, Require: []string{"pid"}}), without)
 	verdict := judge(t, v, &sdk.Query{WorkDir: dir}, answer)
 	if verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "pid") || verdict.IsolationMissing["pid"] == "" {
 		t.Errorf("%+v", verdict)
 	}
-	v, err = verify.New(verify.Config{Command: []string{"true"}, Require: []string{"rlimits", "memory"}}, without)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v = verify.New(withDefaults(verify.Config{Command: []string{"true"}, Require: []string{"rlimits", "memory"}}), without)
 	if verdict := judge(t, v, &sdk.Query{WorkDir: dir}, answer); verdict.Outcome != sdk.Passed || len(verdict.Isolation) == 0 || len(verdict.IsolationMissing) == 0 {
 		t.Errorf("%+v", verdict)
 	}
@@ -193,7 +187,7 @@ func TestPreflightFollowsTheTree(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	dir := write(t, map[string]string{"answer.txt": "wrong\n"})
-	v := open(t, verify.Config{Command: []string{"sleep", "60"}, NoPreflight: true})
+	v := openBlind(t, verify.Config{Command: []string{"sleep", "60"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now() // the command takes a minute

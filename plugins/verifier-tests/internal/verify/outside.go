@@ -40,24 +40,20 @@ func (e *expectations) patience() float64 {
 	return max(0, (maxAsking - time.Since(e.asking)).Seconds())
 }
 
-// asker asks the code of one language.
-type asker interface {
+// asker is how the code of one language is asked, by a program of [alter.Askers].
+type asker struct {
 	// begins reports whether a file has something done before the tests, without which the code
 	// may do something else: of what it gives then, errors say nothing, and values little.
-	begins(file, text string) bool
+	begins func(file, text string) bool
 	// shows returns what questions find of a file of code, and whether they do: not the tests,
 	// nor what examples give.
-	shows(file, text string) (string, bool)
-	// answers has groups of questions answered in the tree with changes, each group in a process
-	// of its own. A note of what is compared begins as [alter.Request] says, or with raised. There
-	// are fewer where the rest could not be asked.
-	answers(ctx context.Context, groups [][]alter.Question, changes []jail.Change) ([][]string, error)
+	shows func(file, text string) (string, bool)
+	// settings returns what the program is told beside the questions, nil where it cannot ask any.
+	settings func(e *expectations) map[string]any
 }
 
 // askers are those of the languages.
-func (e *expectations) askers() map[string]asker {
-	return map[string]asker{"node": &nodeAsker{e}, "python": &pythonAsker{e}}
-}
+var askers = map[string]asker{"node": nodeAsker, "python": pythonAsker}
 
 // askOutside asks the code what the tests compare, where none of them is: without a framework,
 // what is expected, names, and the inputs of other tests, each question in a process of its own.
@@ -66,9 +62,8 @@ func (e *expectations) askers() map[string]asker {
 // e.differing, unless it hangs on what was asked before it or on what the untouched tree lacks, too.
 // Some questions of tests that passed before the answer are asked as well.
 func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) error {
-	askers := e.askers()
 	for _, language := range slices.Sorted(maps.Keys(askers)) {
-		if err := e.askIn(ctx, askers[language], language, tests); err != nil {
+		if err := e.askIn(ctx, language, tests); err != nil {
 			return err
 		}
 	}
@@ -79,12 +74,12 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 // on what others do, which passed before the answer.
 type inquiry struct {
 	*expectations
-	in      asker
-	asked   []alter.Question
-	earlier int
+	language string
+	asked    []alter.Question
+	earlier  int
 }
 
-func (e *expectations) askIn(ctx context.Context, in asker, language string, tests []runner.Test) error {
+func (e *expectations) askIn(ctx context.Context, language string, tests []runner.Test) error {
 	asked := e.questions(tests, language)
 	if len(asked) == 0 || len(asked) > maxQuestions {
 		return nil
@@ -92,12 +87,12 @@ func (e *expectations) askIn(ctx context.Context, in asker, language string, tes
 	earlier := e.questions(without(e.all, tests), language)
 	rand.Shuffle(len(earlier), func(i, j int) { earlier[i], earlier[j] = earlier[j], earlier[i] })
 	earlier = earlier[:min(maxEarlier, len(earlier))]
-	i := &inquiry{expectations: e, in: in, asked: append(asked, earlier...), earlier: len(asked)}
+	i := &inquiry{expectations: e, language: language, asked: append(asked, earlier...), earlier: len(asked)}
 	answers, err := i.answers(ctx)
 	if err != nil {
 		return err
 	}
-	begins := e.begins(in, language)
+	begins := e.begins(language)
 	for at := range i.asked {
 		i.asked[at].Alone = i.asked[at].Alone && !begins
 	}
@@ -137,12 +132,24 @@ func (i *inquiry) answers(ctx context.Context) ([][]string, error) {
 		}
 	}
 	computed := len(groups)
-	answers, err := i.in.answers(ctx, append(groups, oneByOne(i.asked)...), i.shown(false))
+	answers, err := i.askGroups(ctx, append(groups, oneByOne(i.asked)...), i.shown(false))
 	if len(answers) < computed {
 		return nil, err
 	}
 	expect(i.asked, answers[:computed])
 	return answers[computed:], err
+}
+
+// askGroups has groups of questions answered in the tree with changes, each group in a process
+// of its own. A note of what is compared begins as [alter.Request] says, or with raised. There
+// are fewer where the rest could not be asked.
+func (i *inquiry) askGroups(ctx context.Context, groups [][]alter.Question, changes []jail.Change) (found [][]string, err error) {
+	interpreter, request := i.interpreter(ctx, i.language), askers[i.language].settings(i.expectations)
+	if interpreter == "" || request == nil {
+		return nil, nil
+	}
+	request["groups"], request["patience"] = toAsk(groups), i.patience()
+	return found, i.runProgram(ctx, interpreter, alter.Askers[i.language], request, changes, &found)
 }
 
 // expect gives questions the values that they expect, where these were computed twice, the same.
@@ -170,9 +177,9 @@ func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question)
 }
 
 // begins reports whether the tests in a language need more than their own files to begin.
-func (e *expectations) begins(in asker, language string) bool {
+func (e *expectations) begins(language string) bool {
 	return slices.ContainsFunc(e.a.tree.Files, func(file string) bool {
-		return alter.Language(file) == language && in.begins(file, e.source(file, nil).Text)
+		return alter.Language(file) == language && askers[language].begins(file, e.source(file, nil).Text)
 	})
 }
 
@@ -199,7 +206,7 @@ type secondAnswers struct {
 
 func (i *inquiry) askSecond(ctx context.Context, odd []alter.Question) (second secondAnswers, err error) {
 	some, all := i.shown(false), i.shown(true)
-	found, err := i.in.answers(ctx, append(oneByOne(odd), i.asked), some)
+	found, err := i.askGroups(ctx, append(oneByOne(odd), i.asked), some)
 	if err != nil {
 		return second, err
 	}
@@ -207,14 +214,14 @@ func (i *inquiry) askSecond(ctx context.Context, odd []alter.Question) (second s
 		second.inOrder = found[len(odd)]
 	}
 	if !reflect.DeepEqual(all, some) {
-		if second.withData, err = i.in.answers(ctx, oneByOne(odd), all); err != nil {
+		if second.withData, err = i.askGroups(ctx, oneByOne(odd), all); err != nil {
 			return second, err
 		}
 	}
 	if slices.ContainsFunc(found, hasRaised) || slices.ContainsFunc(odd, i.isEarlier) {
 		answer := *i.a
 		i.a.changes = nil
-		second.untouched, err = i.in.answers(ctx, oneByOne(odd), i.shown(false))
+		second.untouched, err = i.askGroups(ctx, oneByOne(odd), i.shown(false))
 		i.a.changes = answer.changes
 	}
 	return second, err
@@ -352,7 +359,7 @@ func (i *inquiry) shows(file, text string, code []byte, withData bool) (string, 
 	case slices.Contains(i.files, file):
 		return "", false
 	case isCode(file):
-		return i.in.shows(file, text)
+		return askers[i.language].shows(file, text)
 	}
 	return text, toolSettings.has(file) || mentions(code, file) || withData && !apart.MatchString(file)
 }

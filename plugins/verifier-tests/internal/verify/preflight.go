@@ -36,7 +36,7 @@ const maxPreflights = 256
 // before returns the pre-flight of the tree, which is made once for as long as
 // the tree stays as it is; nil when the configuration wants none.
 func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
-	if v.config.NoPreflight {
+	if !v.config.Preflight {
 		return nil, nil
 	}
 	key := t.Dir + "\x00" + t.hash + "\x00" + t.image
@@ -83,8 +83,8 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	defer unlock()
 	p.key = key
 	var found storedTree
-	if v.store.get(key, &found) && found.Report != nil {
-		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode, Touched: found.Touched, CPU: found.CPU}
+	if v.store.get(key, &found) && found.Report != nil && found.Result != nil {
+		p.report, p.result = found.Report, found.Result
 		p.lacks = lackedBy(t, p.report)
 		return nil
 	}
@@ -95,7 +95,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 		return nil // it may have been the machine's fault
 	}
 	// Without the store the next process does it again.
-	_ = v.store.put(key, &storedTree{Report: p.report, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU})
+	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}})
 	return nil
 }
 

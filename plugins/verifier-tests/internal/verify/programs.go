@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -20,9 +19,8 @@ type programs struct{ env, paths []string }
 // script in the place of one, the folder of the program itself comes first: within the
 // walls the script does not find its manager. A command that is a test runner itself
 // brings its own.
-func findPrograms(config *Config, r runner.Runner) programs {
-	var p programs
-	if config.Containers != nil || r.Name() != exitCodeName {
+func (v *Verifier) findPrograms() (p programs) {
+	if v.containers != nil || !v.runner.IsExitCode {
 		return p
 	}
 	var folders []string

@@ -13,14 +13,14 @@ import (
 
 // counted counts the runs that are planned.
 type counted struct {
-	runner.Runner
+	runner.Driver
 
 	runs atomic.Int32
 }
 
 func (c *counted) Plan(argv []string, tree *runner.Tree, nonce string) (*runner.Plan, error) {
 	c.runs.Add(1)
-	return c.Runner.Plan(argv, tree, nonce)
+	return c.Driver.Plan(argv, tree, nonce)
 }
 
 // TestReruns: what failed on the untouched tree has been tried already.
@@ -34,7 +34,7 @@ func TestReruns(t *testing.T) {
 		{"fails as before", "grep right a", "wrong too", 1, 2},
 		{"fails as before, tried more often", "grep right a", "wrong too", 3, 4},
 		{"fails anew", "grep wrong a", "right", 1, 3},
-		{"never again", "grep wrong a", "right", -1, 2},
+		{"never again", "grep wrong a", "right", 0, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -45,12 +45,9 @@ func TestReruns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, err := New(Config{Command: []string{"sh", "-c", test.command}, Reruns: test.reruns}, j)
-			if err != nil {
-				t.Fatal(err)
-			}
-			counter := &counted{Runner: v.runner}
-			v.runner = counter
+			v := New(Config{Command: []string{"sh", "-c", test.command}, Preflight: true, Reruns: test.reruns}, j)
+			counter := &counted{Driver: v.runner.Driver}
+			v.runner.Driver = counter
 			req := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{Text: "```text path=a\n" + test.answer + "\n```\n"}}
 			if _, err := v.Verify(t.Context(), req); err != nil {
 				t.Fatal(err)

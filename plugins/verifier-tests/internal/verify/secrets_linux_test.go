@@ -47,10 +47,7 @@ func TestSecretsStayOutside(t *testing.T) {
 			if len(jail.Lacks([]string{"filesystem"}, layers)) > 0 {
 				t.Skip("files cannot be confined here")
 			}
-			v, err := verify.New(verify.Config{Command: []string{"sh", "run.sh"}, AllowTestEdits: true, Reruns: -1}, j)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := verify.New(withDefaults(verify.Config{Command: []string{"sh", "run.sh"}, AllowTestEdits: true, Reruns: -1}), j)
 			verdict := judge(t, v, &sdk.Query{WorkDir: dir}, "```sh path=run.sh\n"+script+"```\n")
 			if verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "tried") || strings.Contains(verdict.Evidence, treasure) {
 				t.Errorf("%+v", verdict)

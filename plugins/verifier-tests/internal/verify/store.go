@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/regular"
 )
 
 // store keeps pre-flights and verdicts on disk, for other work trees of the same content
@@ -37,10 +38,8 @@ func newStore(state string) *store {
 
 // storedTree is one pre-flight that said something about its tests.
 type storedTree struct {
-	Report   *runner.Report
-	ExitCode int
-	Touched  []string
-	CPU      time.Duration
+	Report *runner.Report
+	Result *jail.Result
 }
 
 // key names what a pre-flight depends on: this judge itself, which another build may be better
@@ -57,7 +56,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	layers, _ := t.walls.Layers()
 	c := &v.config
 	what := []any{
-		program(judge), content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
+		program(judge), content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryMiB, c.DiskMiB, c.Processes,
 		c.ShowSecrets, layers, jail.ToolEnv(), os.Getenv("GOFLAGS"), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
 	return hashOf(what)
@@ -116,16 +115,8 @@ func (s *store) put(key string, what any) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(s.dir, key+".*.new")
-	if err != nil {
+	if err := regular.Replace(s.path(key), data, 0o600); err != nil {
 		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.path(key))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return s.prune()
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func TestStoreIsBounded(t *testing.T) {
 	s := &store{dir: t.TempDir(), maxFiles: 3, maxBytes: 1 << 20, maxAge: time.Hour}
 	for i := range 8 {
 		key := fmt.Sprintf("key%d", i)
-		if err := s.put(key, &storedTree{Report: &runner.Report{}, ExitCode: i}); err != nil {
+		if err := s.put(key, &storedTree{&runner.Report{}, &jail.Result{ExitCode: i}}); err != nil {
 			t.Fatal(err)
 		}
 		// Older ones first, whatever the clock's grain.
@@ -33,7 +34,7 @@ func TestStoreIsBounded(t *testing.T) {
 		t.Errorf("%d files are left: %v", len(files), err)
 	}
 	var found storedTree
-	if !s.get("key7", &found) || found.ExitCode != 7 {
+	if !s.get("key7", &found) || found.Result.ExitCode != 7 {
 		t.Errorf("the newest is %v", found)
 	}
 	if s.get("key0", &found) {

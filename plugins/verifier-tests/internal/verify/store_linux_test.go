@@ -30,11 +30,11 @@ func stored(t *testing.T, state, what string) (path string, data []byte) {
 // TestVerdictIsShared: by the same changes to trees of one content, also in later
 // processes; other changes have their own.
 func TestVerdictIsShared(t *testing.T) {
-	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, State: t.TempDir()}
+	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, CacheDir: t.TempDir()}
 	files := map[string]string{"answer.txt": "wrong\n"}
 	right, other := file("answer.txt", "right"), file("answer.txt", "right, too")
 	first := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, right)
-	path, data := stored(t, config.State, `"outcome":"passed"`)
+	path, data := stored(t, config.CacheDir, `"outcome":"passed"`)
 	if err := os.WriteFile(path, bytes.Replace(data, []byte("passed"), []byte("failed"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestVerdictIsShared(t *testing.T) {
 // later processes. The store is made to say something that no run would.
 func TestPreflightIsShared(t *testing.T) {
 	state := t.TempDir()
-	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, State: state}
+	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, CacheDir: state}
 	files := map[string]string{"answer.txt": "wrong\n", "sub/other": "x"}
 	answer := "```text path=answer.txt\nright\n```\n"
 	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
@@ -81,7 +81,7 @@ func TestPreflightIsShared(t *testing.T) {
 func TestPreflightOfABrokenMachineIsNotKept(t *testing.T) {
 	for name, command := range map[string][]string{"no such command": {"stepfall-no-such-command"}, "not runnable": {"sh", "-c", "exec ./none"}} {
 		state := t.TempDir()
-		verdict := judge(t, open(t, verify.Config{Command: command, State: state}), &sdk.Query{WorkDir: write(t, map[string]string{"answer.txt": "wrong\n"})}, "```text path=answer.txt\nright\n```\n")
+		verdict := judge(t, open(t, verify.Config{Command: command, CacheDir: state}), &sdk.Query{WorkDir: write(t, map[string]string{"answer.txt": "wrong\n"})}, "```text path=answer.txt\nright\n```\n")
 		if files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json")); err != nil || len(files) != 0 || verdict.Outcome != sdk.Inconclusive {
 			t.Errorf("%s: %s, kept %v, %v", name, verdict.Outcome, files, err)
 		}

@@ -3,6 +3,7 @@ package verify_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
@@ -80,7 +81,7 @@ func TestGoTampering(t *testing.T) {
 func TestWithoutAPreflight(t *testing.T) {
 	long(t)
 	query := &sdk.Query{WorkDir: write(t, with(map[string]string{"fine/f_test.go": "package fine\n\nimport \"testing\"\n\nfunc TestFine(*testing.T) {}\n"}))}
-	v := goVerifier(t, verify.Config{Command: []string{"go", "test", "./calc"}, NoPreflight: true, Reruns: -1})
+	v := openBlind(t, verify.Config{Command: []string{"go", "test", "./calc"}, Timeout: 5 * time.Minute, Reruns: -1})
 	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {
 		t.Error("the right answer")
 	}

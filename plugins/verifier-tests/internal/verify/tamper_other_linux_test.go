@@ -142,7 +142,7 @@ func TestCargoKeepsWhatItCompiled(t *testing.T) {
 	onlyInCI(t) // TestCargo compiles the same
 	cargo := find(t, "cargo", "--version")
 	state := t.TempDir()
-	v := open(t, verify.Config{Command: []string{cargo, "test"}, State: state})
+	v := open(t, verify.Config{Command: []string{cargo, "test"}, CacheDir: state})
 	query := &sdk.Query{WorkDir: write(t, map[string]string{
 		"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
 		"src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a - b }\n",

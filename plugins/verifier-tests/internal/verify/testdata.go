@@ -19,7 +19,7 @@ var expectedFile = regexp.MustCompile(`(?i)(want|expect|golden|snap|baseline|\bc
 // names of tests.
 func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 	operands, _, _ := runner.Follow(v.config.Command, &t.Tree)
-	whole := v.runner.Name() == exitCodeName
+	whole := v.runner.IsExitCode
 	mentions := map[string]bool{}
 	for _, test := range report.Tests {
 		for part := range strings.SplitSeq(test.DottedName(), ".") {
@@ -48,7 +48,7 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 // does: what the tests take their expectations from. A script names what it tests, too,
 // so that there the name must tell.
 func (v *Verifier) testData(t *tree, testCode []string) []string {
-	tests, rest, byName := t.textOf(testCode), []byte(nil), v.runner.Name() == exitCodeName
+	tests, rest, byName := t.textOf(testCode), []byte(nil), v.runner.IsExitCode
 	named := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
 		return isCode(file) || slices.Contains(testCode, file) || toolSettings.has(file) || !mentions(tests, file) ||
 			byName && !expectedFile.MatchString(file)

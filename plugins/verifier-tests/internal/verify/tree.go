@@ -32,7 +32,7 @@ type tree struct {
 	hash string
 	root *os.Root
 	// walls are those that its tests run behind; image is that of a container.
-	walls walls
+	walls jail.Walls
 	image string
 }
 

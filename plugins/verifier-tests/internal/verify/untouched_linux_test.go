@@ -88,7 +88,7 @@ func TestCommandThatStartsNoTest(t *testing.T) {
 	}{
 		{nodeTree, nodeRight, verify.Config{Command: []string{"node", "--test", "test/missing.js"}}, "Could not find"},
 		{pyTree, pyRight, verify.Config{Command: []string{pytestOrSkip(t), "-m", "pytest", "missing_test.py"}}, "not found: missing_test.py"},
-		{map[string]string{"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n", "src/lib.rs": "pub fn one() -> u8 {\n    0\n}\n\n#[test]\nfn ones() {\n    assert_eq!(one(), 1);\n}\n"}, file("src/lib.rs", "pub fn one() -> u8 {\n    1\n}"), verify.Config{Command: []string{"cargo", "test"}, Env: []string{"RUSTUP_HOME=/tmp/missing"}}, "rustup"},
+		{map[string]string{"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n", "src/lib.rs": "pub fn one() -> u8 {\n    0\n}\n\n#[test]\nfn ones() {\n    assert_eq!(one(), 1);\n}\n"}, file("src/lib.rs", "pub fn one() -> u8 {\n    1\n}"), verify.Config{Command: []string{"cargo", "test"}, Env: map[string]string{"RUSTUP_HOME": "/tmp/missing"}}, "rustup"},
 	} {
 		t.Run(test.config.Command[0], func(t *testing.T) {
 			find(t, test.config.Command[0])

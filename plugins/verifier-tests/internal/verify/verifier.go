@@ -5,8 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/patch"
 	"github.com/stepfall/stepfall/sdk/regular"
 )
@@ -24,8 +25,11 @@ import (
 // Verifier gives verdicts by running tests. It is safe for concurrent use.
 type Verifier struct {
 	config Config
-	jail   walls
-	runner runner.Runner
+	env    []string
+	jail   jail.Walls
+	// containers, when not nil, run the command in place of the jail.
+	containers *container.Pool
+	runner     runner.Runner
 	// guard knows the files that answers may not change.
 	guard *guard
 	slots *semaphore.Weighted
@@ -34,33 +38,31 @@ type Verifier struct {
 	// programs are those that the command may start by their names.
 	programs func() programs
 	compiled sync.Map // trees that compileOnce has seen
+	// compileFrom is the time of processors that the tests of an untouched tree take, from
+	// which on its packages are compiled by a run of their own, once for all answers. Where
+	// all is compiled that they need, those of a small package take a quarter of a second.
+	// Where they take less, there is little to compile.
+	compileFrom time.Duration
 
 	mu        sync.Mutex
 	preflight map[string]*preflight
 }
 
-// walls run a command to its end: a jail, or an engine of containers.
-type walls interface {
-	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
-	Layers() ([]string, map[string]string)
-}
-
 var _ sdk.Verifier = (*Verifier)(nil)
 
 // New returns a verifier that runs tests in j, or in containers when the
-// configuration says so.
-func New(config Config, j walls) (*Verifier, error) {
-	config = config.withDefaults()
-	if problems := config.Validate(); len(problems) > 0 {
-		return nil, fmt.Errorf("%s: %s", strings.Join(problems[0].Path, "."), problems[0].What)
+// configuration, which is valid, says so.
+func New(c Config, j jail.Walls) *Verifier {
+	v := &Verifier{
+		config: c, env: c.variables(), jail: j, slots: semaphore.NewWeighted(int64(cmp.Or(c.Parallel, runtime.NumCPU()))),
+		guard: c.guard(), store: newStore(c.CacheDir), compileFrom: time.Second, preflight: map[string]*preflight{},
 	}
-	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Env: config.Env, Log: config.Log})
-	return &Verifier{
-		programs: sync.OnceValue(func() programs { return findPrograms(&config, r) }),
-		config:   config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
-		runner: r, guard: config.guard(),
-		store: newStore(config.State), preflight: map[string]*preflight{},
-	}, nil
+	if c.Runtime == "container" {
+		v.containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image, Dir: c.ContainerDir, Runtime: c.OCIRuntime}}
+	}
+	v.runner = runner.For(c.Command, runner.Config{Report: c.Report, State: c.CacheDir, Foreign: v.containers != nil, Env: v.env, Log: c.Log})
+	v.programs = sync.OnceValue(v.findPrograms)
+	return v
 }
 
 // Verify runs the tests on the query's tree with the answer's edits. Only the end
@@ -107,7 +109,11 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{way: wayOf(v.runner), checks: query.Checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
+	way := "tests in process"
+	if v.runner.IsExitCode {
+		way = "exit code"
+	}
+	j := &judgement{way: way, checks: query.Checks, confidence: v.runner.Confidence, strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if len(strings.TrimSpace(req.Answer.Text))+len(req.Answer.ToolCalls) == 0 {
 		return v.judgeUntouched(ctx, t, j)
 	}
@@ -130,7 +136,9 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}
+	// Without a pre-flight nobody knows what its tests take.
+	isCostly := j.before == nil || j.before.result.CPU >= v.compileFrom
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: isCostly}
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
@@ -167,19 +175,11 @@ func (v *Verifier) judgeOnce(ctx context.Context, a *attempt, j *judgement, file
 	return verdict, err
 }
 
-// wayOf returns how verdicts by a runner are reached.
-func wayOf(r runner.Runner) string {
-	if r.Name() == exitCodeName {
-		return exitCodeName
-	}
-	return "tests in process"
-}
-
 // paths are those by which an answer may know the tree.
 func (v *Verifier) paths(t *tree, dir string) []string {
 	paths := []string{t.Dir, dir}
-	if v.config.Containers != nil {
-		paths = append(paths, v.config.Containers.Options.Dir)
+	if v.containers != nil {
+		paths = append(paths, v.containers.Options.Dir)
 	}
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
@@ -200,20 +200,15 @@ type attempt struct {
 
 // walls are those that a query's tests run behind, and the image when they are a
 // container's.
-func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (walls, string, error) {
-	if v.config.Containers == nil {
+func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (jail.Walls, string, error) {
+	if v.containers == nil {
 		return v.jail, "", nil
 	}
-	own := query.Labels[ImageLabel]
-	image, err := v.config.Containers.Image(query.ID, own)
+	engine, err := v.containers.For(ctx, query.ID, query.Labels[ImageLabel])
 	if err != nil {
 		return nil, "", err
 	}
-	engine, err := v.config.Containers.For(ctx, query.ID, own)
-	if err != nil {
-		return nil, "", err
-	}
-	return engine, image, nil
+	return engine, engine.Image(), nil
 }
 
 // ImageLabel is the label of a query that names its own image.
@@ -243,7 +238,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 
 func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, error) {
 	command := v.config.Command
-	if narrower, ok := v.runner.(runner.Narrower); ok && a.only != nil {
+	if narrower, ok := v.runner.Driver.(runner.Narrower); ok && a.only != nil {
 		command = narrower.Narrow(command, &a.tree.Tree, a.only)
 	}
 	plan, err := v.runner.Plan(command, &a.tree.Tree, rand.Text())
@@ -282,9 +277,9 @@ func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
 	c, programs := &v.config, v.programs()
 	return &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Changes: plan.Changes, Reports: plan.Reports, Guarded: plan.Guarded, Caches: plan.Caches, Require: c.Require,
-		Env:      slices.Concat(jail.ToolEnv(), programs.env, plan.Env, c.Env, plan.Last),
+		Env:      slices.Concat(jail.ToolEnv(), programs.env, plan.Env, v.env, plan.Last),
 		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(program), programs.paths, t.installedFolders(), plan.ReadOnly, c.ReadOnly),
-		Limits:   jail.Limits{Wall: c.Timeout, Memory: c.MemoryBytes, Disk: c.DiskBytes, Processes: c.Processes, Output: c.OutputBytes},
+		Limits:   jail.Limits{Wall: c.Timeout, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: c.OutputKiB << 10},
 	}
 }
 
@@ -326,15 +321,9 @@ func (v *Verifier) leftOut(t *tree) []jail.Change {
 	return changes
 }
 
-// worthCompiling reports whether the packages of a tree are compiled before answers to
-// it are judged. Without a pre-flight nobody knows what its tests take.
-func (v *Verifier) worthCompiling(before *preflight) bool {
-	return before == nil || before.result.CPU >= v.config.CompileFrom
-}
-
 // mounts reports whether a run sees the caches of the machine as they are. Where nothing
 // can be mounted they are copied, which only pays for what was compiled for such runs.
-func mounts(w walls) bool {
+func mounts(w jail.Walls) bool {
 	layers, _ := w.Layers()
 	return slices.Contains(layers, jail.LayerMount)
 }

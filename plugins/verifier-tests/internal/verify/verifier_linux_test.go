@@ -133,18 +133,33 @@ func write(t testing.TB, files map[string]string) string {
 	return dir
 }
 
+// withDefaults returns a configuration with those of a policy where it says nothing. Reruns of -1 are none.
+func withDefaults(config verify.Config) verify.Config {
+	config.Timeout, config.Reruns, config.Preflight = cmp.Or(config.Timeout, time.Minute), max(0, cmp.Or(config.Reruns, 1)), true
+	return config
+}
+
 func open(t *testing.T, config verify.Config) *verify.Verifier {
 	t.Helper()
-	config.State = cmp.Or(config.State, state)
+	return openAsIs(t, withDefaults(config))
+}
+
+// openBlind is open without a pre-flight.
+func openBlind(t *testing.T, config verify.Config) *verify.Verifier {
+	t.Helper()
+	config = withDefaults(config)
+	config.Preflight = false
+	return openAsIs(t, config)
+}
+
+func openAsIs(t *testing.T, config verify.Config) *verify.Verifier {
+	t.Helper()
+	config.CacheDir = cmp.Or(config.CacheDir, state)
 	j, err := openJail()
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := verify.New(config, j)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return verify.New(config, j)
 }
 
 func judge(t *testing.T, v *verify.Verifier, query *sdk.Query, text string) *sdk.Verdict {

@@ -1,0 +1,9 @@
+package verify
+
+import "time"
+
+// CompileFrom sets the time of processors from which on packages are compiled first.
+func (v *Verifier) CompileFrom(d time.Duration) *Verifier {
+	v.compileFrom = d
+	return v
+}

@@ -292,7 +292,7 @@ func newcomer(t *testing.T) (home string, env []string) {
 		"HOME": home, "PATH": os.Getenv("PATH"), "LANG": "C.UTF-8", "STEPFALL": here, "SCRIPTED": server.URL(),
 	}
 	if !*fresh {
-		maps.Copy(settings, goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"))
+		maps.Copy(settings, goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CGO_ENABLED"))
 		cloneInPlace(t, here, filepath.Join(home, "stepfall"))
 		keepCompiled(t, filepath.Join(home, ".cache"))
 	}

@@ -15,8 +15,9 @@ import (
 )
 
 // environ is that of the test's start: a test that gives itself another home or
-// cache folder would compile everything anew.
-var environ = os.Environ()
+// cache folder would compile everything anew. C is left out as in the Makefile, also where
+// the race detector needs it for the test.
+var environ = append(os.Environ(), "CGO_ENABLED=0")
 
 // Build returns a folder with the programs, see [Into].
 func Build(t testing.TB, names ...string) string {

@@ -73,7 +73,7 @@ func application() {
 		os.Exit(1)
 	}
 	fmt.Println("answered")
-	select {}
+	hang()
 }
 
 // misbehave does what a plugin may do before it serves.
@@ -89,12 +89,12 @@ func misbehave() {
 		fmt.Fprintln(os.Stderr, "cannot find the weights")
 		os.Exit(7)
 	case "hang":
-		select {}
+		hang()
 	case "children and hang":
 		if err := children(os.Getenv("TEST_FILE"), false, true); err != nil {
 			panic(err)
 		}
-		select {}
+		hang()
 	case "badlog":
 		fmt.Fprintln(os.Stderr, `{"@message": 1, "@level": {"a": 2}, "@timestamp": []}`)
 		fmt.Fprintln(os.Stderr, "\x1b[31mred\x07")
@@ -187,7 +187,7 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	case "stuck":
-		select {}
+		hang()
 	case "print":
 		fmt.Println("to standard output")
 		_, _ = syscall.Write(1, []byte("to file descriptor one\n"))
@@ -203,7 +203,7 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 		if err := children(c.File, false, true); err != nil {
 			return err
 		}
-		select {}
+		hang()
 	case "memory":
 		for held := [][]byte{}; ; held = append(held, bytes.Repeat([]byte{1}, 1<<20)) {
 			runtime.KeepAlive(held)
@@ -293,4 +293,12 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// hang waits for ever: a program that can only wait, as in select {}, is ended by Go where it
+// is linked without C.
+func hang() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

@@ -67,7 +67,7 @@ func TestRightIsRightAndWrongIsWrong(t *testing.T) {
 	write(t, root, map[string]string{"all_test.go": "package repair\n\nimport (\n\t\"os\"\n\t\"testing\"\n\n" + imports.String() +
 		")\n\nfunc TestIt(t *testing.T) {\n\tswitch os.Getenv(\"VARIANT\") {\n" + calls.String() + "\t}\n}\n"})
 	program := filepath.Join(root, "all")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", program, ".")
 	build.Dir, build.Env = root, append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("an answer does not compile: %v\n%s", err, out)

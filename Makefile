@@ -16,7 +16,7 @@ endif
 
 # As dist builds. Linking without C takes a quarter less, and make test links some eighty
 # programs; the race detector needs C, and so what runs with C is tested too.
-export CGO_ENABLED = 0
+export CGO_ENABLED ?= 0
 
 # Pinned tools; .ci/run and developers use the same ones.
 GOLANGCI_LINT := v2.15.0

@@ -1,10 +1,12 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
@@ -81,6 +83,66 @@ func TestOneCallAtATime(t *testing.T) {
 			if got, want := strings.Count(body, `"name":"`+tool+`"`), strings.Count(strings.Join(c.want, " "), tool); got != want {
 				t.Errorf("%s: %d calls of %s, want %d: %s", name, got, tool, want, body)
 			}
+		}
+	}
+}
+
+// Ids of Gemini's calls differ from turn to turn, also of servers that give their answers none, or the same.
+func TestGeminiCallsHaveIDsOfTheirOwn(t *testing.T) {
+	g := behind(t, []middleware.Dialect{middleware.DialectGemini}, canned{"application/json", `{"responseId":"same","candidates":[{"index":0,"finishReason":"STOP","content":{"parts":[{"functionCall":{"name":"look","args":{}}}]}}]}`})
+	ids := map[string]bool{}
+	for range 2 {
+		_, body := postChat(t.Context(), t, g, "{"+twoTools+"}")
+		ids[gjson.Get(body, "choices.0.message.tool_calls.0.id").Str] = true
+	}
+	if len(ids) != 2 || ids[""] {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+// Images and documents in Mistral's form, of which an address is all, reach models of other APIs.
+func TestFilesInMistralsForm(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}
+	m, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-sonnet-4-5", BaseURL: "http://claude", Transport: claude})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Images: true}}, LLM: m}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]string{
+		`{"type":"image_url","image_url":"https://x/a.png"}`:                                                `{"type":"image","source":{"type":"url","url":"https://x/a.png"}}`,
+		`{"type":"image_url","image_url":"data:image/png;base64,iVBORw0KGgo="}`:                             `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`,
+		`{"type":"document_url","document_url":"https://x/a.pdf"}`:                                          `{"type":"document","source":{"type":"url","url":"https://x/a.pdf"}}`,
+		`{"type":"document_url","document_name":"a","document_url":"data:application/pdf;base64,JVBERi0="}`: `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}}`,
+	} {
+		resp, body := postChat(t.Context(), t, g, `{"model":"stepfall","messages":[{"role":"user","content":[{"type":"text","text":"q"},`+part+`]}]}`)
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Stepfall-Not-Sent") != "" {
+			t.Errorf("%s: %d %s %s", part, resp.StatusCode, body, resp.Header)
+			continue
+		}
+		var got, wanted any
+		_ = json.Unmarshal([]byte(gjson.Get(claude.asked, "messages.0.content.1").Raw), &got)
+		_ = json.Unmarshal([]byte(want), &wanted)
+		if !cmp.Equal(got, wanted) {
+			t.Errorf("%s: %v", part, got)
+		}
+	}
+}
+
+// A model without a JSON mode is asked for JSON in words, unless somebody has said it.
+func TestClaudeIsAskedForJSON(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"{}"}]}`}
+	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, claude)
+	for question, want := range map[string]string{"q": "Answer with a JSON object.", "q in JSON": ""} {
+		postChat(t.Context(), t, g, `{"model":"stepfall","response_format":{"type":"json_object"},"messages":[{"role":"user","content":"`+question+`"}]}`)
+		if got := gjson.Get(claude.asked, "system").String(); strings.Contains(got, "JSON") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", question, claude.asked)
 		}
 	}
 }

@@ -79,20 +79,20 @@ func (g *Gateway) choose(x *exchange, a *dialect.Request) *Refusal {
 		a.Model = g.o.Name
 	}
 	if x.Client.Models != nil && !slices.Contains(x.Client.Models, a.Model) {
-		return notFound(a.Model, x.Client.Models)
+		return notFound(a.Model, x.Client.Models, "")
 	}
 	switch {
 	case a.Model == g.o.Name:
 	case slices.Contains(g.o.Models(), a.Model):
 		a.Options = append(a.Options, llms.WithModel(a.Model))
 	case !g.o.AnyModel:
-		return notFound(a.Model, append([]string{g.o.Name}, g.o.Models()...))
+		return notFound(a.Model, append([]string{g.o.Name}, g.o.Models()...), " (stepfall serve --any-model lets the policy choose, whatever name a client sends)")
 	}
 	return nil
 }
 
-func notFound(model string, have []string) *Refusal {
-	r := dialect.Refuse(http.StatusNotFound, "model_not_found", "no model %q here; there are: %s", model, strings.Join(have, ", "))
+func notFound(model string, have []string, hint string) *Refusal {
+	r := dialect.Refuse(http.StatusNotFound, "model_not_found", "no model %q here; there are: %s%s", model, strings.Join(have, ", "), hint)
 	r.Param = "model"
 	return r
 }

@@ -146,3 +146,28 @@ func TestClaudeIsAskedForJSON(t *testing.T) {
 		}
 	}
 }
+
+// A stream of which nobody asks for usage has it in the chunk that ends the answer, once: Mistral's clients, which do not ask, read it there.
+func TestUsageOfStreamsIsThereUnasked(t *testing.T) {
+	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`})
+	for options, choices := range map[string]int64{``: 1, `"stream_options":{"include_usage":true},`: 0} {
+		_, body := postChat(t.Context(), t, g, `{"model":"stepfall","stream":true,`+options+`"messages":[{"role":"user","content":"q"}]}`)
+		var with []string
+		for event := range strings.SplitSeq(body, "\n\n") {
+			if data := strings.TrimPrefix(event, "data: "); gjson.Get(data, "usage").IsObject() {
+				with = append(with, data)
+			}
+		}
+		if len(with) != 1 || gjson.Get(with[0], "usage.total_tokens").Int() != 14 || gjson.Get(with[0], "choices.#").Int() != choices {
+			t.Errorf("%s: usage in %q", options, with)
+		}
+	}
+}
+
+// Who asks for a name that nobody has is told what serves every name.
+func TestUnknownNamesHaveAWayOut(t *testing.T) {
+	resp, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectChat}, &vendor{}), `{"model":"gpt-4o","messages":[{"role":"user","content":"q"}]}`)
+	if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "stepfall serve --any-model") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}

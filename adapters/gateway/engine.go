@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 type stepInfo struct {
@@ -19,7 +20,9 @@ type stepInfo struct {
 	Calls   int     `json:"calls"`
 	Quality float64 `json:"quality"`
 	Stop    string  `json:"stop"`
-	NotSent string  `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
+	// Usage is the tokens of all calls of the step; the answer's own usage is of the call that gave it.
+	Usage   sdk.Usage `json:"usage"`
+	NotSent string    `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
 }
 
 func (g *Gateway) step(x *exchange) *Refusal {
@@ -113,7 +116,18 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 		return o
 	}
 	t := x.Steps[len(x.Steps)-1]
-	o.Model, o.Usage = t.Chosen, t.Usage
-	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: middleware.CallsSent(t), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), NotSent: x.notSentOf(t)}
+	o.Model, o.Usage = t.Chosen, answerUsage(t)
+	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: middleware.CallsSent(t), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), Usage: t.Usage, NotSent: x.notSentOf(t)}
 	return o
+}
+
+// answerUsage returns the usage of the call whose answer was chosen: agents take it for the length of their conversation,
+// and compact by it.
+func answerUsage(t *sdk.Trace) sdk.Usage {
+	for i := range slices.Backward(t.Calls) {
+		if c := &t.Calls[i]; c.Model == t.Chosen && !c.Failed() {
+			return c.Usage
+		}
+	}
+	return t.Usage
 }

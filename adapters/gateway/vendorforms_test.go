@@ -171,3 +171,15 @@ func TestUnknownNamesHaveAWayOut(t *testing.T) {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
 }
+
+// The usage that agents take for the length of their conversation is of one call, however many were made.
+func TestUsageIsOfTheAnswer(t *testing.T) {
+	ollama := &vendor{whole: `{"model":"m","message":{"role":"assistant","content":"I'm sorry, but I can't help with that."},"done":true,"done_reason":"stop","prompt_eval_count":10,"eval_count":4}`}
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}
+	_, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectOllama, middleware.DialectAnthropic}, ollama, claude), `{"model":"stepfall","messages":[{"role":"user","content":"q"}]}`)
+	for path, want := range map[string]int64{"usage.prompt_tokens": 9, "usage.completion_tokens": 5, "stepfall.calls": 2, "stepfall.usage.input_tokens": 19, "stepfall.usage.output_tokens": 9} {
+		if got := gjson.Get(body, path).Int(); got != want {
+			t.Errorf("%s is %d, want %d: %s", path, got, want, body)
+		}
+	}
+}

@@ -226,7 +226,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
 		resp = mergeChoices(resp)
 	}
-	resp = c.removeSecrets(c.cutAtStopWords(resp))
+	resp = c.removeSecrets(c.cutAtStopWords(c.keepFirstCalls(resp)))
 	first := resp.Choices[0]
 	a := answerOf(first)
 	a.Deployment, a.Raw, a.Usage, a.NotSent = d.Name, resp, c.withSearch(usageOf(resp), d), c.notSent

@@ -41,10 +41,13 @@ func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 	return ""
 }
 
-// toolChecker rejects calls of unknown tools, and arguments that break the tool's schema.
+// toolChecker rejects answers without the call that the caller chose, calls of unknown tools, and arguments that break the tool's schema.
 type toolChecker struct{ schemas jsonschema.Schemas }
 
 func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	if why := choiceFault(q, a); why != "" {
+		return why
+	}
 	for _, call := range a.ToolCalls {
 		tool := findTool(q, call.Name)
 		switch {
@@ -65,6 +68,25 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		}
 		if v := violation(&k.schemas, tool.Parameters, []byte(arguments)); v != "" {
 			return "arguments of " + call.Name + ": " + v
+		}
+	}
+	return ""
+}
+
+// choiceFault returns how an answer ignores the tool that the caller chose, or "". Models whose API has no such choice,
+// and some servers of others, answer in prose. What an API's own tools do stands for a call.
+func choiceFault(q *sdk.Query, a *sdk.Answer) string {
+	switch {
+	case q.ToolChoice == "" || isCutAsAsked(q, a) || len(a.ToolCalls) == 0 && hasRawPart(a):
+		return ""
+	case len(a.ToolCalls) == 0:
+		return "calls no tool, and has to"
+	case findTool(q, q.ToolChoice) == nil: // any, or one in an API's own form
+		return ""
+	}
+	for _, call := range a.ToolCalls {
+		if call.Name != q.ToolChoice {
+			return fmt.Sprintf("calls %s in place of %s", call.Name, q.ToolChoice)
 		}
 	}
 	return ""

@@ -51,6 +51,9 @@ func TestChecks(t *testing.T) {
 	worked.Messages = []sdk.Message{failed.Messages[0], {Role: sdk.RoleTool, Parts: []sdk.Part{{Kind: sdk.PartToolResult, ToolResult: &sdk.ToolResult{CallID: "1", Content: "rain"}}}}}
 	mrkl := prompt("mrkl", "Action: the action to take, should be one of [ search, calc ]\nQuestion: ?")
 	conversational := prompt("conversational", "should be one of [search]")
+	forced := func(choice string) sdk.Query {
+		return sdk.Query{Tools: append([]sdk.Tool{{Name: "look"}}, weather...), ToolChoice: choice, MaxOutputTokens: 9}
+	}
 	wantsJSON := sdk.Query{Format: sdk.ResponseFormat{JSON: true}}
 	schema := sdk.Query{Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"type":"object","required":["answer"]}`)}}
 	brokenSchema := sdk.Query{Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"type": 7}`)}}
@@ -83,17 +86,26 @@ func TestChecks(t *testing.T) {
 		"tries another":       {failed, calling("weather", `{"city":"Bergen"}`), ""},
 		"repeats a success":   {worked, calling("weather", `{"city":"Oslo"}`), ""},
 
-		"mrkl answer":           {mrkl, sdk.Answer{Text: "Thought: I know\nFinal Answer: 42"}, ""},
-		"mrkl action":           {mrkl, sdk.Answer{Text: "Action: calc\nAction Input: 6*7"}, ""},
-		"mrkl loose spelling":   {mrkl, sdk.Answer{Text: "action: Calc\naction input: 6*7"}, ""},
-		"mrkl prose":            {mrkl, sdk.Answer{Text: "I would use the calculator."}, "protocol: neither a final answer nor an action"},
-		"mrkl no input":         {mrkl, sdk.Answer{Text: "Action: calc"}, "protocol: neither"},
-		"mrkl unknown tool":     {mrkl, sdk.Answer{Text: "Action: browse\nAction Input: x"}, "protocol: unknown tool browse"},
-		"mrkl empty answer":     {mrkl, sdk.Answer{Text: "Final Answer: "}, "protocol: the final answer is empty"},
-		"mrkl both":             {mrkl, sdk.Answer{Text: "Final Answer: 42\nAction: calc\nAction Input: 1"}, "protocol: a final answer and an action"},
-		"conversational answer": {conversational, sdk.Answer{Text: "Thought: Do I need to use a tool? No\nAI: hello"}, ""},
-		"conversational action": {conversational, sdk.Answer{Text: "Action: search\nAction Input: x"}, ""},
-		"conversational prose":  {conversational, sdk.Answer{Text: "hello"}, "protocol: neither"},
+		"any call":                 {forced(sdk.AnyTool), calling("look", ``), ""},
+		"prose for any call":       {forced(sdk.AnyTool), sdk.Answer{Text: "It rains."}, "tool_calls: calls no tool"},
+		"prose for a call":         {forced("weather"), sdk.Answer{Text: "It rains."}, "tool_calls: calls no tool"},
+		"another call":             {forced("weather"), calling("look", ``), "tool_calls: calls look in place of weather"},
+		"the call":                 {forced("look"), calling("look", ``), ""},
+		"cut before the call":      {forced("look"), sdk.Answer{Text: "It", StopReason: "length", Usage: sdk.Usage{OutputTokens: 9}}, ""},
+		"a search for any call":    {forced(sdk.AnyTool), sdk.Answer{Text: "It rains.", Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"web_search_call"}`)})}, ""},
+		"a choice of an API's own": {forced("web_search"), calling("look", ``), ""},
+		"thoughts are no call":     {forced(sdk.AnyTool), sdk.Answer{Text: "It rains.", Raw: parts(middleware.RawPart{Model: "m", Raw: []byte(`{"type":"reasoning"}`)})}, "tool_calls: calls no tool"},
+		"mrkl answer":              {mrkl, sdk.Answer{Text: "Thought: I know\nFinal Answer: 42"}, ""},
+		"mrkl action":              {mrkl, sdk.Answer{Text: "Action: calc\nAction Input: 6*7"}, ""},
+		"mrkl loose spelling":      {mrkl, sdk.Answer{Text: "action: Calc\naction input: 6*7"}, ""},
+		"mrkl prose":               {mrkl, sdk.Answer{Text: "I would use the calculator."}, "protocol: neither a final answer nor an action"},
+		"mrkl no input":            {mrkl, sdk.Answer{Text: "Action: calc"}, "protocol: neither"},
+		"mrkl unknown tool":        {mrkl, sdk.Answer{Text: "Action: browse\nAction Input: x"}, "protocol: unknown tool browse"},
+		"mrkl empty answer":        {mrkl, sdk.Answer{Text: "Final Answer: "}, "protocol: the final answer is empty"},
+		"mrkl both":                {mrkl, sdk.Answer{Text: "Final Answer: 42\nAction: calc\nAction Input: 1"}, "protocol: a final answer and an action"},
+		"conversational answer":    {conversational, sdk.Answer{Text: "Thought: Do I need to use a tool? No\nAI: hello"}, ""},
+		"conversational action":    {conversational, sdk.Answer{Text: "Action: search\nAction Input: x"}, ""},
+		"conversational prose":     {conversational, sdk.Answer{Text: "hello"}, "protocol: neither"},
 
 		"JSON":              {wantsJSON, sdk.Answer{Text: ` {"a": [1]} `}, ""},
 		"fenced JSON":       {wantsJSON, sdk.Answer{Text: "```json\n{}\n```"}, "json: is not JSON"},

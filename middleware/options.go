@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"encoding/json"
 	"maps"
 
 	"github.com/tmc/langchaingo/llms"
@@ -43,6 +44,36 @@ func adapt(o *llms.CallOptions) {
 		}
 	}
 	o.Functions, o.FunctionCallBehavior = nil, ""
+}
+
+// ToolChoice returns the caller's choice of tools: the mode "auto", "none" or "required", the name
+// of a function, or another value as it is.
+func ToolChoice(o *llms.CallOptions) (mode, function string, other any) {
+	switch c := o.ToolChoice.(type) {
+	case nil:
+		return string(o.FunctionCallBehavior), "", nil
+	case string:
+		if c == "any" {
+			c = "required"
+		}
+		return c, "", nil
+	case llms.ToolChoice:
+		if c.Function != nil {
+			return "", c.Function.Name, nil
+		}
+		return c.Type, "", nil
+	case *llms.ToolChoice:
+		if c != nil && c.Function != nil {
+			return "", c.Function.Name, nil
+		}
+	default:
+		var named llms.ToolChoice // a map in OpenAI's form, say
+		if raw, err := json.Marshal(c); err == nil && json.Unmarshal(raw, &named) == nil && named.Function != nil {
+			return "", named.Function.Name, nil
+		}
+		return "", "", c
+	}
+	return "", "", nil
 }
 
 func toolsOf(functions []llms.FunctionDefinition) []llms.Tool {

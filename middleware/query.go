@@ -49,6 +49,7 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	}
 	c.setFormat()
 	q.Tools = queryTools(c.resolved.Tools)
+	q.ToolChoice = c.neededCall()
 	q.Messages = queryMessages(c.messages, &c.size)
 	c.size.addRequest(q, &c.params)
 	q.InputTokens = c.size.tokens()
@@ -77,6 +78,18 @@ func (c *call) setFormat() {
 		c.params.Schema = &Schema{Name: "answer", Schema: f.Schema}
 	}
 	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
+}
+
+// neededCall returns the tool that the caller makes a model call, or "".
+func (c *call) neededCall() string {
+	switch mode, function, _ := ToolChoice(&c.resolved); {
+	case len(c.resolved.Tools)+len(c.params.RawTools) == 0: // the choice is not sent
+		return ""
+	case function == "" && mode == "required":
+		return sdk.AnyTool
+	default:
+		return function
+	}
 }
 
 func (c *call) label() {

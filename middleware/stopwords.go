@@ -29,21 +29,31 @@ func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse 
 		if at < 0 {
 			continue
 		}
-		own := *choice
-		own.Content, own.StopReason, own.ToolCalls, own.FuncCall = choice.Content[:at], "stop_sequence", nil, nil
-		if x := ExtraOf(choice); x != nil {
-			extra := *x
-			calls := 0
-			extra.Parts, calls = partsUntil(x.Parts, at)
-			extra.StopReason, extra.StopSequence, extra.LogProbs = own.StopReason, word, tokensUntil(x.LogProbs, at)
-			own.ToolCalls = slices.Clip(choice.ToolCalls[:min(calls, len(choice.ToolCalls))])
-			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
-			own.GenerationInfo[KeyExtra] = &extra
-		}
+		calls := 0
+		own := editExtra(choice, func(x *Extra) {
+			x.Parts, calls = partsUntil(x.Parts, at)
+			x.StopReason, x.StopSequence, x.LogProbs = stopSequence, word, tokensUntil(x.LogProbs, at)
+		})
+		own.Content, own.StopReason, own.FuncCall = choice.Content[:at], stopSequence, nil
+		own.ToolCalls = slices.Clip(choice.ToolCalls[:min(calls, len(choice.ToolCalls))])
 		resp = &llms.ContentResponse{Choices: slices.Clone(resp.Choices)}
-		resp.Choices[i] = &own
+		resp.Choices[i] = own
 	}
 	return resp
+}
+
+const stopSequence = "stop_sequence"
+
+// editExtra returns a copy of a choice and its [Extra], if it has one, which edit changes.
+func editExtra(choice *llms.ContentChoice, edit func(x *Extra)) *llms.ContentChoice {
+	own := *choice
+	if x := ExtraOf(choice); x != nil {
+		extra := *x
+		edit(&extra)
+		own.GenerationInfo = maps.Clone(choice.GenerationInfo)
+		own.GenerationInfo[KeyExtra] = &extra
+	}
+	return &own
 }
 
 // partsUntil returns the parts of an answer up to that length of its text, and how many of them are

@@ -92,7 +92,9 @@ func isToolChunk(chunk []byte) bool {
 
 // show passes on the part of a piece before a stop word.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
-	d.From, s.emit = s.from, emit
+	if d.From, s.emit = s.from, emit; d.Tool != nil && d.Tool.Index > 0 && s.call.takesOneCall() {
+		return nil
+	}
 	if len(s.call.resolved.StopWords) > 0 {
 		if d = s.cutAtStopWord(d); d == nil {
 			return nil

@@ -19,6 +19,8 @@ type Query struct {
 	Tools    []Tool    `json:"tools,omitempty"`
 	// Format is the format that the caller requested for the answer.
 	Format ResponseFormat `json:"format,omitzero"`
+	// ToolChoice is the name of the tool that the answer must call, or [AnyTool]; empty when the model decides.
+	ToolChoice string `json:"tool_choice,omitempty"`
 	// MaxOutputTokens is the caller's limit on one answer; 0 means none.
 	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
 	// InputTokens is the estimated length of the prompt in tokens.
@@ -43,6 +45,9 @@ type Query struct {
 	// Checks are the tests that decide about an answer, if they are known.
 	Checks Checks `json:"checks,omitzero"`
 }
+
+// AnyTool is the ToolChoice of a query whose answer must call a tool, whichever.
+const AnyTool = "*"
 
 // ResponseFormat is the format that a caller requested for an answer.
 type ResponseFormat struct {

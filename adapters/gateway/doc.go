@@ -31,8 +31,8 @@
 //
 // # Responses
 //
-// The client gets one answer, however many models were asked. Its usage counts all calls of the step.
-// Its member "stepfall" names the model that answered, what the step cost, and the id of its trace.
+// The client gets one answer, however many models were asked. Its usage is of the call that gave it.
+// Its member "stepfall" names the model that answered, what the step cost, the usage of all its calls, and the id of its trace.
 // Headers say the same on every answer, errors included; on a stream they are trailers.
 //
 // A stream begins when the policy's stream mode releases the first text. Until then comments, which

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 type stepInfo struct {
@@ -19,7 +20,9 @@ type stepInfo struct {
 	Calls   int     `json:"calls"`
 	Quality float64 `json:"quality"`
 	Stop    string  `json:"stop"`
-	NotSent string  `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
+	// Usage is the tokens of all calls of the step; the answer's own usage is of the call that gave it.
+	Usage   sdk.Usage `json:"usage"`
+	NotSent string    `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
 }
 
 func (g *Gateway) step(x *exchange) *Refusal {
@@ -79,20 +82,20 @@ func (g *Gateway) choose(x *exchange, a *dialect.Request) *Refusal {
 		a.Model = g.o.Name
 	}
 	if x.Client.Models != nil && !slices.Contains(x.Client.Models, a.Model) {
-		return notFound(a.Model, x.Client.Models)
+		return notFound(a.Model, x.Client.Models, "")
 	}
 	switch {
 	case a.Model == g.o.Name:
 	case slices.Contains(g.o.Models(), a.Model):
 		a.Options = append(a.Options, llms.WithModel(a.Model))
 	case !g.o.AnyModel:
-		return notFound(a.Model, append([]string{g.o.Name}, g.o.Models()...))
+		return notFound(a.Model, append([]string{g.o.Name}, g.o.Models()...), " (stepfall serve --any-model lets the policy choose, whatever name a client sends)")
 	}
 	return nil
 }
 
-func notFound(model string, have []string) *Refusal {
-	r := dialect.Refuse(http.StatusNotFound, "model_not_found", "no model %q here; there are: %s", model, strings.Join(have, ", "))
+func notFound(model string, have []string, hint string) *Refusal {
+	r := dialect.Refuse(http.StatusNotFound, "model_not_found", "no model %q here; there are: %s%s", model, strings.Join(have, ", "), hint)
 	r.Param = "model"
 	return r
 }
@@ -113,7 +116,18 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 		return o
 	}
 	t := x.Steps[len(x.Steps)-1]
-	o.Model, o.Usage = t.Chosen, t.Usage
-	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: middleware.CallsSent(t), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), NotSent: x.notSentOf(t)}
+	o.Model, o.Usage = t.Chosen, answerUsage(t)
+	o.Step = &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: middleware.CallsSent(t), Quality: middleware.TotalsOf(resp.Choices[0]).Quality, Stop: string(t.Stop), Usage: t.Usage, NotSent: x.notSentOf(t)}
 	return o
+}
+
+// answerUsage returns the usage of the call whose answer was chosen: agents take it for the length of their conversation,
+// and compact by it.
+func answerUsage(t *sdk.Trace) sdk.Usage {
+	for i := range slices.Backward(t.Calls) {
+		if c := &t.Calls[i]; c.Model == t.Chosen && !c.Failed() {
+			return c.Usage
+		}
+	}
+	return t.Usage
 }

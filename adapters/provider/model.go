@@ -139,7 +139,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 			return resp, nil
 		}
 		err = x.fail(ctx, err)
-		dropped, again := m.unsupported.learn(err, body, ownLogProbs)
+		dropped, again := m.unsupported.learn(err, c, body, ownLogProbs)
 		if !again {
 			break
 		}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
@@ -18,8 +21,8 @@ import (
 const unsupportedFor = time.Hour
 
 // unsupportedSet are the parameters that a server said its model does not support: with the error
-// code unsupported_parameter, or unsupported_value for one value, or with these words; and whether it takes calls in parallel. Nothing is learned from any
-// other refusal, which is an answer to one client's request. It is safe for concurrent use.
+// code unsupported_parameter, or unsupported_value for one value, or with these words, or does not know; and whether it
+// takes calls in parallel. Nothing is learned from any other refusal, which is an answer to one client's request. It is safe for concurrent use.
 type unsupportedSet struct {
 	mu    sync.Mutex
 	facts []middleware.Unsupported
@@ -49,7 +52,7 @@ const (
 // learn reads a refusal, removes or renames the parameter that it names in the body, and reports
 // whether to ask again. Without a code it acts only on a parameter that the caller did not
 // set, and remembers nothing.
-func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
+func (u *unsupportedSet) learn(err error, c *dialect.Call, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
 	if ok && strings.Contains(e.Message, onlySingleCalls) && body.SplitCalls() {
 		u.add(middleware.Unsupported{Parameter: parallelCalls})
@@ -57,6 +60,15 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 	}
 	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return nil, false
+	}
+	for _, name := range unknownMembers(e) {
+		if _, sent := body[name]; sent && c.Params.Extra[name] != nil {
+			u.add(middleware.Unsupported{Parameter: name})
+			dropped = append(dropped, removeParameter(body, name)...)
+		}
+	}
+	if dropped != nil {
+		return dropped, true
 	}
 	own, code := ownParameter(e, body, ownLogProbs), unsupportedCode(e)
 	name := cmp.Or(own, e.Param)
@@ -72,6 +84,29 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 		u.add(f)
 	}
 	return removeParameter(body, name), true
+}
+
+// unknownPattern finds the members of a request that a server does not know, in the words of OpenAI
+// (https://github.com/spring-projects/spring-ai/issues/5197), Responses, Gemini, Groq and Anthropic. Those within others
+// are not found.
+var unknownPattern = regexp.MustCompile(`(?i)unrecognized request arguments? supplied: ([\w, ]+)|unknown parameter: '(\w+)'|unknown name "(\w+)": cannot find field|` +
+	`property '(\w+)' is unsupported|(?:^|[\s'"])(\w+): extra inputs are not permitted`)
+
+// unknownMembers returns the members of a request that a server says it does not know.
+func unknownMembers(e *middleware.ProviderError) (names []string) {
+	said := gjson.Parse(e.Message)
+	if detail := said.Get("detail"); detail.IsArray() { // Mistral's, where it is not all that is said
+		said = detail
+	}
+	for _, fault := range said.Array() {
+		if loc := fault.Get("loc").Array(); fault.Get("type").Str == "extra_forbidden" && len(loc) == 2 {
+			names = append(names, loc[1].Str)
+		}
+	}
+	for _, found := range unknownPattern.FindAllStringSubmatch(e.Message, -1) {
+		names = append(names, strings.FieldsFunc(strings.Join(found[1:], ""), func(c rune) bool { return c == ',' || c == ' ' })...)
+	}
+	return names
 }
 
 // unsupportedCode returns the code of a refusal of a parameter or value, or "". Responses has it

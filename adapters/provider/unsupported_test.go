@@ -162,3 +162,105 @@ func TestUnsupportedParametersHavePaths(t *testing.T) {
 		}
 	}
 }
+
+// A member that a vendor does not know is left out of the same model's next request, and of those that follow: it was
+// passed on unread, and others that are asked in its place would not get it either.
+func TestUnknownMembersAreLeftOut(t *testing.T) {
+	type refusal func(names []string) string
+	for api, refusals := range map[middleware.Dialect]map[string]refusal{
+		middleware.DialectChat: {
+			"OpenAI": func(names []string) string {
+				return fmt.Sprintf(`{"error":{"message":"Unrecognized request arguments supplied: %s","type":"invalid_request_error","param":null,"code":null}}`, strings.Join(names, ", "))
+			},
+			"Mistral": func(names []string) string {
+				return fmt.Sprintf(`{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body",%q],"msg":"Extra inputs are not permitted","input":{"x":1}}]},"type":"invalid_request_error","param":null,"code":null}`, names[0])
+			},
+			"FastAPI": func(names []string) string {
+				return fmt.Sprintf(`{"detail":[{"type":"extra_forbidden","loc":["body",%q],"msg":"Extra inputs are not permitted","input":true}]}`, names[0])
+			},
+			"Groq": func(names []string) string {
+				return fmt.Sprintf(`{"error":{"message":"property '%s' is unsupported","type":"invalid_request_error"}}`, names[0])
+			},
+		},
+		middleware.DialectResponses: {"Responses": func(names []string) string {
+			return fmt.Sprintf(`{"error":{"message":"Unknown parameter: '%s'.","type":"invalid_request_error","param":%[1]q,"code":"unknown_parameter"}}`, names[0])
+		}},
+		middleware.DialectAnthropic: {"Anthropic": func(names []string) string {
+			return fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":"%s: Extra inputs are not permitted"}}`, names[0])
+		}},
+		middleware.DialectGemini: {"Gemini": func(names []string) string {
+			return fmt.Sprintf(`{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"%s\": Cannot find field.","status":"INVALID_ARGUMENT"}}`, strings.Join(names, `\": Cannot find field.\nInvalid JSON payload received. Unknown name \"`))
+		}},
+	} {
+		for vendor, refuse := range refusals {
+			t.Run(vendor, func(t *testing.T) {
+				requests := 0
+				m, err := provider.New(provider.Options{API: api, Model: "m", BaseURL: "http://vendor", Transport: vendorFunc(func(body map[string]any) (int, string) {
+					requests++
+					var unknown []string
+					for _, name := range []string{"guided_json", "provider"} {
+						if body[name] != nil {
+							unknown = append(unknown, name)
+						}
+					}
+					if unknown != nil {
+						return http.StatusUnprocessableEntity, refuse(unknown)
+					}
+					return http.StatusOK, answers[api]
+				})})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := middleware.Params{Dialect: api, Extra: map[string]json.RawMessage{"guided_json": []byte(`{"x":1}`), "provider": []byte(`{"y":1}`)}}
+				for round := range 2 {
+					requests = 0
+					resp, err := m.GenerateContent(t.Context(), human("hi"), middleware.WithParams(p))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := middleware.ExtraOf(resp.Choices[0]).NotSent; !slices.Equal(got, []string{"guided_json", "provider"}) {
+						t.Errorf("not sent: %q", got)
+					}
+					if round == 1 && requests != 1 {
+						t.Errorf("%d requests once it is known", requests)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What a vendor refuses within a member, or of the caller's known parameters, is the client's fault as before.
+func TestMembersWithinOthersAreNotLeftOut(t *testing.T) {
+	for _, message := range []string{"provider.order: Extra inputs are not permitted", "messages.0.provider: Extra inputs are not permitted", "Unknown parameter: 'provider.order'.", "Unrecognized request argument supplied: user", "provider is bad"} {
+		m, err := provider.New(provider.Options{Model: "m", Transport: vendorFunc(func(map[string]any) (int, string) {
+			return http.StatusBadRequest, fmt.Sprintf(`{"error":{"message":%q}}`, message)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := middleware.Params{User: "u", Dialect: middleware.DialectChat, Extra: map[string]json.RawMessage{"provider": []byte(`{"order":1}`)}}
+		if _, err := m.GenerateContent(t.Context(), human("hi"), middleware.WithParams(p)); err == nil {
+			t.Errorf("%s: asked again", message)
+		}
+	}
+}
+
+var answers = map[middleware.Dialect]string{
+	middleware.DialectChat:      `{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}]}`,
+	middleware.DialectResponses: `{"id":"r","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}]}`,
+	middleware.DialectAnthropic: `{"id":"a","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"ok"}]}`,
+	middleware.DialectGemini:    `{"candidates":[{"index":0,"finishReason":"STOP","content":{"parts":[{"text":"ok"}]}}]}`,
+}
+
+// vendorFunc answers a request with a status and a body.
+type vendorFunc func(body map[string]any) (status int, answer string)
+
+func (f vendorFunc) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	status, said := f(body)
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(said)), Request: r}, nil
+}

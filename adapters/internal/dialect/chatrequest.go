@@ -62,6 +62,9 @@ func (a *Request) chatParam(name string, f field) {
 			}
 		}
 	default:
+		if name == "random_seed" { // as Mistral has it
+			name = "seed"
+		}
 		if isAll := name == "top_k" && f.value.Num < 1; isAll || !samplerFields.read(p, name, f) { // as vLLM has it
 			keepExtra(p, middleware.DialectChat, name, f)
 		}

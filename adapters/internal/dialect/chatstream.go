@@ -184,10 +184,13 @@ func (s *chatStream) Finish(o *Answer) {
 	for i, choice := range o.Choices {
 		customs[i] = s.finishChoice(i, choice)
 	}
-	usage := s.unknownUsage(o)
+	usage := append([]byte(`,"usage":`), rawJSON(merge(s.unknownUsage(o), decode(chatUsage.write(o.Usage))))...)
 	for i, choice := range o.Choices {
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, customs[i])...), `"}]`...)
+			if i == len(o.Choices)-1 && !s.a.Usage { // as Mistral has it, whose clients ask for none
+				buf = append(buf, usage...)
+			}
 			if i == len(o.Choices)-1 && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
 				buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
@@ -199,8 +202,7 @@ func (s *chatStream) Finish(o *Answer) {
 		if s.a.Usage {
 			head := s.head[:len(s.head)-len(`{"index":`)]
 			buf = append(append(append(buf, head...), `]`...), s.server...)
-			buf = append(append(buf, `,"usage":`...), rawJSON(merge(usage, decode(chatUsage.write(o.Usage))))...)
-			buf = append(buf, "}\n\n"...)
+			buf = append(append(buf, usage...), "}\n\n"...)
 		}
 		return append(buf, "data: [DONE]\n\n"...)
 	})

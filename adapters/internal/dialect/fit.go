@@ -50,6 +50,13 @@ func (l *Limits) systemText(messages []llms.MessageContent, o *llms.CallOptions,
 		text = strings.TrimSpace(text + "\n\n" + askForJSON + " It must satisfy this JSON schema:\n" + string(p.Schema.Schema))
 		o.JSONMode, p.Schema = true, nil
 	}
+	switch mode, function, _ := middleware.ToolChoice(o); {
+	case !l.SaysTool:
+	case function != "":
+		text = strings.TrimSpace(text + "\n\nAnswer with a call of the tool " + function + ".")
+	case mode == "required":
+		text = strings.TrimSpace(text + "\n\nAnswer with a call of one of the tools.")
+	}
 	if l.SaysJSON && isJSON(o) && p.Schema == nil && !saysJSON(messages) && !strings.Contains(text, askForJSON) {
 		text = strings.TrimSpace(text + "\n\n" + askForJSON)
 	}

@@ -106,7 +106,7 @@ func (o Object) geminiTools(c *Call) {
 		o["tools"] = own
 	}
 	calling := Object{}
-	switch mode, function, _ := toolChoice(c.Options); {
+	switch mode, function, _ := middleware.ToolChoice(c.Options); {
 	case function != "":
 		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{function}
 	case mode == "required":

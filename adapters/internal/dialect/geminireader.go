@@ -2,8 +2,8 @@ package dialect
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -201,8 +201,8 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 	switch f := p.FunctionCall; {
 	case f != nil:
 		s.sign(c, signature, d.Choice)
-		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
-		s.addCall(d.Choice, id, f.Name, s.wantArguments(f.Args))
+		// Not by the answer's id, which some servers leave out or repeat: clients drop calls that they have already.
+		s.addCall(d.Choice, cmp.Or(f.ID, inventedID+rand.Text()), f.Name, s.wantArguments(f.Args))
 		return nil, nil
 	case p.Thought:
 		d.Reasoning = p.Text

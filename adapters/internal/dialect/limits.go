@@ -103,6 +103,8 @@ type Limits struct {
 	OneSampler bool
 	// SaysJSON is set where the conversation has to ask for JSON, too, for an answer in it.
 	SaysJSON bool
+	// SaysTool is set where the system tells that a tool is to be called: the API has no such choice.
+	SaysTool bool
 	// ToolEffort is the only effort that the model takes together with tools; "" is any.
 	ToolEffort string
 	// NoForcedTool is set for a model that is not made to call a tool.
@@ -157,7 +159,7 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
 	isClosed := l.ClosedSchema && p.Schema != nil
-	mode, function, _ := toolChoice(o)
+	mode, function, _ := middleware.ToolChoice(o)
 	allowedMode, _ := allowedTools(p)
 	return cmp.Or(
 		when(isClosed && isOpen(p.Schema.Schema), "takes no schema of an answer whose objects may have further properties"),

@@ -46,7 +46,7 @@ func (k memberSet) findUnknown(v gjson.Result) any {
 		var rest any
 		switch inner, isKnown := k.MemberSet[name.Str]; {
 		case v.Type == gjson.Null, v.Raw == "[]":
-		case len(inner) > 0:
+		case len(inner) > 0 && v.Type == gjson.JSON:
 			rest = memberSet{inner}.findUnknown(v)
 		case !isKnown && k.MemberSet["*"] == nil:
 			rest = json.RawMessage(v.Raw)

@@ -54,7 +54,7 @@ func (messages) Write(c *Call) (Object, error) {
 
 func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Params) {
 	choice := Object{}
-	switch mode, function, other := toolChoice(options); {
+	switch mode, function, other := middleware.ToolChoice(options); {
 	case function != "":
 		choice = Object{"type": "tool", "name": function}
 	case other != nil:

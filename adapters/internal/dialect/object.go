@@ -211,39 +211,9 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 	setList(o, "tools", list)
 }
 
-// toolChoice returns the caller's choice of tools: the mode "auto", "none" or "required", the name
-// of a function, or another value as it is.
-func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
-	switch c := o.ToolChoice.(type) {
-	case nil:
-		return string(o.FunctionCallBehavior), "", nil
-	case string:
-		if c == "any" {
-			c = "required"
-		}
-		return c, "", nil
-	case llms.ToolChoice:
-		if c.Function != nil {
-			return "", c.Function.Name, nil
-		}
-		return c.Type, "", nil
-	case *llms.ToolChoice:
-		if c != nil && c.Function != nil {
-			return "", c.Function.Name, nil
-		}
-	default:
-		var named llms.ToolChoice // a map in OpenAI's form, say
-		if raw, err := json.Marshal(c); err == nil && json.Unmarshal(raw, &named) == nil && named.Function != nil {
-			return "", named.Function.Name, nil
-		}
-		return "", "", c
-	}
-	return "", "", nil
-}
-
 // toolChoice sets the tool_choice of OpenAI's APIs; write writes that of a function.
 func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
-	switch mode, function, other := toolChoice(options); {
+	switch mode, function, other := middleware.ToolChoice(options); {
 	case function != "":
 		o["tool_choice"] = write(function)
 	case other != nil:

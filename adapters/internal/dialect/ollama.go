@@ -45,7 +45,7 @@ func (ollama) Write(c *Call) (Object, error) {
 		return Object{"type": "function", "function": function}
 	})
 	c.NotSent = append(c.NotSent, ollamaFields.missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
-	if mode, function, other := toolChoice(o); mode == "none" {
+	if mode, function, other := middleware.ToolChoice(o); mode == "none" {
 		delete(b, "tools")
 	} else {
 		c.omit(mode == "required" || function != "" || other != nil, "ToolChoice")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -21,6 +22,7 @@ type partForm struct {
 	imageID                 string // "" where an image is stored as any file
 	file, name, data, id    string
 	address                 string // of a file; "" where it takes none
+	document                string // a file by its address alone; "" where there is no such part
 	known                   memberSet
 	audio, sound, soundForm string
 }
@@ -29,7 +31,8 @@ var (
 	chatParts = partForm{
 		dialect: middleware.DialectChat, texts: []string{"text"}, image: "image_url", url: "image_url.url", detail: "image_url.detail",
 		file: "file", name: "file.filename", data: "file.file_data", id: "file.file_id", audio: "input_audio", sound: "input_audio.data", soundForm: "input_audio.format",
-		known: newKnown("type text refusal image_url.url image_url.detail file.filename file.file_data file.file_id"),
+		document: "document_url", // Mistral's
+		known:    newKnown("type text refusal image_url.url image_url.detail file.filename file.file_data file.file_id document_url document_name"),
 	}
 	responsesParts = partForm{
 		dialect: middleware.DialectResponses, texts: []string{"input_text", "output_text", "text"}, image: "input_image", url: "image_url", detail: "detail", imageID: "file_id",
@@ -54,9 +57,14 @@ func (form *partForm) read(f field) (parts []llms.ContentPart) {
 			parts = append(parts, middleware.FilePart{ID: f.get(form.imageID).text(), MIMEType: "image/*"})
 		case kind == form.image:
 			url := f.get(form.url)
+			if short := f.get(form.image); short.value.Type == gjson.String { // Mistral's form
+				url = short
+			}
 			parts = append(parts, url.image(url.optional(), f.get(form.detail).optional()))
 		case kind == form.file:
 			parts = append(parts, form.readFile(f))
+		case kind == form.document && kind != "":
+			parts = append(parts, f.get(kind).fileAt())
 		default:
 			f.get("type").refusef("is %q: want %s, %s or %s", kind, form.texts[0], form.image, form.file)
 		}
@@ -74,6 +82,16 @@ func (form *partForm) readFile(f field) llms.ContentPart {
 	}
 	if p.Data == nil && p.ID == "" && p.URL == "" {
 		f.refusef("a file without its content")
+	}
+	return p
+}
+
+// fileAt returns the file at an address, which may be a data: URL.
+func (f field) fileAt() llms.ContentPart {
+	p := middleware.FilePart{URL: f.text()}
+	if strings.HasPrefix(p.URL, "data:") {
+		p.MIMEType, p.Data = f.decodeData("")
+		p.URL = ""
 	}
 	return p
 }

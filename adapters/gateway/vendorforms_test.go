@@ -1,0 +1,185 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/provider"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// behind returns a gateway before models of the APIs, the cheapest first, that answer with what their vendors do.
+func behind(t *testing.T, apis []middleware.Dialect, vendors ...http.RoundTripper) *gateway.Gateway {
+	t.Helper()
+	var models []middleware.Candidate
+	for i, v := range vendors {
+		var llm llms.Model
+		llm, err := provider.New(provider.Options{API: apis[i], Model: "m", BaseURL: "http://vendor", Transport: v})
+		if err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, middleware.Candidate{Model: sdk.Model{Name: string(apis[i]), Price: sdk.Price{Output: float64(i + 1)}, Capabilities: sdk.Capabilities{Tools: true, JSONMode: true}}, LLM: llm})
+	}
+	m, err := middleware.New(middleware.Config{Models: models, Stream: middleware.Commit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+const twoTools = `"model":"stepfall","messages":[{"role":"user","content":"q"}],"tools":[{"type":"function","function":{"name":"look"}},{"type":"function","function":{"name":"listen"}}]`
+
+// Prose in place of a call that the caller made a model make is no answer: another model is asked. A model whose API
+// has no such choice is asked for the call in words.
+func TestAForcedCallIsMade(t *testing.T) {
+	ollama := &vendor{whole: `{"model":"m","message":{"role":"assistant","content":"plain text"},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":5}`}
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]}`}
+	g := behind(t, []middleware.Dialect{middleware.DialectOllama, middleware.DialectAnthropic}, ollama, claude)
+	for choice, words := range map[string]string{
+		`"required"`: "Answer with a call of one of the tools.",
+		`{"type":"function","function":{"name":"look"}}`: "Answer with a call of the tool look.",
+	} {
+		_, body := postChat(t.Context(), t, g, "{"+twoTools+`,"tool_choice":`+choice+"}")
+		if name := gjson.Get(body, "choices.0.message.tool_calls.0.function.name").Str; name != "look" {
+			t.Errorf("%s: %s", choice, body)
+		}
+		if said := gjson.Get(ollama.asked, "messages.0").Get("content").Str; said != words {
+			t.Errorf("%s: the cheap model was told %q", choice, said)
+		}
+	}
+	if _, body := postChat(t.Context(), t, g, "{"+twoTools+"}"); gjson.Get(body, "choices.0.message.content").Str != "plain text" || strings.Contains(ollama.asked, "Answer with") {
+		t.Errorf("no choice: %s, asked %s", body, ollama.asked)
+	}
+}
+
+// A caller that takes one call at a time gets one, also of a model that makes several, streamed or not.
+func TestOneCallAtATime(t *testing.T) {
+	two := `{"responseId":"g","modelVersion":"m","usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":5},"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[` +
+		`{"functionCall":{"name":"look","args":{}},"thoughtSignature":"c2ln"},{"functionCall":{"name":"listen","args":{}}}]}}]}`
+	for name, c := range map[string]struct {
+		from http.RoundTripper
+		more string
+		want []string
+	}{
+		"one":                 {canned{"application/json", two}, `,"parallel_tool_calls":false`, []string{"look"}},
+		"several":             {canned{"application/json", two}, `,"parallel_tool_calls":true`, []string{"look", "listen"}},
+		"one of a stream":     {canned{"text/event-stream", "data: " + two + "\n\n"}, `,"stream":true,"parallel_tool_calls":false`, []string{"look"}},
+		"several of a stream": {canned{"text/event-stream", "data: " + two + "\n\n"}, `,"stream":true`, []string{"look", "listen"}},
+	} {
+		_, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectGemini}, c.from), "{"+twoTools+c.more+"}")
+		for _, tool := range []string{"look", "listen"} {
+			if got, want := strings.Count(body, `"name":"`+tool+`"`), strings.Count(strings.Join(c.want, " "), tool); got != want {
+				t.Errorf("%s: %d calls of %s, want %d: %s", name, got, tool, want, body)
+			}
+		}
+	}
+}
+
+// Ids of Gemini's calls differ from turn to turn, also of servers that give their answers none, or the same.
+func TestGeminiCallsHaveIDsOfTheirOwn(t *testing.T) {
+	g := behind(t, []middleware.Dialect{middleware.DialectGemini}, canned{"application/json", `{"responseId":"same","candidates":[{"index":0,"finishReason":"STOP","content":{"parts":[{"functionCall":{"name":"look","args":{}}}]}}]}`})
+	ids := map[string]bool{}
+	for range 2 {
+		_, body := postChat(t.Context(), t, g, "{"+twoTools+"}")
+		ids[gjson.Get(body, "choices.0.message.tool_calls.0.id").Str] = true
+	}
+	if len(ids) != 2 || ids[""] {
+		t.Errorf("ids %v", ids)
+	}
+}
+
+// Images and documents in Mistral's form, of which an address is all, reach models of other APIs.
+func TestFilesInMistralsForm(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}
+	m, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-sonnet-4-5", BaseURL: "http://claude", Transport: claude})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Images: true}}, LLM: m}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(gateway.Options{Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]string{
+		`{"type":"image_url","image_url":"https://x/a.png"}`:                                                `{"type":"image","source":{"type":"url","url":"https://x/a.png"}}`,
+		`{"type":"image_url","image_url":"data:image/png;base64,iVBORw0KGgo="}`:                             `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}`,
+		`{"type":"document_url","document_url":"https://x/a.pdf"}`:                                          `{"type":"document","source":{"type":"url","url":"https://x/a.pdf"}}`,
+		`{"type":"document_url","document_name":"a","document_url":"data:application/pdf;base64,JVBERi0="}`: `{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERi0="}}`,
+	} {
+		resp, body := postChat(t.Context(), t, g, `{"model":"stepfall","messages":[{"role":"user","content":[{"type":"text","text":"q"},`+part+`]}]}`)
+		if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Stepfall-Not-Sent") != "" {
+			t.Errorf("%s: %d %s %s", part, resp.StatusCode, body, resp.Header)
+			continue
+		}
+		var got, wanted any
+		_ = json.Unmarshal([]byte(gjson.Get(claude.asked, "messages.0.content.1").Raw), &got)
+		_ = json.Unmarshal([]byte(want), &wanted)
+		if !cmp.Equal(got, wanted) {
+			t.Errorf("%s: %v", part, got)
+		}
+	}
+}
+
+// A model without a JSON mode is asked for JSON in words, unless somebody has said it.
+func TestClaudeIsAskedForJSON(t *testing.T) {
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"{}"}]}`}
+	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, claude)
+	for question, want := range map[string]string{"q": "Answer with a JSON object.", "q in JSON": ""} {
+		postChat(t.Context(), t, g, `{"model":"stepfall","response_format":{"type":"json_object"},"messages":[{"role":"user","content":"`+question+`"}]}`)
+		if got := gjson.Get(claude.asked, "system").String(); strings.Contains(got, "JSON") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", question, claude.asked)
+		}
+	}
+}
+
+// A stream of which nobody asks for usage has it in the chunk that ends the answer, once: Mistral's clients, which do not ask, read it there.
+func TestUsageOfStreamsIsThereUnasked(t *testing.T) {
+	g := behind(t, []middleware.Dialect{middleware.DialectAnthropic}, &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`})
+	for options, choices := range map[string]int64{``: 1, `"stream_options":{"include_usage":true},`: 0} {
+		_, body := postChat(t.Context(), t, g, `{"model":"stepfall","stream":true,`+options+`"messages":[{"role":"user","content":"q"}]}`)
+		var with []string
+		for event := range strings.SplitSeq(body, "\n\n") {
+			if data := strings.TrimPrefix(event, "data: "); gjson.Get(data, "usage").IsObject() {
+				with = append(with, data)
+			}
+		}
+		if len(with) != 1 || gjson.Get(with[0], "usage.total_tokens").Int() != 14 || gjson.Get(with[0], "choices.#").Int() != choices {
+			t.Errorf("%s: usage in %q", options, with)
+		}
+	}
+}
+
+// Who asks for a name that nobody has is told what serves every name.
+func TestUnknownNamesHaveAWayOut(t *testing.T) {
+	resp, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectChat}, &vendor{}), `{"model":"gpt-4o","messages":[{"role":"user","content":"q"}]}`)
+	if resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "stepfall serve --any-model") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// The usage that agents take for the length of their conversation is of one call, however many were made.
+func TestUsageIsOfTheAnswer(t *testing.T) {
+	ollama := &vendor{whole: `{"model":"m","message":{"role":"assistant","content":"I'm sorry, but I can't help with that."},"done":true,"done_reason":"stop","prompt_eval_count":10,"eval_count":4}`}
+	claude := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":5},"content":[{"type":"text","text":"ok"}]}`}
+	_, body := postChat(t.Context(), t, behind(t, []middleware.Dialect{middleware.DialectOllama, middleware.DialectAnthropic}, ollama, claude), `{"model":"stepfall","messages":[{"role":"user","content":"q"}]}`)
+	for path, want := range map[string]int64{"usage.prompt_tokens": 9, "usage.completion_tokens": 5, "stepfall.calls": 2, "stepfall.usage.input_tokens": 19, "stepfall.usage.output_tokens": 9} {
+		if got := gjson.Get(body, path).Int(); got != want {
+			t.Errorf("%s is %d, want %d: %s", path, got, want, body)
+		}
+	}
+}

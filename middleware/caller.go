@@ -371,7 +371,12 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 		u = usageOf(resp)
 	}
 	// The usage at the beginning of a stream does not count what came after.
-	if came := (s.bytes + 3) / 4; came > 2*(u.OutputTokens+u.ReasoningTokens) {
+	came, counted := (s.bytes+3)/4, u.OutputTokens+u.ReasoningTokens
+	isPart := u != (sdk.Usage{}) && (s.live || s.draft != nil) && (s.refused != nil || isCutOff(err))
+	if u.Estimated = u.Estimated || isPart; isPart && came == 0 {
+		u.OutputTokens = 0 // Anthropic begins with 1
+	}
+	if came > 2*counted || isPart && came > counted {
 		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true
 		u.InputTokens = cmp.Or(u.InputTokens, c.query.InputTokens)
 	}

@@ -209,7 +209,12 @@ func mayBeBilled(err error) bool {
 	if panicked || garbled || answerText.MatchString(err.Error()) {
 		return true
 	}
-	lost := []error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
+	return errors.Is(err, ErrEmptyResponse) || isCutOff(err)
+}
+
+// isCutOff reports whether a call ended before its answer did.
+func isCutOff(err error) bool {
+	lost := []error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	return slices.ContainsFunc(lost, func(one error) bool { return errors.Is(err, one) })
 }
 

@@ -216,7 +216,9 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		"JSON of another type":      {fails(json.Unmarshal([]byte("1"), new(string))), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
 		"a line too long":           {fails(fmt.Errorf("failed to read stream: %w", bufio.ErrTooLong)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
 		"not sent":                  {fails(errors.New("anthropic: failed to unmarshal tool call arguments")), sdk.Usage{}},
-		"cut off, with its counts":  {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7}},
+		"cut off, with its counts":  {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7, Estimated: true}},
+		"a stream cut early":        {streams(nil, nil, &middleware.ProviderError{Billed: true, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}, Err: middleware.ErrTruncatedStream}), sdk.Usage{InputTokens: 60, OutputTokens: 500, Estimated: true}},
+		"a stream cut later":        {streams([]string{strings.Repeat("a", 48)}, nil, &middleware.ProviderError{Billed: true, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 10}, Err: middleware.ErrTruncatedStream}), sdk.Usage{InputTokens: 60, OutputTokens: 12, Estimated: true}},
 	} {
 		var all traces
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{as(small(c.llm), "openai")}, Stream: middleware.Passthrough, Step: step.Config{Traces: all.record}})

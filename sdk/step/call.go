@@ -180,8 +180,14 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	}
 	if failed.Billed && rec.CostUSD == 0 {
 		stands = most.usd // what is reported of a call that broke off need not be all
-		if rec.Usage == (sdk.Usage{}) {
-			rec.Usage = r.billedUsage(i)
+		switch expected := r.billedUsage(i); {
+		case rec.Usage == (sdk.Usage{}):
+			rec.Usage = expected
+		case rec.Usage.Estimated:
+			rec.UsageDoubt = "the answer had not ended"
+			if rec.Usage.OutputTokens == 0 && r.req.Mode != sdk.ModeEmbeddings {
+				rec.Usage.OutputTokens = max(0, expected.OutputTokens-rec.Usage.ReasoningTokens)
+			}
 		}
 	}
 	rec.CostUSD = cmp.Or(rec.CostUSD, most.price.CostUSD(rec.Usage))

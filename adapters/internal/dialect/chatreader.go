@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -172,6 +173,11 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 		}
 		return err == nil
 	})
+	for _, path := range [...]string{"x_groq.usage", "choices.0.usage"} { // in streams of Groq and Moonshot
+		if !usage.IsObject() && bytes.Contains(data, []byte("prompt_tokens")) {
+			usage = in.Get(path)
+		}
+	}
 	if usage.IsObject() { // also of the choices that stand beside it
 		s.setUsage(chatUsage.read(usage))
 	}

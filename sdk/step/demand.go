@@ -47,7 +47,11 @@ const (
 
 // demandOf returns what one call of candidate i can use.
 func (r *run) demandOf(i int) demand {
-	return r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.e.HasCap())
+	d := r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.e.HasCap())
+	if r.req.Surcharge != nil {
+		d.usd *= r.req.Surcharge(i)
+	}
+	return d
 }
 
 // demandOf returns what one call of m can use, at a price.

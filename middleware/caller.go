@@ -238,7 +238,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 		a.Choices = append(a.Choices, choice.Content)
 	}
 	if x := ExtraOf(first); x != nil {
-		a.NotSent, a.PriceFactor = slices.Concat(c.notSent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)
+		a.NotSent, a.PriceFactor = slices.Concat(c.notSent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)*audioFactor(p, x, a.Usage)
 		if c.mayDefaultGeo(d) {
 			a.PriceFactor *= geoFactor(x.Geo)
 		}

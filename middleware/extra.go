@@ -28,9 +28,10 @@ type Extra struct {
 	Refusal, Blocked string
 	LogProbs         []sdk.TokenLogProb
 	// Usage is the whole response's. Its counts do not overlap. HourWriteTokens of its CacheWriteTokens
-	// are kept for an hour; nil is not stated.
+	// are kept for an hour; nil is not stated. AudioTokens of its InputTokens are audio.
 	Usage           sdk.Usage
 	HourWriteTokens *int
+	AudioTokens     int
 	// Parts are the parts of the answer in order, with what llms.ContentChoice cannot hold: reasoning with
 	// its signatures, citations, results of the provider's own tools. A later turn sends them back as the
 	// parts of the AI message. They are nil if content, reasoning and tool calls are complete.

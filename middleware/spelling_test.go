@@ -195,6 +195,27 @@ func TestThePlaceThatServed(t *testing.T) {
 	}
 }
 
+// Tokens of audio cost what they are priced at, where the price says so.
+func TestAudioThatWasHeard(t *testing.T) {
+	for _, c := range []struct {
+		price float64
+		audio int
+		want  float64
+	}{{0, 600, 0.012}, {40, 0, 0.012}, {40, 600, 0.012 + 600*30e-6}, {40, 9000, 0.012 + 1000*30e-6}} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{AudioTokens: c.audio, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+		candidate := small(&nativeModel{resp: resp})
+		candidate.Model.Price = sdk.Price{Input: 10, AudioInput: c.price, Output: 20}
+		answer, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), human("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := middleware.TotalsOf(answer.Choices[0]).CostUSD; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%d of audio at %v: %v USD, want %v", c.audio, c.price, got, c.want)
+		}
+	}
+}
+
 // What is written to a cache costs what its server says of how long it is kept.
 func TestTheCacheThatWasServed(t *testing.T) {
 	const price, writes = 1e-6, 1500 // in dollars a token of input; 1.25 times as much for five minutes, 2 for an hour

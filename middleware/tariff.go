@@ -230,6 +230,16 @@ func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	return 1
 }
 
+// audioFactor returns the answer's price relative to that of a prompt without audio. What is reserved of audio
+// counts a token for each byte, which is more than its dearer tokens cost.
+func audioFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
+	usd := p.CostUSD(u)
+	if audio := min(x.AudioTokens, u.InputTokens); audio > 0 && p.AudioInput > 0 && usd > 0 {
+		return (usd + float64(audio)*(p.AudioInput-p.Input)/1e6) / usd
+	}
+	return 1
+}
+
 func (c *call) isHourly() bool {
 	if c.size.hourly || slices.ContainsFunc(c.params.RawTools, hasLongTTL) {
 		return true

@@ -180,6 +180,7 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 	}
 	if usage.IsObject() { // also of the choices that stand beside it
 		s.setUsage(chatUsage.read(usage))
+		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get("prompt_tokens_details.audio_tokens")))
 	}
 	return err
 }

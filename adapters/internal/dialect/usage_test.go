@@ -107,6 +107,22 @@ func TestCountsThatFall(t *testing.T) {
 	}
 }
 
+// Tokens of audio are told from those of text.
+func TestAudioIsCounted(t *testing.T) {
+	for answer, client := range map[string]Client{
+		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":9,"prompt_tokens_details":{"audio_tokens":40}}}`:                                                                     chat{},
+		`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":9,"promptTokensDetails":[{"modality":"TEXT","tokenCount":20},{"modality":"AUDIO","tokenCount":40}]}}`: gemini{},
+	} {
+		r := &Reply{Emit: func(*middleware.Delta) {}}
+		if err := client.Reader(r).Whole([]byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+		if r.Extra.AudioTokens != 40 || r.Extra.Usage.InputTokens != 60 {
+			t.Errorf("%d of audio, %+v: %s", r.Extra.AudioTokens, r.Extra.Usage, answer)
+		}
+	}
+}
+
 func TestEmbeddingsWithATotalAlone(t *testing.T) {
 	if got, want := EmbeddingUsage(middleware.DialectChat, []byte(`{"usage":{"total_tokens":9}}`)), (sdk.Usage{InputTokens: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

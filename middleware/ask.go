@@ -29,7 +29,7 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 		options = append(options, llms.WithJSONMode())
 	}
 	c := newCall(ctx, m, messagesOf(q), options)
-	limit, book, err := step.ReserveCall(ctx, price, c.size.bytes+c.size.data, c.size.images, q.MaxOutputTokens)
+	limit, book, err := step.ReserveCall(ctx, price, &step.Request{Query: &c.query, PromptBytes: c.size.bytes + c.size.data, Images: c.size.images, ContextReads: c.size.unknown})
 	if err != nil {
 		return nil, err
 	}

@@ -238,7 +238,10 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment, p *sdk.Price) *
 		a.Choices = append(a.Choices, choice.Content)
 	}
 	if x := ExtraOf(first); x != nil {
-		a.NotSent, a.PriceFactor = slices.Concat(c.notSent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)
+		a.NotSent, a.PriceFactor = slices.Concat(c.notSent, x.NotSent), cmp.Or(c.servedFactor(d, p, x), 1)*c.writeFactor(p, x, a.Usage)*audioFactor(p, x, a.Usage)
+		if c.mayDefaultGeo(d) {
+			a.PriceFactor *= geoFactor(x.Geo)
+		}
 	}
 	return a
 }
@@ -371,7 +374,12 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 		u = usageOf(resp)
 	}
 	// The usage at the beginning of a stream does not count what came after.
-	if came := (s.bytes + 3) / 4; came > 2*(u.OutputTokens+u.ReasoningTokens) {
+	came, counted := (s.bytes+3)/4, u.OutputTokens+u.ReasoningTokens
+	isPart := u != (sdk.Usage{}) && (s.live || s.draft != nil) && (s.refused != nil || isCutOff(err))
+	if u.Estimated = u.Estimated || isPart; isPart && came == 0 {
+		u.OutputTokens = 0 // Anthropic begins with 1
+	}
+	if came > 2*counted || isPart && came > counted {
 		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true
 		u.InputTokens = cmp.Or(u.InputTokens, c.query.InputTokens)
 	}

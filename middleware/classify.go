@@ -184,21 +184,37 @@ func retryDelay(err error, targets []target) (least time.Duration) {
 	return least
 }
 
+// isOutcomeUnknown reports whether a status is that of a proxy or gateway that no longer waits for the server
+// behind it, which may have accepted the request and bill it. The 52x are Cloudflare's, whose 521 and 523 say that
+// nothing was sent: https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
+func isOutcomeUnknown(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, 499, http.StatusBadGateway, http.StatusGatewayTimeout, 520, 522, 524:
+		return true
+	}
+	return false
+}
+
 // mayBeBilled reports whether a provider may charge for a call that failed: it took the
-// request and did not refuse it.
+// request, or may have, and did not refuse it.
 func mayBeBilled(err error) bool {
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		return p.Billed
 	}
-	if statusOf(strings.ToLower(err.Error())) >= 400 {
-		return false
+	if status := statusOf(strings.ToLower(err.Error())); status >= 400 {
+		return isOutcomeUnknown(status)
 	}
 	_, panicked := errors.AsType[*step.PanicError](err)
 	_, garbled := errors.AsType[*json.SyntaxError](err)
 	if panicked || garbled || answerText.MatchString(err.Error()) {
 		return true
 	}
-	lost := []error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
+	return errors.Is(err, ErrEmptyResponse) || isCutOff(err)
+}
+
+// isCutOff reports whether a call ended before its answer did.
+func isCutOff(err error) bool {
+	lost := []error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	return slices.ContainsFunc(lost, func(one error) bool { return errors.Is(err, one) })
 }
 

@@ -31,8 +31,8 @@ type ProviderError struct {
 	// alone; 0 is unknown.
 	Retry      bool
 	RetryAfter time.Duration
-	// Billed says that the server accepted the request and may charge for it. Usage is what it reported
-	// until then.
+	// Billed says that the server may charge for the request: it accepted it, or the status
+	// of a gateway (502, 504) leaves open whether it did. Usage is what it reported until then.
 	Billed bool
 	Usage  sdk.Usage
 	Err    error
@@ -44,7 +44,7 @@ var credentials = redact.New()
 // NewProviderError builds the error from a server's answer (status, headers and body, in the form of
 // any of the APIs) and from err, the error of the call. Each may be missing.
 func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
-	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header)}
+	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header), Billed: isOutcomeUnknown(status)}
 	e.read(body)
 	e.Message = credentials.Text(e.Message)
 	if status < 400 && err != nil {

@@ -16,8 +16,9 @@ const KeyExtra = "extra"
 type Extra struct {
 	// ID is the answer's, RequestID that of the request, for the provider's support.
 	ID, RequestID string
-	// Served is the model that the provider says it used, Speed Anthropic's name for its speed.
-	Served, Fingerprint, ServiceTier, Speed string
+	// Served is the model that the provider says it used, Speed Anthropic's name for its speed, Geo for where
+	// it ran.
+	Served, Fingerprint, ServiceTier, Speed, Geo string
 	// Created is the time of the answer, in Unix seconds; 0 is unknown.
 	Created int64
 	// StopReason is the provider's own word, StopSequence the stop sequence that was reached.
@@ -27,9 +28,10 @@ type Extra struct {
 	Refusal, Blocked string
 	LogProbs         []sdk.TokenLogProb
 	// Usage is the whole response's. Its counts do not overlap. HourWriteTokens of its CacheWriteTokens
-	// are kept for an hour; nil is not stated.
+	// are kept for an hour; nil is not stated. AudioTokens of its InputTokens are audio.
 	Usage           sdk.Usage
 	HourWriteTokens *int
+	AudioTokens     int
 	// Parts are the parts of the answer in order, with what llms.ContentChoice cannot hold: reasoning with
 	// its signatures, citations, results of the provider's own tools. A later turn sends them back as the
 	// parts of the AI message. They are nil if content, reasoning and tool calls are complete.
@@ -44,7 +46,7 @@ type Extra struct {
 
 // texts returns the texts that the provider wrote.
 func (x *Extra) texts() []*string {
-	return []*string{&x.ID, &x.RequestID, &x.Served, &x.Fingerprint, &x.ServiceTier, &x.Speed, &x.StopReason, &x.StopSequence, &x.Refusal, &x.Blocked}
+	return []*string{&x.ID, &x.RequestID, &x.Served, &x.Fingerprint, &x.ServiceTier, &x.Speed, &x.Geo, &x.StopReason, &x.StopSequence, &x.Refusal, &x.Blocked}
 }
 
 // StopError begins the stop reason of an answer that its server did not finish; the server's word

@@ -49,7 +49,7 @@ func TestProviderErrorsAreRead(t *testing.T) {
 		"both": {422, `{"detail":"aside","message":"first"}`, nil,
 			middleware.ProviderError{Status: 422, Code: llms.ErrCodeInvalidRequest, Message: "first"}, "p: status 422: first"},
 		"a page": {502, "<html>\nBad gateway", nil,
-			middleware.ProviderError{Status: 502, Code: llms.ErrCodeProviderUnavailable, Message: "<html>", Retry: true}, "p: status 502: <html>"},
+			middleware.ProviderError{Status: 502, Code: llms.ErrCodeProviderUnavailable, Message: "<html>", Retry: true, Billed: true}, "p: status 502: <html>"},
 		"an empty list": {500, "[]", nil,
 			middleware.ProviderError{Status: 500, Code: llms.ErrCodeProviderUnavailable, Message: "[]", Retry: true}, "p: status 500: []"},
 		"nothing": {503, " \n", nil,
@@ -207,6 +207,7 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		"the server says":           {fails(&middleware.ProviderError{Provider: "p", Billed: true, Usage: told}), told},
 		"its beginning counted":     {streams([]string{strings.Repeat("a", 180)}, nil, &middleware.ProviderError{Message: "broke", Status: 500, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}}), sdk.Usage{InputTokens: 60, OutputTokens: 45, Estimated: true}},
 		"a stream broke":            {streams([]string{"hello", " wor"}, nil, errors.New("status code: 500")), sdk.Usage{InputTokens: 10, OutputTokens: 3, Estimated: true}},
+		"a gateway timed out":       {fails(errors.New("status code: 504")), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
 		"nothing came":              {streams(nil, nil, errors.New("status code: 500")), sdk.Usage{}},
 		"refused, the line broke":   {fails(fmt.Errorf("status code: 400: %w", io.ErrUnexpectedEOF)), sdk.Usage{}},
 		"the line broke":            {fails(fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
@@ -215,7 +216,9 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		"JSON of another type":      {fails(json.Unmarshal([]byte("1"), new(string))), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
 		"a line too long":           {fails(fmt.Errorf("failed to read stream: %w", bufio.ErrTooLong)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
 		"not sent":                  {fails(errors.New("anthropic: failed to unmarshal tool call arguments")), sdk.Usage{}},
-		"cut off, with its counts":  {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7}},
+		"cut off, with its counts":  {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7, Estimated: true}},
+		"a stream cut early":        {streams(nil, nil, &middleware.ProviderError{Billed: true, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 1}, Err: middleware.ErrTruncatedStream}), sdk.Usage{InputTokens: 60, OutputTokens: 500, Estimated: true}},
+		"a stream cut later":        {streams([]string{strings.Repeat("a", 48)}, nil, &middleware.ProviderError{Billed: true, Usage: sdk.Usage{InputTokens: 60, OutputTokens: 10}, Err: middleware.ErrTruncatedStream}), sdk.Usage{InputTokens: 60, OutputTokens: 12, Estimated: true}},
 	} {
 		var all traces
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{as(small(c.llm), "openai")}, Stream: middleware.Passthrough, Step: step.Config{Traces: all.record}})

@@ -163,6 +163,59 @@ func TestTheSpeedThatWasServed(t *testing.T) {
 	}
 }
 
+// Where Claude ran costs what the answer says of it, unless the request says it itself.
+func TestThePlaceThatServed(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked, served string
+		want          float64
+	}{
+		"by default":      {"", "us", 1.1},
+		"anywhere":        {"", "global", 1},
+		"an older model":  {"", "not_available", 1},
+		"not said":        {"", "", 1},
+		"as was asked":    {`"us"`, "us", 1.1},
+		"asked, not said": {`"us"`, "", 1.1},
+		"by chance":       {`"global"`, "us", 1},
+	} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{Geo: c.served, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+		candidate := small(&modelOf{nativeModel{resp: resp}, middleware.DialectAnthropic})
+		candidate.Model.Price = sdk.Price{Input: 10, Output: 20}
+		p := middleware.Params{Dialect: middleware.DialectAnthropic}
+		if c.asked != "" {
+			p.Extra = map[string]json.RawMessage{"inference_geo": []byte(c.asked)}
+		}
+		answer, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), human("q"), middleware.WithParams(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := middleware.TotalsOf(answer.Choices[0]).CostUSD; math.Abs(got-c.want*0.012) > 1e-9 {
+			t.Errorf("%s: %v USD, want %v", name, got, c.want*0.012)
+		}
+	}
+}
+
+// Tokens of audio cost what they are priced at, where the price says so.
+func TestAudioThatWasHeard(t *testing.T) {
+	for _, c := range []struct {
+		price float64
+		audio int
+		want  float64
+	}{{0, 600, 0.012}, {40, 0, 0.012}, {40, 600, 0.012 + 600*30e-6}, {40, 9000, 0.012 + 1000*30e-6}} {
+		resp := text("fine")
+		resp.Choices[0].GenerationInfo = map[string]any{middleware.KeyExtra: &middleware.Extra{AudioTokens: c.audio, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 100}}}
+		candidate := small(&nativeModel{resp: resp})
+		candidate.Model.Price = sdk.Price{Input: 10, AudioInput: c.price, Output: 20}
+		answer, err := wrap(t, middleware.Config{Models: []middleware.Candidate{candidate}}).GenerateContent(t.Context(), human("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := middleware.TotalsOf(answer.Choices[0]).CostUSD; math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%d of audio at %v: %v USD, want %v", c.audio, c.price, got, c.want)
+		}
+	}
+}
+
 // What is written to a cache costs what its server says of how long it is kept.
 func TestTheCacheThatWasServed(t *testing.T) {
 	const price, writes = 1e-6, 1500 // in dollars a token of input; 1.25 times as much for five minutes, 2 for an hour

@@ -135,8 +135,9 @@ var (
 const (
 	// dearestFactor is that of the dearest tier of any model, and of an unknown one.
 	dearestFactor = 6
-	// countryFactor is Anthropic's for inference in one country, hourFactor the price of cache writes kept
-	// for an hour relative to input.
+	// countryFactor is Anthropic's for inference in one country, which is asked for or a workspace's default:
+	// https://platform.claude.com/docs/en/manage-claude/data-residency
+	// hourFactor is the price of cache writes kept for an hour relative to input.
 	countryFactor = 1.1
 	hourFactor    = 2
 )
@@ -176,6 +177,28 @@ func (c *call) requestedSpeed(own Dialect, p *sdk.Price) float64 {
 	return tierFactor(speeds, p, jsonText(c.params.Extra["speed"]))
 }
 
+// mayDefaultGeo reports whether the workspace decides where d runs the request.
+func (c *call) mayDefaultGeo(d *deployment) bool {
+	return d.usesDialect(DialectAnthropic) && (c.params.Dialect != DialectAnthropic || jsonText(c.params.Extra["inference_geo"]) == "")
+}
+
+// surcharge returns by how much a candidate may cost more than the request says.
+func (c *call) surcharge(i int) float64 {
+	if slices.ContainsFunc(c.m.targets[i].deployments, c.mayDefaultGeo) {
+		return countryFactor
+	}
+	return 1
+}
+
+// geoFactor returns the answer's price relative to the requested one, by where it was made.
+func geoFactor(geo string) float64 {
+	switch strings.ToLower(geo) {
+	case "", "global", "not_available":
+		return 1
+	}
+	return countryFactor
+}
+
 // servedFactor returns the price of the served tier relative to the requested one, or 0 if unknown.
 func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	served, asked, tiers := x.ServiceTier, c.requestedTier, serviceTiers
@@ -207,6 +230,16 @@ func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	return 1
 }
 
+// audioFactor returns the answer's price relative to that of a prompt without audio. What is reserved of audio
+// counts a token for each byte, which is more than its dearer tokens cost.
+func audioFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
+	usd := p.CostUSD(u)
+	if audio := min(x.AudioTokens, u.InputTokens); audio > 0 && p.AudioInput > 0 && usd > 0 {
+		return (usd + float64(audio)*(p.AudioInput-p.Input)/1e6) / usd
+	}
+	return 1
+}
+
 func (c *call) isHourly() bool {
 	if c.size.hourly || slices.ContainsFunc(c.params.RawTools, hasLongTTL) {
 		return true
@@ -222,10 +255,7 @@ func (c *call) isHourly() bool {
 // tariff returns how the request changes a candidate's prices, or nil if it does not. Members in one
 // API's own form change only the prices of its models.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
-	hourly, country := c.isHourly(), 1.0
-	if !slices.Contains([]string{"", "global"}, strings.ToLower(jsonText(c.params.Extra["inference_geo"]))) {
-		country = countryFactor
-	}
+	hourly, country := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"]))
 	isSet := func(name string) bool { return c.params.Extra[name] != nil }
 	if c.params.ServiceTier == "" && !slices.ContainsFunc([]string{"service_tier", "serviceTier", "speed"}, isSet) && country == 1 && !hourly {
 		return nil

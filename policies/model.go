@@ -80,6 +80,8 @@ type Price struct {
 	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0" json:"cached_input,omitempty"`
 	// Prompt tokens written to the provider's cache; the input price when absent.
 	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0" json:"cache_write,omitempty"`
+	// Prompt tokens that are audio; the input price when absent.
+	AudioInput float64 `policy:"audio_input_usd_per_million" min:"0" json:"audio_input,omitempty"`
 	// Tokens of the answer.
 	Output float64 `policy:"output_usd_per_million" min:"0" json:"output,omitempty"`
 	// Tokens of hidden reasoning; the output price when absent.
@@ -195,7 +197,7 @@ func (m *Model) SDK() sdk.Model {
 // or reasoning price of 0 is replaced by that of input or output.
 func (p Price) SDK() sdk.Price {
 	s := sdk.Price{
-		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning,
+		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, AudioInput: p.AudioInput, Output: p.Output, Reasoning: p.Reasoning,
 		FastFactor: p.FastFactor, RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD,
 	}
 	if p.LongContextTokens > 0 {

@@ -32,6 +32,7 @@ type priceEntry struct {
 	Output          float64 `json:"output_cost_per_token"`
 	CacheRead       float64 `json:"cache_read_input_token_cost"`
 	CacheWrite      float64 `json:"cache_creation_input_token_cost"`
+	AudioInput      float64 `json:"input_cost_per_audio_token"`
 	Reasoning       float64 `json:"output_cost_per_reasoning_token"`
 	LongInput       float64 `json:"input_cost_per_token_above_200k_tokens"`
 	LongOutput      float64 `json:"output_cost_per_token_above_200k_tokens"`
@@ -169,6 +170,7 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 	price(&c.Price.Output, e.Output)
 	price(&c.Price.CachedInput, e.CacheRead)
 	price(&c.Price.CacheWrite, e.CacheWrite)
+	price(&c.Price.AudioInput, e.AudioInput)
 	price(&c.Price.Reasoning, e.Reasoning)
 	if e.LongInput > e.Input {
 		c.Price.LongContextTokens = 200_000

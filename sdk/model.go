@@ -35,8 +35,11 @@ type Price struct {
 	Input       float64 `json:"input_usd_per_million"`
 	CachedInput float64 `json:"cached_input_usd_per_million,omitempty"`
 	CacheWrite  float64 `json:"cache_write_usd_per_million,omitempty"`
-	Output      float64 `json:"output_usd_per_million"`
-	Reasoning   float64 `json:"reasoning_usd_per_million,omitempty"`
+	// AudioInput is the price of prompt tokens that are audio; 0 is Input. CostUSD does not know of them: the
+	// answer's PriceFactor does.
+	AudioInput float64 `json:"audio_input_usd_per_million,omitempty"`
+	Output     float64 `json:"output_usd_per_million"`
+	Reasoning  float64 `json:"reasoning_usd_per_million,omitempty"`
 	// Long holds the surcharge on long prompts.
 	Long LongContext `json:"long_context,omitzero"`
 	// FastFactor multiplies the prices on the provider's faster tier; 0 is unknown.

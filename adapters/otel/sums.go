@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -82,7 +83,7 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		s.tokens.Add(ctx, int64(c.Usage.OutputTokens+c.Usage.ReasoningTokens), metric.WithAttributes(model, tenant, attribute.String("direction", "output")))
 	}
 	if rest > leastUSD/2 {
-		s.spent.add("", tenant.Value.AsString(), rest)
+		s.spent.add(say.Verdicts, tenant.Value.AsString(), rest)
 	}
 	if len(asked) > 1 {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
@@ -103,7 +104,7 @@ type usdSums struct {
 func newUSDSums(meter metric.Meter) (*usdSums, error) {
 	u := &usdSums{of: map[[2]string]int64{}}
 	_, err := meter.Float64ObservableCounter("stepfall.spent", metric.WithUnit("{USD}"),
-		metric.WithDescription("US dollars, by model and tenant; verification has no model"), metric.WithFloat64Callback(u.observe))
+		metric.WithDescription("US dollars, by model and tenant; those of verification have the model "+say.Verdicts), metric.WithFloat64Callback(u.observe))
 	return u, err
 }
 

@@ -98,6 +98,7 @@ func TestEmbeddingsThatFail(t *testing.T) {
 		billed  bool
 	}{
 		"key":          {http.StatusUnauthorized, `{"error":{"message":"no such key"}}`, llms.ErrCodeAuthentication, "", false},
+		"gateway":      {http.StatusGatewayTimeout, `<html>timed out</html>`, llms.ErrCodeTimeout, "", true},
 		"busy":         {http.StatusTooManyRequests, `{"error":{"message":"slow down"}}`, llms.ErrCodeRateLimit, "", false},
 		"cut off":      {http.StatusOK, `{"object":"list","data":[{"emb`, llms.ErrCodeProviderUnavailable, "", true},
 		"garbage":      {http.StatusOK, `<html>`, llms.ErrCodeProviderUnavailable, "", true},

@@ -202,7 +202,7 @@ func (x *exchange) fail(ctx context.Context, err error) error {
 		}
 	default:
 		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)
-		e.Billed = x.sent.Load() && x.status < 300
+		e.Billed = x.sent.Load() && (e.Billed || x.status < 300)
 	}
 	e.RequestID = cmp.Or(e.RequestID, x.requestID())
 	for _, text := range []*string{&e.Type, &e.Name, &e.Param, &e.Message, &e.RequestID} {

@@ -402,6 +402,7 @@ catalog "gemini/gemini-2.5-flash" {
   price {
     input_usd_per_million        = 0.3
     cached_input_usd_per_million = 0.03
+    audio_input_usd_per_million  = 1
     output_usd_per_million       = 2.5
     fast_factor                  = 2
   }
@@ -416,6 +417,7 @@ catalog "gemini/gemini-2.5-flash-lite" {
   price {
     input_usd_per_million        = 0.1
     cached_input_usd_per_million = 0.01
+    audio_input_usd_per_million  = 0.3
     output_usd_per_million       = 0.4
     fast_factor                  = 2
   }

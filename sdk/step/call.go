@@ -180,8 +180,14 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	}
 	if failed.Billed && rec.CostUSD == 0 {
 		stands = most.usd // what is reported of a call that broke off need not be all
-		if rec.Usage == (sdk.Usage{}) {
-			rec.Usage = r.billedUsage(i)
+		switch expected := r.billedUsage(i); {
+		case rec.Usage == (sdk.Usage{}):
+			rec.Usage = expected
+		case rec.Usage.Estimated:
+			rec.UsageDoubt = "the answer had not ended"
+			if rec.Usage.OutputTokens == 0 && r.req.Mode != sdk.ModeEmbeddings {
+				rec.Usage.OutputTokens = max(0, expected.OutputTokens-rec.Usage.ReasoningTokens)
+			}
 		}
 	}
 	rec.CostUSD = cmp.Or(rec.CostUSD, most.price.CostUSD(rec.Usage))
@@ -214,32 +220,11 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	if answer.Latency == 0 {
 		answer.Latency = rec.Latency
 	}
-	answer.CostUSD = plausibleUSD(answer.CostUSD)
-	ended := answer
-	if r.cut != nil {
-		ended = nil
-	}
-	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
-		answer.Usage = r.estimateUsage(answer, most)
-	} else if ended != nil {
-		rec.UsageDoubt = most.raise(&answer.Usage, r.billedPrompt(most), answer)
-	}
-	if rec.UsageDoubt != "" {
+	if rec.UsageDoubt = most.bookAnswer(answer, r.cut == nil, r.e.HasCap()); rec.UsageDoubt != "" {
 		r.addNote(m.Name + ": estimated: " + rec.UsageDoubt)
-		if answer.CostUSD == 0 && r.e.HasCap() {
-			answer.CostUSD = most.usd
-		}
 	}
-	if answer.CostUSD == 0 {
-		answer.CostUSD = most.price.CostUSD(answer.Usage)
-		factor := answer.PriceFactor
-		if rec.UsageDoubt != "" { // a lower price goes by the usage that is not believed
-			factor = max(factor, 1)
-		}
-		if factor > 0 && factor != 1 {
-			r.addNote(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
-			answer.CostUSD = sdk.RoundUSD(answer.CostUSD * factor)
-		}
+	if factor := cmp.Or(answer.PriceFactor, 1); factor != 1 {
+		r.addNote(fmt.Sprintf("%s: served at %.3g times the price of what was asked for", m.Name, factor))
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent, rec.ShownTokens = answer.NotSent, shownTokens(answer, r.q.InputTokens)
@@ -256,14 +241,6 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		rec.Answer = answer.Text
 	}
 	return stands
-}
-
-// billedPrompt returns the conversation where all of it is billed, else nil.
-func (r *run) billedPrompt(most *demand) []sdk.Message {
-	if r.req.DropsInput || most.price.Input == 0 {
-		return nil
-	}
-	return r.q.Messages
 }
 
 // reserve sets usd aside under the step's cap and in the ledger.

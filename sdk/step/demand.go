@@ -21,6 +21,9 @@ type demand struct {
 	// hostedCalls is how often the provider's own tools can run, and hosted what that costs.
 	hostedCalls int
 	hosted      float64
+	// prompt is the conversation if all of it is billed, promptTokens its estimated length.
+	prompt       []sdk.Message
+	promptTokens int
 }
 
 // Tokens that servers add to a prompt.
@@ -44,37 +47,51 @@ const (
 
 // demandOf returns what one call of candidate i can use.
 func (r *run) demandOf(i int) demand {
-	m := &r.e.models[i]
-	d := demand{limit: r.outputLimit(i), input: r.inputDemand(m), price: *r.priceOf(i)}
-	completion := float64(d.limit + r.req.PredictedTokens)
+	d := r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.e.HasCap())
+	if r.req.Surcharge != nil {
+		d.usd *= r.req.Surcharge(i)
+	}
+	return d
+}
+
+// demandOf returns what one call of m can use, at a price.
+func (q *Request) demandOf(m *sdk.Model, price sdk.Price, isCapped bool) demand {
+	d := demand{limit: q.outputLimit(m, isCapped), input: q.inputDemand(m), price: price, promptTokens: q.Query.InputTokens}
+	if d.promptTokens == 0 {
+		d.promptTokens = (q.PromptBytes + bytesPerToken - 1) / bytesPerToken
+	}
+	if !q.DropsInput && price.Input > 0 {
+		d.prompt = q.Query.Messages
+	}
+	completion := float64(d.limit + q.PredictedTokens)
 	if d.limit == 0 {
 		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
 	}
-	d.output = float64(max(r.req.Choices, 1)) * completion
-	d.hostedCalls = max(r.req.HostedCalls, 0)
+	d.output = float64(max(q.Choices, 1)) * completion
+	d.hostedCalls = max(q.HostedCalls, 0)
 	d.hosted = float64(d.hostedCalls) * d.price.HostedCallUSD
 	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
 	switch {
-	case r.req.PromptBytes == 0: // any number of completions, which their caller accounts for
+	case q.PromptBytes == 0: // any number of completions, which their caller accounts for
 		d.input = max(float64(m.ContextTokens), unknownTokens)
 		d.output = d.input
-	case !r.e.HasCap() && r.req.Images > 0:
+	case !isCapped && q.Images > 0:
 		d.input = max(d.input, float64(m.ContextTokens))
 	}
 	return d
 }
 
 // inputDemand returns the most input tokens that a call of m can cause.
-func (r *run) inputDemand(m *sdk.Model) float64 {
-	if r.req.PromptBytes == 0 {
-		return 4 * float64(r.q.InputTokens)
+func (q *Request) inputDemand(m *sdk.Model) float64 {
+	if q.PromptBytes == 0 {
+		return 4 * float64(q.Query.InputTokens)
 	}
-	input := float64(r.req.PromptBytes)
-	if len(r.q.Messages) > 0 {
-		input = promptDemand(r.req.PromptBytes, len(r.q.Tools) > 0)
+	input := float64(q.PromptBytes)
+	if len(q.Query.Messages) > 0 {
+		input = promptDemand(q.PromptBytes, len(q.Query.Tools) > 0)
 	}
 	context := cmp.Or(float64(m.ContextTokens), unknownContext)
-	return input + min(float64(r.req.Images)*imageDemand(m), context) + float64(r.req.ContextReads)*context
+	return input + min(float64(q.Images)*imageDemand(m), context) + float64(q.ContextReads)*context
 }
 
 func imageDemand(m *sdk.Model) float64 { return max(imageTokens, imageUSD*1e6/m.Price.Input) }
@@ -90,21 +107,20 @@ func promptDemand(promptBytes int, hasTools bool) float64 {
 	return max(float64(promptBytes), float64(promptBytes)/3+added)
 }
 
-// outputLimit returns the longest completion to ask candidate i for: the least of what the
+// outputLimit returns the longest completion to ask m for: the least of what the
 // caller, the model and what the prompt leaves of the model's context allow. Without a cap a
 // caller who sets no limit gets none, since rate limits count what is asked for.
-func (r *run) outputLimit(i int) int {
-	m := &r.e.models[i]
-	limit := max(r.q.MaxOutputTokens, 0)
-	if limit == 0 && !r.e.HasCap() {
+func (q *Request) outputLimit(m *sdk.Model, isCapped bool) int {
+	limit := max(q.Query.MaxOutputTokens, 0)
+	if limit == 0 && !isCapped {
 		return 0
 	}
 	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
 		limit = most
 	}
-	if m.ContextTokens > 0 && r.req.PromptBytes > 0 && limit > 0 {
+	if m.ContextTokens > 0 && q.PromptBytes > 0 && limit > 0 {
 		const perToken = 3 // bytes, of code; plain English has more
-		limit = min(limit, max(m.ContextTokens-r.req.PromptBytes/perToken-contextMargin, 1+limit/8))
+		limit = min(limit, max(m.ContextTokens-q.PromptBytes/perToken-contextMargin, 1+limit/8))
 	}
 	return limit
 }
@@ -137,35 +153,63 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return fmt.Sprintf("%d uses of the provider's tools are reported of a request that can cause %d", u.HostedCalls, d.hostedCalls)
 	case answer != nil && (u.Estimated || u == (sdk.Usage{HostedCalls: u.HostedCalls})):
 		return "no usage is reported"
-	case answer != nil && output == 0 && answerBytes(answer) > 0:
+	case answer != nil && output == 0 && answerTokens(answer) > 0:
 		return "no output tokens are reported beside an answer"
 	}
 	return ""
 }
 
+// bookAnswer checks the usage of an answer, which is whole or was cut off, and sets its cost, unless its caller has
+// stated one. It returns why the usage is doubtful, or "". A doubtful usage is estimated, and under a cap the answer
+// then costs all that was reserved.
+func (d *demand) bookAnswer(a *sdk.Answer, isWhole, isCapped bool) (doubt string) {
+	ended := a
+	if !isWhole {
+		ended = nil
+	}
+	if doubt = d.refute(a.Usage, ended); doubt != "" {
+		a.Usage = d.estimateUsage(a)
+	} else if isWhole {
+		doubt = d.raise(&a.Usage, a)
+	}
+	factor := cmp.Or(a.PriceFactor, 1)
+	if doubt != "" { // a lower price goes by the usage that is not believed
+		factor = max(factor, 1)
+	}
+	switch a.CostUSD = plausibleUSD(a.CostUSD); {
+	case a.CostUSD > 0:
+	case doubt != "" && isCapped:
+		a.CostUSD = d.usd
+	default:
+		a.CostUSD = sdk.RoundUSD(d.price.CostUSD(a.Usage) * factor)
+	}
+	return doubt
+}
+
 // estimateUsage estimates a call's usage by the lengths of prompt and answer. Hosted calls are cut to
-// what most allows; if they alone were impossible, the reported tokens are kept.
-func (r *run) estimateUsage(a *sdk.Answer, most *demand) sdk.Usage {
+// what d allows; if they alone were impossible, the reported tokens are kept.
+func (d *demand) estimateUsage(a *sdk.Answer) sdk.Usage {
 	u := a.Usage
-	if u.HostedCalls = min(u.HostedCalls, most.hostedCalls); most.refute(u, a) == "" {
+	if u.HostedCalls = min(u.HostedCalls, d.hostedCalls); d.refute(u, a) == "" {
 		u.Estimated = true
 		return u
 	}
-	const perToken = 4 // bytes
-	in := r.q.InputTokens
-	if in == 0 {
-		in = (r.req.PromptBytes + perToken - 1) / perToken
-	}
-	return sdk.Usage{InputTokens: in, OutputTokens: (answerBytes(a) + perToken - 1) / perToken, HostedCalls: min(max(a.Usage.HostedCalls, 0), most.hostedCalls), Estimated: true}
+	return sdk.Usage{InputTokens: d.promptTokens, OutputTokens: answerTokens(a), HostedCalls: min(max(a.Usage.HostedCalls, 0), d.hostedCalls), Estimated: true}
 }
 
-// answerBytes is the length of all that a model wrote.
-func answerBytes(a *sdk.Answer) int {
+// bytesPerToken is for estimates: English prose has about as many.
+const bytesPerToken = 4
+
+// answerTokens estimates the tokens of all that a model wrote.
+func answerTokens(a *sdk.Answer) int {
 	n := len(a.Text) + len(a.Reasoning)
 	for _, t := range a.ToolCalls {
 		n += len(t.Name) + len(t.Arguments)
 	}
-	return n
+	for _, text := range a.Choices {
+		n += len(text)
+	}
+	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
 // WorstCostUSD returns the most, in US dollars, that one completion of m can cost for a conversation

@@ -194,8 +194,8 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 }
 
 // An upstream that understates what it has read and written costs the reservation under a cap:
-// who does not count what can be seen need not have counted the rest. Its tokens are those that
-// there must be at the least; what it reports itself is not made less.
+// who does not count what can be seen need not have counted the rest. Its tokens are those of an
+// answer without usage; what it reports itself is not made less.
 func TestUnderstatedUsage(t *testing.T) {
 	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and nobody knows why it does. ", 100) // 1,700 tokens
 	chinese := strings.Repeat("人工智能是计算机科学的一个分支,它企图了解智能的实质。", 40)                                                // 700 to 1,000
@@ -210,13 +210,13 @@ func TestUnderstatedUsage(t *testing.T) {
 		isDoubted      bool
 	}{
 		"honest":            {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
-		"a tenth of both":   {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
+		"a tenth of both":   {prose, prose, 1, 0, "", 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{1200, 2000}, [2]int{1800, 1900}, true},
 		"cached":            {prose, "ok", 1, 0, "", 0, sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
 		"no prompt at all":  {prose, "ok", 1, 0, "", 0, sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
-		"Chinese":           {chinese, chinese, 1, 0, "", 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
-		"of eight choices":  {"hi", prose, 8, 5000, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
+		"Chinese":           {chinese, chinese, 1, 0, "", 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{700, 800}, true},
+		"of eight choices":  {"hi", prose, 8, 5000, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{15_000, 15_000}, true},
 		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, "", 0, sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
-		"uncounted thought": {"hi", "ok", 1, 0, prose, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{850, 1701}, true},
+		"uncounted thought": {"hi", "ok", 1, 0, prose, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1800, 1900}, true},
 		"a long summary":    {"hi", "ok", 1, 0, prose, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1, ReasoningTokens: 64}, [2]int{20, 20}, [2]int{1, 1}, false},
 		"log-probabilities": {"hi", strings.Repeat("a", 300), 1, 0, "", 300, sdk.Usage{InputTokens: 20, OutputTokens: 5}, [2]int{20, 20}, [2]int{292, 300}, true},
 		"beyond the limit":  {"hi", prose, 1, 50, "", 0, sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},

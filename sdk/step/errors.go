@@ -27,12 +27,13 @@ type CallError struct {
 	Fatal bool
 	// Cancelled says that whoever asked for the answer ended the call. It is no failure of the model's.
 	Cancelled bool
-	// Usage and CostUSD are the usage and cost of the failed call, as far as known.
+	// Usage and CostUSD are the usage and cost of the failed call, as far as known. The usage is Estimated
+	// if the answer had not ended, and has no OutputTokens if nothing of it came.
 	Usage   sdk.Usage
 	CostUSD float64
 	// Billed says that the provider may charge for the call although its usage is unknown: it timed out,
 	// was cancelled or was cut off. If Usage and CostUSD are empty, the trace counts the prompt and an
-	// answer of the expected length. Under the caps the worst case stays booked until the bill is known,
+	// answer of the expected length, and if Usage is Estimated and has no OutputTokens such an answer. Under the caps the worst case stays booked until the bill is known,
 	// so that caps hold even for calls that never return.
 	Billed bool
 	// Deployment names the server that was asked.

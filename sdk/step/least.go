@@ -122,25 +122,25 @@ func (c *textCount) mayExceed(n float64) bool {
 // least returns the lower bound on the tokens of what was read, at most most.
 func (c *textCount) least(most float64) float64 { return min(math.Ceil(c.tokens-spareTokens), most) }
 
-// raise raises u to the lower bound on the tokens of the answer and, unless it is nil, the prompt,
-// within d, and returns why, or "".
-func (d *demand) raise(u *sdk.Usage, prompt []sdk.Message, a *sdk.Answer) (doubt string) {
+// raise compares u with the lower bound on the tokens of the answer and, if all of it is billed, the prompt. It raises
+// what is below to the estimated tokens, within d, and returns why, or "".
+func (d *demand) raise(u *sdk.Usage, a *sdk.Answer) (doubt string) {
 	var in, out textCount
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
-	if in.addPrompt(prompt); in.mayExceed(input) {
-		in.addPrompt(prompt)
+	if in.addPrompt(d.prompt); in.mayExceed(input) {
+		in.addPrompt(d.prompt)
 	}
 	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
 	if out.addAnswer(a, u.ReasoningTokens > 0); out.mayExceed(output) {
 		out.addAnswer(a, u.ReasoningTokens > 0)
 	}
 	if n := in.least(d.input); n > input {
-		u.InputTokens += int(n - input)
+		u.InputTokens += int(min(max(n, float64(d.promptTokens)), d.input) - input)
 		doubt = fmt.Sprintf("%.0f input tokens are reported of a prompt of at least %.0f", input, n)
 	}
 	// Each log-probability is of a token.
 	if n := max(out.least(d.output), min(float64(len(a.LogProbs)-spareTokens), d.output)); n > output {
-		u.OutputTokens += int(n - output)
+		u.OutputTokens += int(min(max(n, float64(answerTokens(a))), d.output) - output)
 		doubt = fmt.Sprintf("%.0f output tokens are reported beside an answer of at least %.0f", output, n)
 	}
 	u.Estimated = u.Estimated || doubt != ""

@@ -50,47 +50,40 @@ func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, 
 	return err
 }
 
-// ReserveCall reserves the worst-case cost of a model call that an estimator or verifier makes within
+// ReserveCall reserves the worst-case cost of a request to m that an estimator or verifier makes within
 // a step, under that step's caps; without caps it reserves nothing. The call must be made with the
-// returned limit on its answer. book is called with the result of the call and sets the answer's cost:
-// what was reserved, if the reported usage is impossible.
-func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutputTokens int) (limit int, book func(*sdk.Answer, error), err error) {
-	p, ok := ctx.Value(purseKey{}).(*purse)
-	if !ok {
-		return maxOutputTokens, func(a *sdk.Answer, err error) {
-			if err == nil {
-				a.CostUSD = m.Price.CostUSD(a.Usage)
-			}
-		}, nil
-	}
-	if isUnbounded(m, maxOutputTokens) {
+// returned limit on its answer. book is called with the result of the call and sets the answer's cost as
+// for a candidate's: if the reported usage is missing or impossible, what was reserved, or without caps an estimate.
+func ReserveCall(ctx context.Context, m *sdk.Model, q *Request) (limit int, book func(*sdk.Answer, error), err error) {
+	p, isCapped := ctx.Value(purseKey{}).(*purse)
+	if isCapped && isUnbounded(m, q.Query.MaxOutputTokens) {
 		return 0, nil, fmt.Errorf("asking %s: it %s: %w", m.Name, unboundedReason, sdk.ErrNoFeasibleModel)
 	}
-	limit = maxOutputTokens
-	if most := m.MaxOutputTokens; limit <= 0 || most > 0 && most < limit {
-		limit = most
+	d := q.demandOf(m, m.Price, isCapped)
+	if isCapped {
+		if err := p.reserve(ctx, d.usd); err != nil {
+			return 0, nil, fmt.Errorf("asking %s: %w", m.Name, err)
+		}
 	}
-	d := demand{limit: limit, input: promptDemand(promptBytes, false) + float64(images)*imageDemand(m), output: float64(limit), price: m.Price}
-	d.usd = worstCost(d.price, d.input, d.output)
-	if err := p.reserve(ctx, d.usd); err != nil {
-		return 0, nil, fmt.Errorf("asking %s: %w", m.Name, err)
-	}
-	return limit, func(a *sdk.Answer, err error) { p.release(d.usd - d.costOf(a, err)) }, nil
+	return d.limit, func(a *sdk.Answer, err error) {
+		if err == nil {
+			d.bookAnswer(a, true, isCapped)
+		}
+		if isCapped {
+			p.release(d.usd - d.costOf(a, err))
+		}
+	}, nil
 }
 
+// costOf returns what a call has cost, and if that is not known as much as it may.
 func (d *demand) costOf(a *sdk.Answer, err error) float64 {
-	if err != nil {
-		if failed, ok := errors.AsType[*CallError](err); ok && !failed.Billed {
-			return d.price.CostUSD(failed.Usage)
-		}
-		return d.usd
+	if err == nil {
+		return a.CostUSD
 	}
-	if d.refute(a.Usage, a) != "" || d.raise(&a.Usage, nil, a) != "" {
-		a.CostUSD = d.usd
-	} else {
-		a.CostUSD = d.price.CostUSD(a.Usage)
+	if failed, ok := errors.AsType[*CallError](err); ok && !failed.Billed {
+		return d.price.CostUSD(failed.Usage)
 	}
-	return a.CostUSD
+	return d.usd
 }
 
 // FailedCallUSD returns what a failed call of candidate i has cost in US dollars, as far as its error

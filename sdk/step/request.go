@@ -75,6 +75,9 @@ type Request struct {
 	// Tariff, when not nil, returns candidate i's prices for this request, which depend on the service
 	// tier.
 	Tariff func(i int, p sdk.Price) sdk.Price
+	// Surcharge, when not nil, returns by how much candidate i may cost more than its prices: 1 is nothing. It
+	// is reserved; the answer's PriceFactor says whether it is paid.
+	Surcharge func(i int) float64
 	// CostOffsets, when not nil, are added to the predicted costs, one for each candidate, in US dollars:
 	// the cost of switching models, minus the savings of a prompt cache.
 	CostOffsets []float64

@@ -157,6 +157,7 @@ func TestACallWhoseBillIsNotKnown(t *testing.T) {
 	}{
 		"nothing was seen":  {step.CallError{Billed: true}, expected, expectedUSD, 3, true},
 		"a part was seen":   {step.CallError{Billed: true, Usage: part}, part, 3 * 0.5 / 1e6, 3, true},
+		"only the prompt":   {step.CallError{Billed: true, Usage: sdk.Usage{InputTokens: 90, ReasoningTokens: 30, Estimated: true}}, sdk.Usage{InputTokens: 90, OutputTokens: 470, ReasoningTokens: 30, Estimated: true}, (90*0.1 + 500*0.5) / 1e6, 3, true},
 		"the cost is told":  {step.CallError{Billed: true, CostUSD: worst}, sdk.Usage{}, worst, 3, false},
 		"the usage is told": {step.CallError{Billed: true, Usage: sdk.Usage{InputTokens: 5400}}, sdk.Usage{InputTokens: 5400}, worst, 3, false},
 		"for nothing":       {step.CallError{}, sdk.Usage{}, 0, 5, false},
@@ -171,6 +172,9 @@ func TestACallWhoseBillIsNotKnown(t *testing.T) {
 		call := res.Trace.Calls[0]
 		if call.Usage != c.usage || !nearly(call.CostUSD, c.usd) || !nearly(res.Trace.CostUSD, float64(c.calls)*c.usd) {
 			t.Errorf("%s: call %+v of %v USD, step %v USD; want %+v, %v", what, call.Usage, call.CostUSD, res.Trace.CostUSD, c.usage, c.usd)
+		}
+		if doubt := c.failure.Usage.Estimated; (call.UsageDoubt != "") != doubt {
+			t.Errorf("%s: doubt %q", what, call.UsageDoubt)
 		}
 		if noted := strings.Contains(res.Trace.Decisions[1].Note, "the bill of a is not known"); noted != c.note {
 			t.Errorf("%s: note %q", what, res.Trace.Decisions[1].Note)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -109,7 +110,7 @@ func TestModelCallsOfPluginsAreReserved(t *testing.T) {
 			verifier := step.Verifier{Name: "judge", CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
 				verdict := &sdk.Verdict{Outcome: sdk.Passed, Score: 1}
 				for range 5 {
-					limit, book, err := step.ReserveCall(ctx, &judge, 400, 0, 0)
+					limit, book, err := step.ReserveCall(ctx, &judge, &step.Request{Query: asked(0), PromptBytes: 400})
 					if err != nil {
 						if !errors.Is(err, sdk.ErrBudgetExhausted) {
 							t.Error(err)
@@ -140,13 +141,42 @@ func TestModelCallsOfPluginsAreReserved(t *testing.T) {
 	}
 }
 
+// Without caps, what a model that a judge asks does not report, or not credibly, is estimated like a candidate's, and
+// the tier that served it counts.
+func TestModelCallsOfPluginsWithoutCaps(t *testing.T) {
+	judge := sdk.Model{Name: "judge", Price: sdk.Price{Input: 1, Output: 10}}
+	text := strings.Repeat("It is right. ", 40) // 130 tokens by four bytes each
+	for name, c := range map[string]struct {
+		answer sdk.Answer
+		usd    float64
+	}{
+		"reported":     {sdk.Answer{Text: text, Usage: sdk.Usage{InputTokens: 90, OutputTokens: 161}}, 90e-6 + 161*10e-6},
+		"no usage":     {sdk.Answer{Text: text}, 100e-6 + 130*10e-6},
+		"no prompt":    {sdk.Answer{Text: text, Usage: sdk.Usage{OutputTokens: 161}}, 100e-6 + 161*10e-6},
+		"another tier": {sdk.Answer{Text: text, Usage: sdk.Usage{InputTokens: 90, OutputTokens: 161}, PriceFactor: 2}, 2 * (90e-6 + 161*10e-6)},
+	} {
+		limit, book, err := step.ReserveCall(t.Context(), &judge, &step.Request{Query: asked(0), PromptBytes: 400})
+		if err != nil || limit != 0 {
+			t.Fatal(limit, err)
+		}
+		if book(&c.answer, nil); math.Abs(c.answer.CostUSD-c.usd) > 1e-12 {
+			t.Errorf("%s: %v USD, want %v", name, c.answer.CostUSD, c.usd)
+		}
+	}
+}
+
+// asked is what a judge asks a model, with a limit on the answer.
+func asked(limit int) *sdk.Query {
+	return &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{{Kind: sdk.PartText, Text: strings.Repeat("Is it right? ", 30)}}}}, InputTokens: 100, MaxOutputTokens: limit}
+}
+
 // A model whose longest answer neither it nor the call states is not asked by a judge under a cap either.
 func TestModelsOfJudgesNeedALongestAnswer(t *testing.T) {
 	open := sdk.Model{Name: "open", Price: sdk.Price{Input: 1, Output: 10}}
 	var refused, stated error
 	verifier := step.Verifier{Name: "judge", CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		_, _, refused = step.ReserveCall(ctx, &open, 400, 0, 0)
-		_, _, stated = step.ReserveCall(ctx, &open, 400, 0, 10)
+		_, _, refused = step.ReserveCall(ctx, &open, &step.Request{Query: asked(0), PromptBytes: 400})
+		_, _, stated = step.ReserveCall(ctx, &open, &step.Request{Query: asked(10), PromptBytes: 400})
 		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
 	})}
 	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Verifiers: []step.Verifier{verifier}, StepCapUSD: 1})

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -172,8 +173,14 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 		}
 		return err == nil
 	})
+	for _, path := range [...]string{"x_groq.usage", "choices.0.usage"} { // in streams of Groq and Moonshot
+		if !usage.IsObject() && bytes.Contains(data, []byte("prompt_tokens")) {
+			usage = in.Get(path)
+		}
+	}
 	if usage.IsObject() { // also of the choices that stand beside it
 		s.setUsage(chatUsage.read(usage))
+		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get("prompt_tokens_details.audio_tokens")))
 	}
 	return err
 }

@@ -98,7 +98,9 @@ func (s *geminiReader) Event(data []byte) error {
 		}
 	}
 	if len(in.UsageMetadata) > 0 { // also of the candidates that stand beside it
-		s.setUsage(geminiUsage.read(gjson.ParseBytes(in.UsageMetadata)))
+		usage := gjson.ParseBytes(in.UsageMetadata)
+		s.setUsage(geminiUsage.read(usage))
+		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get(`promptTokensDetails.#(modality=="AUDIO").tokenCount`)))
 	}
 	return s.mistyped
 }

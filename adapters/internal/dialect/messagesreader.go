@@ -168,6 +168,7 @@ func (s *messagesReader) readEnd(in *messagesEnd) {
 	}
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
 	s.Extra.Speed = cmp.Or(v.Get("speed").Str, s.Extra.Speed)
+	s.Extra.Geo = cmp.Or(v.Get("inference_geo").Str, s.Extra.Geo)
 }
 
 var errNoBlock = errors.New("a block that is none, or a piece of one that has not begun")

@@ -58,7 +58,7 @@ func TestReasoningBesideTheOutput(t *testing.T) {
 
 // What the beginning of a stream of Messages says of its output is no report of the answer.
 func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
-	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1}}}`
+	const start = `{"type":"message_start","message":{"id":"a","content":[],"usage":{"input_tokens":60,"output_tokens":1,"inference_geo":"us"}}}`
 	for end, want := range map[string]int{`{"type":"message_delta","delta":{"stop_reason":"end_turn"}}`: 0, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`: 9} {
 		r := &Reply{Emit: func(*middleware.Delta) {}}
 		read := messages{}.Reader(r)
@@ -70,8 +70,8 @@ func TestUsageOfAStreamIsSaidAtItsEnd(t *testing.T) {
 		if err := read.End(true); err != nil {
 			t.Fatal(err)
 		}
-		if u := r.Extra.Usage; u.InputTokens != 60 || u.OutputTokens != want {
-			t.Errorf("%s: %+v, want %d output tokens", end, u, want)
+		if u := r.Extra.Usage; u.InputTokens != 60 || u.OutputTokens != want || r.Extra.Geo != "us" {
+			t.Errorf("%s: %+v in %q, want %d output tokens", end, u, r.Extra.Geo, want)
 		}
 	}
 }
@@ -107,6 +107,22 @@ func TestCountsThatFall(t *testing.T) {
 	}
 }
 
+// Tokens of audio are told from those of text.
+func TestAudioIsCounted(t *testing.T) {
+	for answer, client := range map[string]Client{
+		`{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":60,"completion_tokens":9,"prompt_tokens_details":{"audio_tokens":40}}}`:                                                                     chat{},
+		`{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":60,"candidatesTokenCount":9,"promptTokensDetails":[{"modality":"TEXT","tokenCount":20},{"modality":"AUDIO","tokenCount":40}]}}`: gemini{},
+	} {
+		r := &Reply{Emit: func(*middleware.Delta) {}}
+		if err := client.Reader(r).Whole([]byte(answer)); err != nil {
+			t.Fatal(err)
+		}
+		if r.Extra.AudioTokens != 40 || r.Extra.Usage.InputTokens != 60 {
+			t.Errorf("%d of audio, %+v: %s", r.Extra.AudioTokens, r.Extra.Usage, answer)
+		}
+	}
+}
+
 func TestEmbeddingsWithATotalAlone(t *testing.T) {
 	if got, want := EmbeddingUsage(middleware.DialectChat, []byte(`{"usage":{"total_tokens":9}}`)), (sdk.Usage{InputTokens: 9}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
@@ -133,6 +149,8 @@ func TestUsageBeforeTheRestOfAnAnswer(t *testing.T) {
 		"chat, in the middle":     {chat{}.Reader, []string{chatText, chatFirst, chatEnd}, 0},
 		"chat, its only text":     {chat{}.Reader, []string{chatFirst, chatEnd}, 0},
 		"chat, at the end":        {chat{}.Reader, []string{chatText, chatEndUsage}, 9},
+		"chat, Groq's":            {chat{}.Reader, []string{chatText, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"x_groq":{"id":"r","usage":{"prompt_tokens":60,"completion_tokens":9}}}`}, 9},
+		"chat, Moonshot's":        {chat{}.Reader, []string{chatText, `{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":60,"completion_tokens":9}}]}`}, 9},
 		"gemini, its only text":   {gemini{}.Reader, []string{geminiFirst, geminiEnd}, 0},
 		"messages, in the middle": {messages{}.Reader, []string{messagesStart, messagesDelta, messagesBlock, messagesStop}, 0},
 		"gemini, at first":        {gemini{}.Reader, []string{geminiFirst, geminiText}, 0},

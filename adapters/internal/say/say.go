@@ -9,6 +9,10 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
+// Verdicts stands among models for what steps spent beside their calls: on verifiers and estimators
+// that ask models of their own.
+const Verdicts = "(verdicts)"
+
 // Because says in words why a step ended.
 func Because(s sdk.StopReason) string {
 	switch s {

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -55,8 +55,8 @@ func (s sums) add(r *row) {
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
 	}
 	if rest > int64(r.Calls) { // more than what rounding leaves of each
-		s.put(sumKey{"sums", date, "", "", r.Policy, store.Verdicts}, counters{costCounter: rest}, at)
-		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, store.Verdicts}, counters{costCounter: rest}, at)
+		s.put(sumKey{"sums", date, "", "", r.Policy, say.Verdicts}, counters{costCounter: rest}, at)
+		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, say.Verdicts}, counters{costCounter: rest}, at)
 	}
 	s.put(sumKey{"sums", date, "", "", r.Policy, ""}, own, at)
 	s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, ""}, own, at)

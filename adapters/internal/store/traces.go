@@ -146,10 +146,6 @@ const (
 	ByModel  Dimension = "model"
 )
 
-// Verdicts stands among the models of [ByModel] for what steps spent beside their calls: on
-// verifiers and estimators that ask models of their own.
-const Verdicts = "(verdicts)"
-
 // Sum adds up steps, or the calls of one model. Fields that are no dimension of it
 // are empty.
 type Sum struct {

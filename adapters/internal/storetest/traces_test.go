@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -162,7 +163,7 @@ func sums(t *testing.T, e engine) {
 	byModel, err := s.Sums(t.Context(), []store.Dimension{store.ByModel}, store.Filter{Tenant: "blue"})
 	must(t, err)
 	if diff := cmp.Diff([]store.Sum{
-		{Model: store.Verdicts, CostUSD: 2.4},
+		{Model: say.Verdicts, CostUSD: 2.4},
 		{Model: "large", Steps: 12, Calls: 12, Passed: 12, InputTokens: 72, OutputTokens: 12, CostUSD: 2.4},
 		{Model: "small", Failed: 12, Calls: 24, Rejected: 12, InputTokens: 96, OutputTokens: 24, CostUSD: 1.2},
 	}, byModel); diff != "" {

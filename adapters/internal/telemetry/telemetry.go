@@ -222,14 +222,15 @@ func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s stor
 	}
 }
 
-// get returns the accounts. Only the first call waits for the store.
+// get returns the accounts. Only the first call waits for the store, and one after a minute without any, since
+// the next may be as late.
 func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	begun := time.Now()
 	switch {
 	case l.reading || begun.Before(l.next):
-	case l.next.IsZero():
+	case begun.After(l.next.Add(time.Minute)):
 		list, err := store.Largest(ctx, s, maxAccounts)
 		l.replace(begun, list, err)
 	default:

@@ -100,6 +100,7 @@ func TestMetricsSayWhatStepsCost(t *testing.T) {
 	for _, line := range []string{
 		`stepfall_steps_total{mode="",model="large",stop="not_worth_more",tenant="t0"} 1`,
 		`stepfall_spent_total{model="small",tenant="t0"} 0.01`,
+		`stepfall_spent_total{model="(verdicts)",tenant="t0"} 0.005`,
 		`stepfall_calls_total{model="large",result="error",tenant="t0"} 1`,
 		`stepfall_tokens_total{direction="input",model="small",tenant="t0"} 5`,
 		`stepfall_escalations_total{tenant="t0"} 1`,

@@ -198,14 +198,17 @@ func (p *overviewPage) headline() string {
 		return p.Ways.Sentence
 	}
 	r := &p.Result
-	text := fmt.Sprintf("%s cost %s", count(int64(r.Steps), "step"), dollars(r.SpentUSD))
+	text := fmt.Sprintf("%s cost %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD))
 	if p.Unread > 0 {
-		text = fmt.Sprintf("%s cost %s, and the %s whose traces are kept and read %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD), formatWhole(r.Read), dollars(r.SpentUSD))
+		text += fmt.Sprintf(", and the %s whose traces are kept and read %s", formatWhole(r.Read), dollars(r.SpentUSD))
 	}
 	if r.BaselineUSD > 0 && r.Share() > -1 {
 		what, share := "less", r.Share()
 		if share < 0 {
 			what, share = "more", -share
+		}
+		if r.Embeddings > 0 { // which BaselineUSD leaves out
+			what += " without embeddings"
 		}
 		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plainText(r.Baseline))
 		if r.TwoStdErrorsUSD > 0 {

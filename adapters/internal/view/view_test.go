@@ -136,6 +136,25 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	}
 }
 
+// The first page names the cost of as many steps as it names.
+func TestTheHeadlineWithEmbeddings(t *testing.T) {
+	traces := fleetTraces(60, 1)
+	usd := 0.0
+	for i := range 20 {
+		traces = append(traces, &sdk.Trace{ID: fmt.Sprint("e", i), Mode: sdk.ModeEmbeddings, Start: fleetBegin, Chosen: "embed", CostUSD: 0.5, Calls: []sdk.Call{{Model: "embed", CostUSD: 0.5}}})
+	}
+	for _, tr := range traces {
+		usd += tr.CostUSD
+	}
+	p, err := newViewer(Options{Traces: reader(t, traces)}).overview(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "80 steps cost " + dollars(usd); !strings.HasPrefix(p.Headline, want) || strings.Contains(p.Headline, "than asking") && !strings.Contains(p.Headline, "without embeddings") {
+		t.Errorf("%q, want %q", p.Headline, want)
+	}
+}
+
 func TestDriftIsSeen(t *testing.T) {
 	v := newViewer(Options{Traces: reader(t, fleetTraces(1200, 1))})
 	p, err := v.trust(t.Context(), nil)

@@ -71,6 +71,9 @@ func isHash(text string) bool {
 
 func (l *loader) checkProgram(g *Plugin) {
 	path := []string{"plugin", g.Name}
+	for i, readable := range g.Read {
+		g.Read[i] = l.absolute(readable)
+	}
 	if g.Path != "" {
 		written := g.Path
 		g.Path = l.absolute(written)

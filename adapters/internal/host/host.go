@@ -48,6 +48,11 @@ func New(cfg Config) (*Host, error) {
 		h.searchPath = SearchPath()
 	}
 	var err error
+	if cfg.Dir != "" { // a sandbox shows the folder at its own path
+		if h.cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
 	if h.dir, err = makeDir(cfg.TempDir); err != nil {
 		return nil, err
 	}

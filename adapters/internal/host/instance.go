@@ -325,13 +325,12 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 
 // explainStart adds to the error of a start how the process ended, or the limit it missed.
 func (s *session) explainStart(ctx context.Context, limit time.Duration, err error) error {
-	code := status.Code(err)
 	switch {
 	case s.Process == nil:
 		return err
-	case code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded):
+	case status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("it was not ready within %v: %w", limit, err)
-	case ctx.Err() == nil && (code == codes.Unavailable || code == codes.Canceled):
+	case ctx.Err() == nil && s.isLost(err):
 		return fmt.Errorf("%s: %w", s.lostReason(), err)
 	}
 	return err

@@ -66,3 +66,35 @@ func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 		}
 	}
 }
+
+// One verdict that is dearer than a cap leaves the verifier out of the next steps, not of all: what is reserved falls
+// again, but never to where a verdict of the usual price would exceed the cap.
+func TestOneDearVerdictIsForgotten(t *testing.T) {
+	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "x", CostUSD: 0.001}, nil
+	})
+	for dear, want := range map[int]int{1: 17, 0: 1} { // the first price is the only one that is known
+		verdicts := 0
+		v := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			usd := 0.001
+			if verdicts == dear {
+				usd = 0.1
+			}
+			verdicts++
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: usd}, nil
+		})}
+		e := engine(t, step.Config{Candidates: priced(0.001), Strategy: route(t), StepCapUSD: 0.02, Verifiers: []step.Verifier{v}})
+		for i := range 20 {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: call})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if usd := res.Trace.CostUSD; i != dear && usd > 0.02 {
+				t.Errorf("step %d cost %v USD", i, usd)
+			}
+		}
+		if verdicts != want {
+			t.Errorf("dear is %d: %d verdicts in 20 steps, want %d", dear, verdicts, want)
+		}
+	}
+}

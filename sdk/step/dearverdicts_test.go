@@ -73,10 +73,13 @@ func TestOneDearVerdictIsForgotten(t *testing.T) {
 	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: "x", CostUSD: 0.001}, nil
 	})
-	for dear, want := range map[int]int{1: 17, 0: 1} { // the first price is the only one that is known
-		verdicts := 0
+	for _, c := range []struct {
+		dear, want int
+		usual      float64
+	}{{1, 17, 0.001}, {1, 17, 0}, {0, 1, 0.001}} { // the last knows no other price
+		verdicts, dear := 0, c.dear
 		v := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
-			usd := 0.001
+			usd := c.usual
 			if verdicts == dear {
 				usd = 0.1
 			}
@@ -93,8 +96,8 @@ func TestOneDearVerdictIsForgotten(t *testing.T) {
 				t.Errorf("step %d cost %v USD", i, usd)
 			}
 		}
-		if verdicts != want {
-			t.Errorf("dear is %d: %d verdicts in 20 steps, want %d", dear, verdicts, want)
+		if verdicts != c.want {
+			t.Errorf("%+v: %d verdicts in 20 steps", c, verdicts)
 		}
 	}
 }

@@ -261,9 +261,10 @@ func checkVerdict(v *sdk.Verdict) error {
 	return nil
 }
 
-// verdictCost is what a verifier's verdicts have cost, without those that cost nothing. The zero value is of none.
+// verdictCost is what a verifier's verdicts have cost. The zero value is of none.
 type verdictCost struct {
 	mu           sync.Mutex
+	isKnown      bool // there was a verdict
 	worst, least float64
 }
 
@@ -277,9 +278,10 @@ func (c *verdictCost) load() float64 {
 func (c *verdictCost) observe(usd float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if usd > 0 {
-		c.worst, c.least = max(c.worst, usd), min(cmp.Or(c.least, usd), usd)
+	if !c.isKnown {
+		c.isKnown, c.least = true, usd
 	}
+	c.worst, c.least = max(c.worst, usd), min(c.least, usd)
 }
 
 // forget halves what is expected, so that one dear verdict does not leave a verifier out for ever, but not below
@@ -374,7 +376,9 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 		// It was cut off: the cost of its model calls is unknown.
 		stands = worst
 	}
-	r.e.verdictCost(v).observe(verdict.CostUSD)
+	if err == nil || verdict.CostUSD > 0 {
+		r.e.verdictCost(v).observe(verdict.CostUSD)
+	}
 	if v.MaxCostUSD > 0 && nearestPico(verdict.CostUSD) > nearestPico(v.MaxCostUSD) {
 		r.addNote(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
 	}

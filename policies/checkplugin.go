@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func (l *loader) checkPlugins(p *Policy) {
@@ -71,6 +73,9 @@ func isHash(text string) bool {
 
 func (l *loader) checkProgram(g *Plugin) {
 	path := []string{"plugin", g.Name}
+	for i, readable := range g.Read {
+		g.Read[i] = l.absolute(readable)
+	}
 	if g.Path != "" {
 		written := g.Path
 		g.Path = l.absolute(written)
@@ -78,8 +83,13 @@ func (l *loader) checkProgram(g *Plugin) {
 			l.warn(l.originAt(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
 		}
 	}
-	if g.Checksum != "" && !isHash(g.Checksum) {
-		l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
+	if g.Checksum = strings.ToLower(g.Checksum); g.Checksum != "" && !isHash(g.Checksum) {
+		l.complain(l.originAt(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check, prints it.")
+	}
+	for _, layer := range g.Require {
+		if !slices.Contains(jail.Names(), layer) {
+			l.complain(l.originAt(append(path, "require")...), fmt.Sprintf("there is no isolation %q", layer), "", suggest(layer, jail.Names()))
+		}
 	}
 }
 

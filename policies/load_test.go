@@ -107,12 +107,18 @@ func TestLoadFillsThePolicy(t *testing.T) {
 func TestPathsOfAPolicyStay(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	if err := os.WriteFile("policy.hcl", []byte(sample), 0o600); err != nil {
+	if err := os.WriteFile("policy.hcl", []byte(sample+"plugin \"verifier-tests\" {\n  read = [\"shared\"]\n  checksum = \""+strings.Repeat("AB", 32)+"\"\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p, err := policies.Load("policy.hcl", policies.LoadOptions{Env: withKey})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if sum := p.Plugins[0].Checksum; sum != strings.Repeat("ab", 32) { // certutil and Get-FileHash print capitals
+		t.Errorf("the checksum is %q", sum)
+	}
+	if read := p.Plugins[0].Read; read[0] != here(t, "shared") {
+		t.Errorf("the plugin may read %v", read)
 	}
 	if want := here(t, "traces.jsonl"); p.Trace.File != want || p.Budget.Ledger != "" {
 		t.Errorf("traces go to %q, want %q; the ledger is %q", p.Trace.File, want, p.Budget.Ledger)

@@ -3,9 +3,8 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,23 +13,17 @@ import (
 	"github.com/stepfall/stepfall/adapters/cli"
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/programs"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A plugin is started for its schema once; then validate starts nothing until the
-// plugin's program changes. The program is a script that counts its starts.
-func TestValidateStartsNoPluginAgain(t *testing.T) {
+// A binary is started for its schema once; then validate starts nothing until it changes. A script may load other
+// modules than before, and is started each time.
+func TestValidateStartsNoBinaryAgain(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	cache := filepath.Join(dir, "cache")
+	t.Setenv("XDG_CACHE_HOME", cache)
 	real := filepath.Join(programs.Build(t, "verifier-schema"), "verifier-schema")
-	starts := filepath.Join(dir, "starts")
 	program := filepath.Join(dir, "verifier-counted")
-	install := func(version int) {
-		t.Helper()
-		text := fmt.Sprintf("#!/bin/sh\n# version %d\necho started >> '%s'\nexec '%s' \"$@\"\n", version, starts, real)
-		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
 	policy := filepath.Join(dir, "policy.hcl")
 	write := func(config string) {
 		t.Helper()
@@ -66,25 +59,29 @@ verifier "schema" {
 		}
 		return errs.String()
 	}
-	started := func() int {
-		t.Helper()
-		text, err := os.ReadFile(starts)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		return bytes.Count(text, []byte("\n"))
+	code, err := os.ReadFile(real)
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	install(1)
+	if err := os.WriteFile(program, code, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	write("")
 	validate(cli.ExitOK)
-	once := started()
-	if once == 0 {
-		t.Fatal("the plugin was not asked for its schema")
+	// What was kept is altered, so that it shows where it is read.
+	kept, err := filepath.Glob(filepath.Join(cache, "stepfall", "schemas", "*-verifier.json"))
+	if err != nil || len(kept) != 1 {
+		t.Fatal(kept, err)
 	}
-	for range 3 {
-		validate(cli.ExitOK)
+	altered, err := json.Marshal(&schema.Schema{Fields: []schema.Field{{Name: "of_the_cache", Type: "string"}}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := os.WriteFile(kept[0], altered, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("of_the_cache = \"x\"")
+	validate(cli.ExitOK)
 	write("no_such_argument = 1")
 	if said := validate(cli.ExitFailure); !strings.Contains(said, "no_such_argument") {
 		t.Errorf("the kept schema was not used:\n%s", said)
@@ -99,13 +96,19 @@ verifier "schema" {
 			t.Errorf("Open with watch %t: %v", watch, err)
 		}
 	}
-	if n := started(); n != once {
-		t.Errorf("%d starts where nothing of the plugin changed, want %d", n, once)
+	starts := filepath.Join(dir, "starts")
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
 	}
-	install(2)
+	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\necho started >> '%s'\nexec '%s' \"$@\"\n", starts, real), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("of_the_cache = \"x\"")
+	validate(cli.ExitFailure)
 	write("")
 	validate(cli.ExitOK)
-	if n := started(); n <= once {
-		t.Error("the plugin changed and was not asked again")
+	text, err := os.ReadFile(starts)
+	if n := bytes.Count(text, []byte("\n")); err != nil || n != 2 {
+		t.Errorf("the script was started %d times, want 2: %v", n, err)
 	}
 }

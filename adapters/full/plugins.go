@@ -61,18 +61,11 @@ func hostConfig(p *policies.Policy) host.Config {
 	}
 	for i := range p.Plugins {
 		b := &p.Plugins[i]
-		settings := host.PluginConfig{
+		c.Plugins[b.Name] = host.PluginConfig{
 			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
-			Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require,
+			Path: b.Path, Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require, Read: b.Read,
 			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
-		if b.Path != "" {
-			settings.Path = p.Locate(b.Path)
-		}
-		for _, path := range b.Read {
-			settings.Read = append(settings.Read, p.Locate(path))
-		}
-		c.Plugins[b.Name] = settings
 	}
 	return c
 }

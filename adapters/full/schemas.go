@@ -17,7 +17,7 @@ import (
 )
 
 // Schemas asks the plugins of the policy at a path for the schemas of their config blocks, and caches
-// the answers in the user's cache folder: a plugin is started only once, until its program changes.
+// the answers in the user's cache folder: a plugin in machine code is started only once, until its program changes.
 func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	dir, err := os.UserCacheDir()
 	if err == nil {
@@ -36,9 +36,10 @@ func Schemas(ctx context.Context, policy string) policies.SchemaSource {
 }
 
 // cacheSchema returns the schema in dir for the program and role, or else asks for it and
-// writes it to dir. Nothing is cached if dir is empty.
+// writes it to dir. Nothing is cached if dir is empty, nor of scripts and wrappers: what they load changes
+// without them.
 func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
-	if dir == "" {
+	if dir == "" || !host.IsNative(program) {
 		return ask()
 	}
 	sum, err := host.Checksum(program)
@@ -65,7 +66,7 @@ func findPlugin(p policies.Plugin) (string, error) {
 		if info, err := os.Stat(p.Path); err != nil || info.IsDir() {
 			return "", fmt.Errorf("there is no program %s: %w", p.Path, policies.ErrNoPlugin)
 		}
-		return p.Path, nil
+		return p.Path, host.CheckProgram(p.Path)
 	}
 	found := host.List(host.SearchPath())
 	i := slices.IndexFunc(found, func(f host.PluginFile) bool { return f.Name == p.Name })

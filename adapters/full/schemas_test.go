@@ -3,14 +3,17 @@ package full
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A program is asked once, until it changes; a damaged note is as none.
+// A program is asked once, until it changes; a damaged note is as none. A script may have other modules beside it,
+// and is asked each time.
 func TestSchemasAreRemembered(t *testing.T) {
 	dir := t.TempDir()
 	program, cache := filepath.Join(dir, "plugin"), filepath.Join(dir, "cache")
@@ -24,7 +27,10 @@ func TestSchemasAreRemembered(t *testing.T) {
 		name, content string
 		damage        bool
 		asked         int
-	}{{"first", "one", false, 1}, {"again", "one", false, 1}, {"another program", "two", false, 2}, {"damaged", "two", true, 3}} {
+	}{
+		{"first", "\x7fELF one", false, 1}, {"again", "\x7fELF one", false, 1}, {"another program", "\x7fELF two", false, 2}, {"damaged", "\x7fELF two", true, 3},
+		{"script", "#!/usr/bin/node", false, 4}, {"script again", "#!/usr/bin/node", false, 5},
+	} {
 		if err := os.WriteFile(program, []byte(step.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -46,5 +52,16 @@ func TestSchemasAreRemembered(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || asked != step.asked {
 			t.Errorf("%s: asked %d times, want %d: %s", step.name, asked, step.asked, diff)
 		}
+	}
+}
+
+// Whether a program may be started is looked at before its schema is known: a warning of the first time stays.
+func TestProgramsAreCheckedBeforeTheirSchemas(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(program, []byte("\x7fELF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := findPlugin(policies.Plugin{Path: program}); err == nil || !strings.Contains(err.Error(), "is not executable") {
+		t.Errorf("got %v", err)
 	}
 }

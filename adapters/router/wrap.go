@@ -257,7 +257,7 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 // warnLeftOut returns a sink that logs, once for each model and reason, that a server refused a
 // request, that a model gave no answer, or that it was not asked since its circuit is open or it
 // lacks a tool; once for each estimator and verifier that was unavailable; and once for each
-// verifier that cost more than its max_usd, or is paused by it.
+// verifier that cost more than its max_usd, is paused by it, or finds no room under a cap.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
@@ -291,8 +291,11 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 				if who, _, isPaused := strings.Cut(note, step.NoteUnderMaxCost); isPaused {
 					log.warn("paused "+who, "max_usd ends the verdicts of a verifier, which are paid for nothing: raise max_usd in its block; until then it is asked less and less often, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
 				}
+				if who, _, isLeftOut := strings.Cut(note, step.NoteNoRoom); isLeftOut {
+					log.warn("no room "+who, who+" is left out where a cap has no room for what its verdicts have cost at most, or for its max_usd, and answers are not judged by it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
+				}
 				if who, _, isDear := strings.Cut(note, step.NoteOverMaxCost); isDear {
-					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on the highest cost so far is reserved for each, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn("dear "+who, "a verdict cost more than max_usd, so caps may have been exceeded; from now on so much is reserved for each, and that is said once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 			}
 		}

@@ -304,6 +304,35 @@ func TestVerdictsDearerThanTheirMaxUSDAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// A verifier that a cap leaves out is named once, with what its verdict cost.
+func TestAVerifierThatACapLeavesOutIsLoggedOnce(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte("verifier \"paid\" {\n  plugin = \"verifier-judge\"\n}\nbudget {\n  step_usd = 0.02\n}\n"+strings.ReplaceAll(pairPolicy, "price {", "max_output_tokens = 100\n  price {")), policies.LoadOptions{WithoutSecrets: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paid := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: 0.03}, nil
+	})
+	log := logged(t, func() {
+		model, err := router.New(t.Context(), p, full.Complete(router.Options{
+			Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
+			Verifiers: func(string) sdk.Verifier { return paid },
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		for range 3 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	if strings.Count(log, "verifier paid is left out") != 1 || !strings.Contains(log, "up to 0.03 more for the next call, cap 0.02") {
+		t.Errorf("the log says %q", log)
+	}
+}
+
 // A verifier that max_usd keeps from a verdict is named once, with what to set.
 func TestVerdictsThatMaxUSDEndsAreLoggedOnce(t *testing.T) {
 	p, err := policies.Parse("policy.hcl", []byte("verifier \"poor\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n"+pairPolicy), policies.LoadOptions{WithoutSecrets: true})

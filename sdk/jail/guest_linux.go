@@ -54,6 +54,11 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		Guest:      &guest{Sandbox: c.Sandbox, Path: command.Path, Dir: command.Dir, Files: len(command.ExtraFiles)},
 		Namespaces: j.namespaces, UserNamespace: j.namespaces && j.userNamespace, UID: -1, GID: -1,
 	}
+	for _, path := range o.ReadOnly {
+		if !filepath.IsAbs(path) { // it would be shown elsewhere: "." over the whole root
+			return nil, fmt.Errorf("the path %s is not absolute", path)
+		}
+	}
 	program, err := openProgram(command.Path)
 	if err != nil {
 		return nil, fmt.Errorf("program %s: %w", command.Path, err)

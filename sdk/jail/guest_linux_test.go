@@ -35,6 +35,16 @@ func both(t *testing.T, test func(t *testing.T, j *jail.Jail)) {
 	})
 }
 
+// A path that is not absolute would be shown elsewhere than it is.
+func TestPathsOfAGuestAreAbsolute(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		_, err := j.Start(t.Context(), exec.Command("/bin/true"), &jail.Confinement{Sandbox: true, ReadOnly: []string{"."}})
+		if err == nil || !strings.Contains(err.Error(), "not absolute") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // guest starts this binary as a hostile guest and waits for it.
 func guest(t *testing.T, j *jail.Jail, c *jail.Confinement, arguments ...string) (exit int, output string, confined *jail.ConfinedProgram) {
 	t.Helper()

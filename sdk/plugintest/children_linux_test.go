@@ -9,12 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
-
-// TestMain lets the test binary double as the first process of a jail.
-func TestMain(m *testing.M) { plugintest.Main(m, func() { plugin.Main(judge()) }) }
 
 // TestNothingOutlivesTheKit checks a program that starts a child in a session of its own.
 func TestNothingOutlivesTheKit(t *testing.T) {

@@ -218,24 +218,22 @@ func (r *run) try(ctx context.Context, c check, role wire.RoleInfo) (err error) 
 	}
 	defer func() { t.p.Stop() }()
 	if c.needs == startConfigured {
-		modelsCtx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		if err := t.prepare(ctx, modelsCtx); err != nil {
+		if err := t.prepare(ctx); err != nil {
 			return err
 		}
 	}
 	return c.run(ctx, t)
 }
 
-// prepare answers the process's model calls until modelsCtx ends, and configures it.
-func (t *trial) prepare(ctx, modelsCtx context.Context) error {
+// prepare answers the process's model calls, and configures it.
+func (t *trial) prepare(ctx context.Context) error {
 	config, err := t.config(t.role)
 	if err != nil {
 		return err
 	}
 	if t.info.Has(wire.FeatureModelCalls) {
-		if _, err := t.p.Client().ServeModels(modelsCtx, t.Models, wire.ModelLimits{}); err != nil {
-			return fmt.Errorf("opening the stream for model calls: %w", err)
+		if err := checkConnect(ctx, t); err != nil {
+			return err
 		}
 	}
 	ds, err := t.configure(ctx, t.p, t.role, config)

@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
@@ -28,6 +30,7 @@ func processChecks() []check {
 		{"cookie", startNothing, checkCookie},
 		{"versions", startNothing, checkVersions},
 		{"mutual-tls", startProcess, checkMutualTLS},
+		{"connect", startProcess, checkConnect},
 		{"stdout", startProcess, checkStdout},
 		{"describe", startNothing, checkDescribe},
 		{"shutdown", startProcess, checkShutdown},
@@ -147,21 +150,60 @@ func checkVersions(ctx context.Context, t *trial) error {
 
 // checkMutualTLS: somebody else on this machine cannot talk to it.
 func checkMutualTLS(ctx context.Context, t *trial) error {
+	theirs, _, err := process.NewCertificate()
+	if err != nil {
+		return err
+	}
+	none := theirs.Clone()
+	none.Certificates = nil
+	theirs.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &theirs.Certificates[0], nil }
+	for _, intruder := range []struct {
+		what        string
+		credentials credentials.TransportCredentials
+	}{
+		{"TLS", insecure.NewCredentials()},
+		{"a client certificate", trusting(none)},
+		{"the host's client certificate, by one of somebody else", trusting(theirs)},
+	} {
+		if err := t.intrude(ctx, intruder.credentials); err == nil {
+			return fmt.Errorf("it answers a connection without %s", intruder.what)
+		}
+	}
+	return nil
+}
+
+// trusting returns credentials of c for a server with any certificate.
+func trusting(c *tls.Config) credentials.TransportCredentials {
+	c.InsecureSkipVerify = true // whom it talks to is known
+	return credentials.NewTLS(c)
+}
+
+// intrude returns nil if the plugin answers a connection with the credentials.
+func (t *trial) intrude(ctx context.Context, c credentials.TransportCredentials) error {
 	target := "passthrough:///" + t.p.Addr().String()
 	if t.p.Addr().Network() == "unix" {
 		target = "unix://" + t.p.Addr().String()
 	}
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(c))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if _, err := wire.NewClient(conn).Info(ctx, "intruder"); err == nil {
-		return errors.New("it answers a connection without TLS")
+	_, err = wire.NewClient(conn).Info(ctx, "intruder")
+	return err
+}
+
+// checkConnect: the stream for model calls stays open, and says at once that it is ready.
+func checkConnect(ctx context.Context, t *trial) error {
+	if !t.info.Has(wire.FeatureModelCalls) {
+		return skipf("it does not have the feature %s", wire.FeatureModelCalls)
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
+	defer cancel()
+	_, err := t.p.Client().ServeModels(ctx, t.Models, wire.ModelLimits{})
+	return err
 }
 
 // checkStdout: nothing but the handshake is written to standard output.
@@ -232,11 +274,17 @@ func checkCrash(ctx context.Context, t *trial) error {
 		return fmt.Errorf("after a crash it does not start: %w", err)
 	}
 	defer p.Stop()
-	_, err = p.Client().Info(ctx, "conformance")
+	info, err := p.Client().Info(ctx, "conformance")
+	if err == nil && !reflect.DeepEqual(t.info, info) {
+		return errors.New("started again, it does not describe itself as before: name, version, roles and schemas must not change from start to start")
+	}
 	return err
 }
 
 func wantStatus(err error, want codes.Code, what string) error {
+	if err == nil {
+		return fmt.Errorf("%s, it must answer with the status %v, and does not", what, want)
+	}
 	if got := status.Code(err); got != want {
 		return fmt.Errorf("%s: the status is %v (%w), not %v", what, got, err, want)
 	}

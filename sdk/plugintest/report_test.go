@@ -14,6 +14,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
+// TestMain lets the test binary double as the first process of a jail, and as a plugin.
+func TestMain(m *testing.M) {
+	plugintest.Main(m, func() {
+		if len(os.Args) > 2 && os.Args[1] == foreign {
+			serveForeign(os.Args[2])
+		}
+		plugin.Main(judge())
+	})
+}
+
 // A program that speaks nonsense fails, and the report says why.
 func TestAProgramThatIsNoPlugin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nonsense")

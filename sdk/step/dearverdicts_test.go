@@ -66,3 +66,38 @@ func TestACapHoldsFromTheSecondDearVerdictOn(t *testing.T) {
 		}
 	}
 }
+
+// One verdict that is dearer than a cap leaves the verifier out of the next steps, not of all: what is reserved falls
+// again, but never to where a verdict of the usual price would exceed the cap.
+func TestOneDearVerdictIsForgotten(t *testing.T) {
+	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "x", CostUSD: 0.001}, nil
+	})
+	for _, c := range []struct {
+		dear, want int
+		usual      float64
+	}{{1, 17, 0.001}, {1, 17, 0}, {0, 1, 0.001}} { // the last knows no other price
+		verdicts, dear := 0, c.dear
+		v := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			usd := c.usual
+			if verdicts == dear {
+				usd = 0.1
+			}
+			verdicts++
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: usd}, nil
+		})}
+		e := engine(t, step.Config{Candidates: priced(0.001), Strategy: route(t), StepCapUSD: 0.02, Verifiers: []step.Verifier{v}})
+		for i := range 20 {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: call})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if usd := res.Trace.CostUSD; i != dear && usd > 0.02 {
+				t.Errorf("step %d cost %v USD", i, usd)
+			}
+		}
+		if verdicts != c.want {
+			t.Errorf("%+v: %d verdicts in 20 steps", c, verdicts)
+		}
+	}
+}

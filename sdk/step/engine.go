@@ -61,10 +61,11 @@ const (
 
 // NoteOverMaxCost follows "verifier NAME" in the note of a decision before which a verdict cost more
 // than the verifier's MaxCostUSD, NoteUnderMaxCost where it is not asked, since that is too little for
-// one verdict after the other.
+// one verdict after the other, and NoteNoRoom, with the figures after it, where a cap has no room for one.
 const (
 	NoteOverMaxCost  = " cost more than its max_usd"
 	NoteUnderMaxCost = " is left out for a while, since its max_usd is too low for a verdict"
+	NoteNoRoom       = " left out: "
 )
 
 // Verifier is a verifier and how to use it.
@@ -182,14 +183,14 @@ type Engine struct {
 	patience, budgets []patience
 	// silence and verdictCosts have an entry for each verifier.
 	silence      []silence
-	verdictCosts []maximum
+	verdictCosts []verdictCost
 	// room is the ledger where steps wait under it, and nil where they do not.
 	room *room
 }
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), budgets: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), budgets: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
 	faults := c.faults()
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -262,20 +261,38 @@ func checkVerdict(v *sdk.Verdict) error {
 	return nil
 }
 
-// maximum is the greatest of the amounts that it was raised to.
-type maximum struct{ bits atomic.Uint64 }
-
-func (m *maximum) load() float64 { return math.Float64frombits(m.bits.Load()) }
-
-func (m *maximum) raise(to float64) {
-	for old := m.bits.Load(); to > math.Float64frombits(old); old = m.bits.Load() {
-		if m.bits.CompareAndSwap(old, math.Float64bits(to)) {
-			return
-		}
-	}
+// verdictCost is what a verifier's verdicts have cost. The zero value is of none.
+type verdictCost struct {
+	mu           sync.Mutex
+	isKnown      bool // there was a verdict
+	worst, least float64
 }
 
-func (e *Engine) verdictCost(v *Verifier) *maximum { return &e.verdictCosts[e.verifierIndex(v)] }
+// load returns the most that is expected of one verdict: the dearest so far, or less after forget.
+func (c *verdictCost) load() float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.worst
+}
+
+func (c *verdictCost) observe(usd float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isKnown {
+		c.isKnown, c.least = true, usd
+	}
+	c.worst, c.least = max(c.worst, usd), min(c.least, usd)
+}
+
+// forget halves what is expected, so that one dear verdict does not leave a verifier out for ever, but not below
+// the cheapest so far: a cap has no room then.
+func (c *verdictCost) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.worst = max(c.worst/2, c.least)
+}
+
+func (e *Engine) verdictCost(v *Verifier) *verdictCost { return &e.verdictCosts[e.verifierIndex(v)] }
 
 func (e *Engine) verifierIndex(v *Verifier) int {
 	for k := range e.c.Verifiers {
@@ -336,7 +353,8 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 	if worst > 0 {
 		var err error
 		if held, err = r.reserve(ctx, worst); err != nil {
-			r.addNote("verifier " + v.Name + " left out: " + err.Error())
+			r.addNote("verifier " + v.Name + NoteNoRoom + err.Error())
+			r.e.verdictCost(v).forget()
 			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
 		}
 	}
@@ -358,7 +376,9 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 		// It was cut off: the cost of its model calls is unknown.
 		stands = worst
 	}
-	r.e.verdictCost(v).raise(verdict.CostUSD)
+	if err == nil || verdict.CostUSD > 0 {
+		r.e.verdictCost(v).observe(verdict.CostUSD)
+	}
 	if v.MaxCostUSD > 0 && nearestPico(verdict.CostUSD) > nearestPico(v.MaxCostUSD) {
 		r.addNote(fmt.Sprintf("verifier %s%s: %.6g USD, and max_usd is %.6g", v.Name, NoteOverMaxCost, verdict.CostUSD, v.MaxCostUSD))
 	}

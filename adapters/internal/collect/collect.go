@@ -216,15 +216,11 @@ type collector struct {
 	wasted int // calls in a row that were paid for in vain
 }
 
-// single reduces a policy to one model, which every query goes to. For a further answer or arm
-// the models that it shares a request with stay in.
+// single has every query of a policy go to one model. The others stay in: a judge may ask them, and a further
+// answer or arm shares a request with them.
 func single(p *policies.Policy, model int) {
-	route, first := policies.Strategy{Kind: "route"}, model
-	for p.Models[first].Shares() {
-		first--
-	}
+	route := policies.Strategy{Kind: "route"}
 	only := policies.Match{Name: runName, Models: []string{p.Models[model].Name}, Strategy: &route}
-	p.Models = p.Models[first : model+1]
 	p.Mode, p.Baseline = "enforce", ""
 	p.Strategy, p.Matches, p.Fit = route, []policies.Match{only}, nil
 	p.Verifiers = slices.Clone(p.Verifiers)

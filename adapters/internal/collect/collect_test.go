@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
@@ -144,6 +145,41 @@ func TestOutcomesAreRecordedOnce(t *testing.T) {
 	}
 	if sum := b.run(t); sum.New != 0 || sum.Had != 6 || b.small.calls != 3 || b.large.calls != 3 {
 		t.Errorf("a second run: %+v, %d and %d calls", sum, b.small.calls, b.large.calls)
+	}
+}
+
+// judged are plugins of which the verifier asks a model.
+type judged struct {
+	right
+	ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error)
+}
+
+func (j judged) Host(_ *policies.Policy, ask func(context.Context, string, *sdk.Query) (*sdk.Answer, error), _ hclog.Logger) (router.PluginHost, error) {
+	return judged{ask: ask}, nil
+}
+func (judged) Schemas(context.Context, string) policies.SchemaSource { return nil }
+func (judged) Start(context.Context) error                           { return nil }
+func (judged) Close() error                                          { return nil }
+
+func (j judged) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
+	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		said, err := j.ask(ctx, "small", req.Query)
+		if err != nil {
+			return nil, err
+		}
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Evidence: said.Text, CostUSD: said.CostUSD}, nil
+	}), nil
+}
+
+// A model that is a candidate and the judge of all, as policy init writes it, judges the others' answers, too.
+func TestACandidateIsTheJudge(t *testing.T) {
+	b := newBench(t)
+	b.options.Router.Plugins, b.options.Router.PluginHosts = nil, judged{}
+	if sum := b.run(t); sum.New != 6 || sum.Failed != 0 {
+		t.Errorf("%+v", sum)
+	}
+	if b.small.calls != 9 || b.large.calls != 3 {
+		t.Errorf("small was asked %d times, and large %d times", b.small.calls, b.large.calls)
 	}
 }
 

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -67,21 +69,21 @@ func isConnectionLost(err error) bool {
 func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, do func(context.Context, *session) error) error {
 	s, err := i.acquire(callCtx)
 	if err != nil {
-		return i.explain(ctx, nil, err)
+		return i.explain(ctx, callCtx, nil, err)
 	}
 	if s.slots != nil {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()
 		case <-callCtx.Done():
-			return i.explain(ctx, nil, callCtx.Err())
+			return i.explain(ctx, callCtx, nil, callCtx.Err())
 		}
 	}
 	s.calls.Add(1)
 	from := time.Now()
 	err = do(callCtx, s)
 	s.calls.Add(-1)
-	err = i.explain(ctx, s, err)
+	err = i.explain(ctx, callCtx, s, err)
 	if err != nil && ctx.Err() != nil {
 		i.countAbandoned(s, time.Since(from), timeout)
 	}
@@ -93,8 +95,8 @@ func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, 
 const clockSlack = 50 * time.Millisecond
 
 // explain converts the error of one try. ctx is the caller's, without the host's
-// deadline; s is nil if no session was called.
-func (i *instance) explain(ctx context.Context, s *session, err error) error {
+// deadline, which callCtx has; s is nil if no session was called.
+func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
 			s.recordAnswer()
@@ -119,14 +121,14 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if errors.As(err, &unavailable) || isPermanent(err) || errors.Is(err, errClosed) {
 		return err
 	}
-	switch code {
-	case codes.DeadlineExceeded:
+	due, _ := callCtx.Deadline()
+	switch {
+	case code == codes.DeadlineExceeded && time.Until(due) < clockSlack:
 		if s != nil {
 			i.countOverrun(s)
 		}
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
-	case codes.Unavailable, codes.Canceled:
-		// The caller has not given up, so the connection was lost.
+	case s != nil && s.isLost(err):
 		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
@@ -135,17 +137,25 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	message := err.Error()
 	var malformed *wire.MalformedError
 	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
-		message = st.Message()
+		message = cmp.Or(st.Message(), st.Code().String())
 	}
 	return &callError{Instance: i.name, Plugin: i.plugin, Message: i.redactMessage(message), Err: err}
+}
+
+// isLost reports whether err, of a call whose caller has not given up, means that the connection was lost.
+// A plugin may answer with the same statuses, of a backend of its own for instance, and go on.
+func (s *session) isLost(err error) bool {
+	if code := status.Code(err); code != codes.Unavailable && code != codes.Canceled {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
+	defer cancel()
+	return s.Conn().GetState() != connectivity.Ready || status.Code(s.Client().Healthy(ctx)) == codes.Unavailable
 }
 
 // lostReason returns how a process ended whose connection was lost. It waits a moment for
 // the end and then kills the process, as it cannot be reached any more.
 func (s *session) lostReason() string {
-	if s == nil {
-		return "the connection was lost"
-	}
 	timer := time.NewTimer(200 * time.Millisecond)
 	defer timer.Stop()
 	select {

@@ -58,7 +58,7 @@ func List(dirs []string) []PluginFile {
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
 			name := strings.TrimSuffix(e.Name(), ".exe")
-			if seen[name] || executable(path) != nil {
+			if seen[name] || CheckProgram(path) != nil {
 				continue
 			}
 			seen[name] = true
@@ -75,7 +75,7 @@ func (h *Host) find(plugin string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := executable(path); err != nil {
+		if err := CheckProgram(path); err != nil {
 			return "", fmt.Errorf("plugin %s: %w", plugin, err)
 		}
 		return path, nil
@@ -86,7 +86,7 @@ func (h *Host) find(plugin string) (string, error) {
 	for _, dir := range h.searchPath {
 		for _, suffix := range suffixes() {
 			path := filepath.Join(dir, plugin+suffix)
-			err := executable(path)
+			err := CheckProgram(path)
 			if err == nil {
 				return filepath.Abs(path)
 			}
@@ -106,8 +106,8 @@ func suffixes() []string {
 	return []string{""}
 }
 
-// executable returns an error if path is not a program, or others could have written it.
-func executable(path string) error {
+// CheckProgram returns an error if path is not a program, or others could have written it.
+func CheckProgram(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err

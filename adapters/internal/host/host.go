@@ -48,6 +48,11 @@ func New(cfg Config) (*Host, error) {
 		h.searchPath = SearchPath()
 	}
 	var err error
+	if cfg.Dir != "" { // a sandbox shows the folder at its own path
+		if h.cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
 	if h.dir, err = makeDir(cfg.TempDir); err != nil {
 		return nil, err
 	}
@@ -168,7 +173,10 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 		return nil, err
 	}
 	defer s.Stop()
-	if info, err = s.Client().Info(ctx, h.cfg.Version); err != nil {
+	if info, err = s.Client().Info(ctx, h.cfg.Version); err == nil && info.Has(wire.FeatureModelCalls) {
+		_, err = s.Client().ServeModels(ctx, nil, wire.ModelLimits{}) // without it no instance starts
+	}
+	if err != nil {
 		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, s.explainStart(ctx, settings.StartTimeout, err))
 	}
 	h.remember(plugin, info)

@@ -242,7 +242,6 @@ type session struct {
 	slots  chan struct{}   // as many as calls may run; nil means no limit
 	dir    string          // removed by stop
 	models <-chan struct{} // closed when model calls are over
-	cancel context.CancelFunc
 	once   sync.Once
 
 	calls    atomic.Int32 // in progress
@@ -255,7 +254,7 @@ type session struct {
 
 func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	h := i.host
-	s := &session{begun: time.Now(), cancel: func() {}}
+	s := &session{begun: time.Now()}
 	if s.dir, err = h.ownDir(); err != nil {
 		return nil, err
 	}
@@ -296,15 +295,8 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	}
 	// Nobody would count what a cost estimator spends.
 	if s.info.Has(wire.FeatureModelCalls) && h.cfg.Models != nil && i.role != wire.CostEstimator {
-		var modelsCtx context.Context
-		modelsCtx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		stop := context.AfterFunc(ctx, s.cancel) // the start's deadline holds for opening
-		s.models, err = client.ServeModels(modelsCtx, wire.ModelCallerFunc(i.callModel), i.settings.Models)
-		if err != nil {
+		if s.models, err = client.ServeModels(ctx, wire.ModelCallerFunc(i.callModel), i.settings.Models); err != nil {
 			return nil, err
-		}
-		if !stop() {
-			return nil, ctx.Err()
 		}
 	}
 	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: scratch})
@@ -325,13 +317,12 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 
 // explainStart adds to the error of a start how the process ended, or the limit it missed.
 func (s *session) explainStart(ctx context.Context, limit time.Duration, err error) error {
-	code := status.Code(err)
 	switch {
 	case s.Process == nil:
 		return err
-	case code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded):
+	case status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("it was not ready within %v: %w", limit, err)
-	case ctx.Err() == nil && (code == codes.Unavailable || code == codes.Canceled):
+	case ctx.Err() == nil && s.isLost(err):
 		return fmt.Errorf("%s: %w", s.lostReason(), err)
 	}
 	return err
@@ -340,7 +331,6 @@ func (s *session) explainStart(ctx context.Context, limit time.Duration, err err
 // stop ends the process and removes its folder; it waits for both.
 func (s *session) stop() {
 	s.once.Do(func() {
-		s.cancel()
 		if s.Process != nil {
 			s.Stop()
 		}

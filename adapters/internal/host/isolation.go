@@ -98,7 +98,7 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	if settings.Isolation == isolationSandbox {
 		spec.Confinement.Sandbox = true
 		spec.Confinement.Writable = []string{own}
-		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), append([]string{filepath.Dir(spec.Path)}, settings.Read...)...)
+		spec.Confinement.ReadOnly = slices.Concat(jail.ToolPaths(spec.Path), []string{filepath.Dir(spec.Path)}, settings.Read)
 		if spec.Dir != "" {
 			spec.Confinement.ReadOnly = append(spec.Confinement.ReadOnly, spec.Dir)
 		}

@@ -29,6 +29,7 @@ func needs(t *testing.T, required ...string) {
 	}
 }
 
+// The working folder is that of a policy, which is mostly named from its own folder.
 func TestSandboxedPlugin(t *testing.T) {
 	needs(t, "filesystem", jail.LayerNetwork, "processes")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,12 +44,13 @@ func TestSandboxedPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := newHost(t, host.Config{Dir: own, Plugins: map[string]host.PluginConfig{"test": {Isolation: "sandbox", Read: []string{allowed}}}})
+	t.Chdir(own)
+	h := newHost(t, host.Config{Dir: ".", Plugins: map[string]host.PluginConfig{"test": {Isolation: "sandbox", Read: []string{allowed}}}})
 	for _, c := range []struct {
 		act, file string
 		works     bool
 	}{
-		{"", "", true}, {"read", mine, true}, {"read", allowed, true}, {"read", secret, false}, {"dial", listener.Addr().String(), false},
+		{"", "", true}, {"read", mine, true}, {"read", "mine", true}, {"read", allowed, true}, {"read", secret, false}, {"dial", listener.Addr().String(), false},
 	} {
 		err := ask(within(t, 2*time.Minute), estimator(t, h, map[string]any{"file": c.file}), c.act)
 		var refused *host.CallError

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -186,6 +189,12 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 	case "hang":
 		<-ctx.Done()
 		return ctx.Err()
+	case codes.Unavailable.String():
+		return status.Error(codes.Unavailable, "the backend is away")
+	case codes.Canceled.String():
+		return status.Error(codes.Canceled, "")
+	case codes.DeadlineExceeded.String():
+		return status.Error(codes.DeadlineExceeded, "the backend took too long")
 	case "stuck":
 		hang()
 	case "print":

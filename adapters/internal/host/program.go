@@ -2,11 +2,15 @@ package host
 
 import (
 	"crypto/sha256"
+	"debug/elf"
+	"debug/macho"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/regular"
 )
@@ -74,6 +78,22 @@ func (h *Host) open(plugin string) (*program, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// IsNative reports whether the program is machine code: ELF, Mach-O or PE.
+func IsNative(path string) bool {
+	f, _, err := regular.Open(os.OpenFile, path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	start := make([]byte, 4)
+	if _, err := io.ReadFull(f, start); err != nil {
+		return false
+	}
+	machO := []uint32{macho.Magic32, macho.Magic64, macho.MagicFat}
+	return string(start) == elf.ELFMAG || string(start[:2]) == "MZ" ||
+		slices.Contains(machO, binary.LittleEndian.Uint32(start)) || slices.Contains(machO, binary.BigEndian.Uint32(start))
 }
 
 // isScript reports whether the file is run by an interpreter, which opens it by

@@ -97,6 +97,31 @@ func TestAPinnedProgramThatChangesIsNotRestarted(t *testing.T) {
 	}
 }
 
+// A status that a plugin passes on from a backend of its own is an error of that call: the process, with the calls
+// in flight, lives on.
+func TestStatusesOfABackend(t *testing.T) {
+	h := newHost(t, host.Config{})
+	v := verifier(t, h, nil)
+	verify := func(text string) error {
+		_, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: text}})
+		return err
+	}
+	for text, want := range map[string]string{"Unavailable": "the backend is away", "Canceled": "Canceled", "DeadlineExceeded": "took too long"} {
+		for range 4 { // three missed deadlines in a row would be a hung process
+			var call *host.CallError
+			if err := verify(text); !errors.As(err, &call) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	if err := verify("good"); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if s := h.Stats()[0]; s.Starts != 1 || s.Crashes != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
 // What a verifier must not answer is an error of the call, and the next one works.
 func TestAnswersThatAreNone(t *testing.T) {
 	h := newHost(t, host.Config{})

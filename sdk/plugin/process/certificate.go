@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// newCertificate makes a client certificate for one plugin, and returns it for the connection and in
+// NewCertificate makes a client certificate for one plugin, and returns it for the connection and in
 // PEM form for the plugin. go-plugin would make one on curve P-521, which BoringSSL refuses, and
 // with it most builds of gRPC that are not in Go.
-func newCertificate() (*tls.Config, []byte, error) {
+func NewCertificate() (*tls.Config, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err

@@ -10,7 +10,7 @@ import (
 
 // BoringSSL, and so gRPC in Python, C++ and Ruby, takes no certificate on another curve.
 func TestCertificateIsForEveryTLSLibrary(t *testing.T) {
-	config, text, err := newCertificate()
+	config, text, err := NewCertificate()
 	if err != nil {
 		t.Fatal(err)
 	}

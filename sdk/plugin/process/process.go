@@ -78,7 +78,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if spec.WithoutCookie {
 		handshake.MagicCookieKey, handshake.MagicCookieValue = "STEPFALL_NO_COOKIE", "1"
 	}
-	tlsConfig, certificate, err := newCertificate()
+	tlsConfig, certificate, err := NewCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("%w: making its client certificate: %w", errStarting, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
@@ -145,9 +146,13 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
+	begun := time.Now()
 	out, err := c.readVerdict(call.ctx, id, req)
 	if err != nil {
 		return nil, call.withCost(err)
+	}
+	if took := time.Since(begun); out.Duration <= 0 || out.Duration > took {
+		out.Duration = took
 	}
 	out.CostUSD += call.end()
 	return out, nil
@@ -166,6 +171,9 @@ func (c *Client) readVerdict(ctx context.Context, id string, req *sdk.VerifyRequ
 		reply, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err != nil && verdict != nil {
+			err = fmt.Errorf("the stream must end after the verdict: %w", err)
 		}
 		if err != nil {
 			return nil, err

@@ -105,15 +105,16 @@ func (o *openCall) end() float64 {
 	return o.costUSD
 }
 
-// ServeModels answers the plugin's model calls, within limits, until ctx or the
-// connection ends.
-// It returns once the plugin knows that it may ask; the channel that it returns is
+// ServeModels answers the plugin's model calls, within limits, until the connection ends.
+// It returns once the plugin knows that it may ask, or ctx ends; the channel that it returns is
 // closed when every call that it made has returned.
 func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits ModelLimits) (<-chan struct{}, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := c.plugin.Connect(ctx)
-	if err == nil {
-		_, err = stream.Header() // sent by the plugin when it is ready to ask
+	opening := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(opening, cancel)
+	stream, err := c.openModels(ctx)
+	if !stop() {
+		err = fmt.Errorf("Connect has sent no initial metadata: a plugin must send it as soon as the stream is open (in Node by sendMetadata): %w", opening.Err())
 	}
 	if err != nil {
 		cancel()
@@ -136,6 +137,19 @@ func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits Mod
 	return done, nil
 }
 
+// openModels opens the stream and waits for the plugin's metadata, which it sends when it is ready to ask.
+func (c *Client) openModels(ctx context.Context) (grpc.BidiStreamingClient[pb.ConnectRequest, pb.ConnectResponse], error) {
+	stream, err := c.plugin.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if header, err := stream.Header(); header == nil || err != nil { // the stream has ended
+		_, err := stream.Recv()
+		return nil, fmt.Errorf("Connect must stay open where there is the feature %s: %w", FeatureModelCalls, err)
+	}
+	return stream, nil
+}
+
 type modelServer struct {
 	calls  *sync.Map // those of the Client
 	models ModelCaller
@@ -150,6 +164,15 @@ type modelServer struct {
 func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 	if q.GetCancel() {
 		s.cancel(q.GetId())
+		return
+	}
+	s.mu.Lock()
+	_, isUsed := s.cancels[q.GetId()]
+	if isUsed {
+		_ = s.stream.Send(&pb.ConnectRequest{Id: q.GetId(), Error: "another question that has this id is not answered yet"})
+	}
+	s.mu.Unlock()
+	if isUsed {
 		return
 	}
 	known, _ := s.calls.Load(q.GetCallId())

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
@@ -106,6 +107,7 @@ func TestBrokenTextIsSent(t *testing.T) {
 type script struct {
 	grpc.ServerStreamingClient[pb.VerifyResponse]
 	events []*pb.VerifyResponse
+	end    error // of the stream
 }
 
 func (s *script) Verify(context.Context, *pb.VerifyRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.VerifyResponse], error) {
@@ -114,7 +116,7 @@ func (s *script) Verify(context.Context, *pb.VerifyRequest, ...grpc.CallOption) 
 
 func (s *script) Recv() (*pb.VerifyResponse, error) {
 	if len(s.events) == 0 {
-		return nil, io.EOF
+		return nil, s.end
 	}
 	event := s.events[0]
 	s.events = s.events[1:]
@@ -129,12 +131,71 @@ func TestMalformedStreams(t *testing.T) {
 		"no verdict":                 {progress},
 		"an event after the verdict": {verdict, verdict},
 	} {
-		c := &Client{verify: &script{events: events}}
+		c := &Client{verify: &script{events: events, end: io.EOF}}
 		_, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
 		var malformed *MalformedError
 		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &malformed) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v", want, err)
 		}
+	}
+}
+
+// A stream that stays open after its verdict is the plugin's defect, and its message says which.
+func TestAVerdictEndsItsStream(t *testing.T) {
+	c := &Client{verify: &script{
+		events: []*pb.VerifyResponse{{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{Outcome: 1}}}},
+		end:    status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
+	}}
+	_, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
+	if status.Code(err) != codes.DeadlineExceeded || !strings.Contains(err.Error(), "must end after the verdict") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// How long a verification took is measured here where a plugin claims more than that, or less than nothing.
+func TestDurationsThatCannotBe(t *testing.T) {
+	for name, claimed := range map[string]time.Duration{"negative": -100 * time.Second, "292 years": math.MaxInt64, "none": 0} {
+		c := &Client{verify: &script{events: []*pb.VerifyResponse{{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{Outcome: 1, Duration: durationpb.New(claimed)}}}}, end: io.EOF}}
+		verdict, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
+		if err != nil || verdict.Duration <= 0 || verdict.Duration > time.Minute {
+			t.Errorf("%s: %+v, %v", name, verdict, err)
+		}
+	}
+}
+
+// question is a plugin's end of the stream for model calls, as the host sees it.
+type question struct {
+	grpc.BidiStreamingClient[pb.ConnectRequest, pb.ConnectResponse]
+	replies chan *pb.ConnectRequest
+}
+
+func (q *question) Send(reply *pb.ConnectRequest) error {
+	q.replies <- reply
+	return nil
+}
+
+// A question whose id another one in flight has is not asked, and not paid.
+func TestAQuestionWithTheIDOfAnother(t *testing.T) {
+	stream := &question{replies: make(chan *pb.ConnectRequest, 3)}
+	c, asked, answer := &Client{}, make(chan struct{}, 3), make(chan struct{})
+	id, call := c.beginCall(t.Context())
+	s := &modelServer{calls: &c.calls, stream: stream, cancels: map[uint64]context.CancelFunc{}, models: ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
+		asked <- struct{}{}
+		<-answer
+		return &sdk.Answer{CostUSD: 1}, nil
+	})}
+	for range 3 {
+		s.handle(t.Context(), &pb.ConnectResponse{Id: 7, CallId: id, ModelCall: &pb.ModelCall{}})
+	}
+	for range 2 {
+		if reply := <-stream.replies; reply.GetId() != 7 || !strings.Contains(reply.GetError(), "has this id") {
+			t.Errorf("got %v", reply)
+		}
+	}
+	close(answer)
+	s.wg.Wait()
+	if usd := call.end(); usd != 1 || len(asked) != 1 {
+		t.Errorf("%d questions cost %v", len(asked), usd)
 	}
 }
 

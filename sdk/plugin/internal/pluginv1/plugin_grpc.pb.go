@@ -20,6 +20,7 @@
 //   UNAVAILABLE          the process is gone; restarted, idempotent calls retried once
 //   UNIMPLEMENTED        the plugin does not have that role or feature
 //   INTERNAL             a panic or another defect of the plugin
+// A plugin that still answers may return any of them: it is an error of that call alone.
 // A message has at most 64 MiB in both directions.
 
 package pluginv1

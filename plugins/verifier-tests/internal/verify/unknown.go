@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +28,8 @@ func (v *Verifier) unknownNames(t *tree, j *judgement) []string {
 		return nil
 	}
 	files := j.before.report.Files
-	if len(files) == 0 || slices.ContainsFunc(j.before.report.Tests, hidesTests) {
+	isRun := len(files) > 0 && !slices.ContainsFunc(j.before.report.Tests, hidesTests)
+	if !isRun {
 		files = t.Files
 	}
 	return slices.DeleteFunc(slices.Clone(j.checks.FailToPass), func(name string) bool {
@@ -36,9 +38,12 @@ func (v *Verifier) unknownNames(t *tree, j *judgement) []string {
 		}
 		word := lastWord.FindString(afterFunction.ReplaceAllString(name, "$1"))
 		whole := regexp.MustCompile(`(?:^|[^\p{L}\p{N}_])` + word + `(?:[^\p{L}\p{N}_]|$)`)
+		defined := regexp.MustCompile(`(?m)^\s*(?:async\s+)?(?:def|class)\s+` + word + `\b`)
 		return word == "" || slices.ContainsFunc(files, func(file string) bool {
 			data, err := t.read(file)
-			return err != nil || whole.Match(data)
+			module, isPython := strings.CutSuffix(path.Base(file), ".py")
+			isOther := isRun && strings.ContainsAny(name, ".:") && module != "__init__" && !strings.Contains(name, module)
+			return err != nil || isPython && !isOther && defined.Match(data) || !isPython && whole.Match(data)
 		})
 	})
 }

@@ -64,19 +64,19 @@ func (t Test) Is(name string) bool {
 	return strings.HasSuffix("/"+t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
 }
 
-// isIn reports whether a name means this test among others: that of its function without
-// parameters, of a class, module or block of tests.
+// isOf reports whether a name is that of the function which the test calls with parameters.
+func (t Test) isOf(name string) bool {
+	end := strings.IndexAny(t.Name, "[({")
+	return end > 0 && Test{Group: t.Group, Name: strings.TrimSpace(t.Name[:end])}.Is(name)
+}
+
+// isIn reports whether a name is that of a class, module or block of tests in which the test lies.
 func (t Test) isIn(name string) bool {
-	plain := t
-	if end := strings.IndexAny(t.Name, "[({"); end > 0 {
-		plain.Name = strings.TrimSpace(t.Name[:end])
-	}
 	dotted := cmp.Or(nodeID(name), name)
 	if file, ok := strings.CutSuffix(name, ".py"); ok {
 		dotted = strings.ReplaceAll(file, "/", ".")
 	}
-	return plain.Name != t.Name && plain.Is(name) ||
-		!strings.Contains(t.Group, "/") && strings.Contains("."+t.Group+".", "."+dotted+".") ||
+	return !strings.Contains(t.Group, "/") && strings.Contains("."+t.Group+".", "."+dotted+".") ||
 		slices.Contains(t.Within, name) || strings.HasPrefix(strings.Join(append(slices.Clone(t.Within), t.Name), " ")+" ", name+" ")
 }
 
@@ -161,15 +161,20 @@ func (r *Report) FirstFailure() string {
 // cut within their parameters: such a name means all that begin so, where they agree
 // on whether they pass.
 func (r *Report) Find(name string) []Test {
-	found := filter(r.Tests, func(t Test) bool { return t.Is(name) })
-	if len(found) > 0 {
-		return found
+	ways := []func(Test, string) bool{Test.Is, Test.isOf, Test.isIn}
+	if r.Exact {
+		ways = ways[:1]
+	}
+	for _, is := range ways {
+		if found := filter(r.Tests, func(t Test) bool { return is(t, name) }); len(found) > 0 {
+			return found
+		}
 	}
 	if strings.Count(name, "[") <= strings.Count(name, "]") {
-		return filter(r.Tests, func(t Test) bool { return !r.Exact && t.isIn(name) })
+		return nil
 	}
 	dotted := nodeID(name)
-	found = filter(r.Tests, func(t Test) bool {
+	found := filter(r.Tests, func(t Test) bool {
 		return strings.HasPrefix(t.ID(), name) || dotted != "" && strings.HasPrefix(t.ID(), dotted)
 	})
 	if slices.ContainsFunc(found, func(t Test) bool { return (t.Status == Pass) != (found[0].Status == Pass) }) {

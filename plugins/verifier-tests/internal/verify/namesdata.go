@@ -2,11 +2,9 @@ package verify
 
 import (
 	"bytes"
-	"go/ast"
-	"go/parser"
+	"go/scanner"
 	"go/token"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,32 +35,18 @@ func (e *expectations) namedData(tests []runner.Test) string {
 	return ""
 }
 
-// embedded matches the patterns of files that are built into a program.
-var embedded = regexp.MustCompile(`(?m)^//go:embed[ \t]+(.+)$`)
-
 // textsInGo returns the texts in changed code in Go, and the patterns of what it embeds.
 func textsInGo(change jail.Change) (texts []string) {
-	if path.Ext(change.Path) != ".go" || change.Delete {
+	if path.Ext(change.Path) != ".go" {
 		return nil
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "", change.Data, parser.SkipObjectResolution)
-	if err != nil {
-		return nil // it has not been built
-	}
-	ast.Inspect(file, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ImportSpec:
-			return false
-		case *ast.BasicLit:
-			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
-				texts = append(texts, text)
-			}
-		}
-		return true
-	})
-	for _, line := range embedded.FindAllSubmatch(change.Data, -1) {
-		for pattern := range strings.FieldsSeq(string(line[1])) {
-			texts = append(texts, strings.Trim(pattern, "\"`"))
+	var code scanner.Scanner
+	code.Init(token.NewFileSet().AddFile("", -1, len(change.Data)), change.Data, nil, scanner.ScanComments)
+	for _, kind, word := code.Scan(); kind != token.EOF; _, kind, word = code.Scan() {
+		if text, err := strconv.Unquote(word); err == nil && kind == token.STRING {
+			texts = append(texts, text)
+		} else if patterns, ok := strings.CutPrefix(word, "//go:embed "); ok {
+			texts = append(texts, strings.Fields(strings.NewReplacer(`"`, "", "`", "").Replace(patterns))...)
 		}
 	}
 	return texts

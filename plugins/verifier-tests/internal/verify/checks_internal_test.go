@@ -63,3 +63,14 @@ func TestNamedChecks(t *testing.T) {
 		}
 	}
 }
+
+// A test that passed before, and fails in one run and passes in the next, decides nothing.
+func TestFlakyTestsThatStay(t *testing.T) {
+	result := &jail.Result{End: jail.EndExit}
+	j := &judgement{before: &preflight{report: reported("new- old+"), result: result}, result: result, confidence: 0.95, checks: sdk.Checks{FailToPass: []string{"new"}}}
+	checks := j.results(reported("new+ old-"))
+	merge(checks, j.results(reported("new+ old+")))
+	if verdict := j.decide(checks); verdict.Outcome != sdk.Passed || verdict.Confidence != flakyConfidence || !strings.Contains(verdict.Evidence, "flaky: tests.test_a.old passed in 1 of 2 runs") {
+		t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+	}
+}

@@ -278,7 +278,7 @@ func readUnittest(log string) []Test {
 }
 
 func (l *logFile) Read(_ *Plan, result *jail.Result) *Report {
-	report := &Report{Tests: ReadLog(l.format, string(result.Stdout)+"\n"+string(result.Stderr))}
+	report := &Report{Exact: true, Tests: ReadLog(l.format, string(result.Stdout)+"\n"+string(result.Stderr))}
 	if len(report.Tests) == 0 {
 		report.Broken = lastOutput(result)
 	} else if result.ExitCode != 0 && !slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Fail }) {

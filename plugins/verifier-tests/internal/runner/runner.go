@@ -27,7 +27,9 @@ const (
 type Test struct {
 	// Group is the package, module or file; Name is the test within it.
 	Group, Name string
-	Status      Status
+	// Within are the titles of the blocks that it lies in, in Node, the outermost first.
+	Within []string `json:",omitempty"`
+	Status Status
 	// Output is what it printed, cut.
 	Output string
 }
@@ -62,6 +64,22 @@ func (t Test) Is(name string) bool {
 	return strings.HasSuffix("/"+t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
 }
 
+// isOf reports whether a name is that of the function which the test calls with parameters.
+func (t Test) isOf(name string) bool {
+	end := strings.IndexAny(t.Name, "[({")
+	return end > 0 && Test{Group: t.Group, Name: strings.TrimSpace(t.Name[:end])}.Is(name)
+}
+
+// isIn reports whether a name is that of a class, module or block of tests in which the test lies.
+func (t Test) isIn(name string) bool {
+	dotted := cmp.Or(nodeID(name), name)
+	if file, ok := strings.CutSuffix(name, ".py"); ok {
+		dotted = strings.ReplaceAll(file, "/", ".")
+	}
+	return !strings.Contains(t.Group, "/") && strings.Contains("."+t.Group+".", "."+dotted+".") ||
+		slices.Contains(t.Within, name) || strings.HasPrefix(strings.Join(append(slices.Clone(t.Within), t.Name), " ")+" ", name+" ")
+}
+
 // nodeID converts names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
 // (test_b (tests.T), test_b (tests.T.test_b)) to dotted ones; "" for others.
 func nodeID(name string) string {
@@ -87,6 +105,8 @@ type Report struct {
 	// Broken is what stopped the tests from running, for instance a compiler's
 	// errors; empty when they ran.
 	Broken string
+	// Exact says that a name means the test of this name alone, as in the logs of SWE-bench.
+	Exact bool `json:",omitempty"`
 	// Unfit is why the command cannot test this tree whatever is in it, for instance
 	// a framework that is not installed.
 	Unfit string `json:",omitempty"`
@@ -136,16 +156,25 @@ func (r *Report) FirstFailure() string {
 	return ""
 }
 
-// Find returns the tests that a name means. Data sets have names of pytest that were
+// Find returns the tests that a name means: those of this name or, where there is none, all in
+// what has the name, as frameworks run them. Data sets have names of pytest that were
 // cut within their parameters: such a name means all that begin so, where they agree
 // on whether they pass.
 func (r *Report) Find(name string) []Test {
-	found := filter(r.Tests, func(t Test) bool { return t.Is(name) })
-	if len(found) > 0 || strings.Count(name, "[") <= strings.Count(name, "]") {
-		return found
+	ways := []func(Test, string) bool{Test.Is, Test.isOf, Test.isIn}
+	if r.Exact {
+		ways = ways[:1]
+	}
+	for _, is := range ways {
+		if found := filter(r.Tests, func(t Test) bool { return is(t, name) }); len(found) > 0 {
+			return found
+		}
+	}
+	if strings.Count(name, "[") <= strings.Count(name, "]") {
+		return nil
 	}
 	dotted := nodeID(name)
-	found = filter(r.Tests, func(t Test) bool {
+	found := filter(r.Tests, func(t Test) bool {
 		return strings.HasPrefix(t.ID(), name) || dotted != "" && strings.HasPrefix(t.ID(), dotted)
 	})
 	if slices.ContainsFunc(found, func(t Test) bool { return (t.Status == Pass) != (found[0].Status == Pass) }) {
@@ -163,15 +192,21 @@ func filter(tests []Test, is func(Test) bool) (found []Test) {
 	return found
 }
 
-// Status returns how the tests ended that a name means: one failure is a failure.
+// Status returns how the tests ended that a name means, see [Worst].
 func (r *Report) Status(name string) (status Status, found bool) {
-	for _, test := range r.Find(name) {
-		if !found || status != Fail && (status != Skip || test.Status == Fail) {
-			status = test.Status
+	tests := r.Find(name)
+	return Worst(tests), len(tests) > 0
+}
+
+// Worst returns how tests ended together: one failure is a failure, and without one, one that was
+// skipped is. Of none it is [Missing].
+func Worst(tests []Test) Status {
+	for _, status := range []Status{Fail, Skip, Missing, Pass} {
+		if slices.ContainsFunc(tests, func(t Test) bool { return t.Status == status }) {
+			return status
 		}
-		found = true
 	}
-	return status, found
+	return Missing
 }
 
 // Plan is a run of a test command.

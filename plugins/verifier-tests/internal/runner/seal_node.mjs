@@ -11,10 +11,18 @@ unlinkSync(fileURLToPath(import.meta.url));
 
 export default async function* sealed(source) {
   const tests = [];
+  let nested = [];
   const files = new Set();
   for await (const { type, data } of source) {
-    if ((type !== "test:pass" && type !== "test:fail") || data.details?.type === "suite") continue;
+    if (type !== "test:pass" && type !== "test:fail") continue;
     const file = data.file ? relative(process.cwd(), data.file) : "";
+    // What lies within has ended before, one level deeper.
+    for (const test of nested.filter((test) => test.Group === file && test.level > data.nesting)) {
+      test.Within.unshift(data.name);
+      test.level = data.nesting;
+    }
+    nested = nested.filter((test) => test.level > 0);
+    if (data.details?.type === "suite") continue;
     if (file !== "" && !file.startsWith("..")) files.add(file);
     const whole = file !== "" && (data.name === data.file || data.name === file);
     if (whole && type === "test:pass") continue; // older versions report each file as a test
@@ -23,7 +31,9 @@ export default async function* sealed(source) {
     if (data.todo !== undefined && data.todo !== false) status = "skip";
     const error = data.details?.error;
     const output = status === "fail" ? String(error?.cause?.stack ?? error?.cause ?? error?.message ?? "") : "";
-    tests.push({ Group: file, Name: whole ? "(file)" : data.name, Status: status, Output: output });
+    const test = { Group: file, Name: whole ? "(file)" : data.name, Within: [], Status: status, Output: output, level: data.nesting };
+    tests.push(test);
+    nested.push(test);
   }
   // What the processes of tests noted when they ended, and which of them say nothing of it.
   const watched = new Set(), replaced = new Set(), callers = new Set(), dir = dirname(report);

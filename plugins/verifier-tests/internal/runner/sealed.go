@@ -124,14 +124,17 @@ func (s *sealedRun) missingReport(result *jail.Result) *Report {
 const internalError = 3
 
 func readSealed(data []byte) *Report {
-	var tests []struct{ Group, Name, Status, Output string }
+	var tests []struct {
+		Group, Name, Status, Output string
+		Within                      []string
+	}
 	if err := json.Unmarshal(data, &tests); err != nil {
 		return &Report{Broken: "the report cannot be read: " + err.Error()}
 	}
 	report := &Report{}
 	for _, t := range tests {
 		status := map[string]Status{"pass": Pass, "fail": Fail, "skip": Skip}[t.Status]
-		report.Tests = append(report.Tests, Test{Group: t.Group, Name: t.Name, Status: status, Output: tail(t.Output, maxOutput)})
+		report.Tests = append(report.Tests, Test{Group: t.Group, Name: t.Name, Within: t.Within, Status: status, Output: tail(t.Output, maxOutput)})
 	}
 	return report
 }

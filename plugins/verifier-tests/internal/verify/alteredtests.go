@@ -18,7 +18,11 @@ func (e *expectations) mustFail() []runner.Test {
 	e.all = slices.DeleteFunc(slices.Clone(e.passed.Tests), func(t runner.Test) bool {
 		return t.Status != runner.Pass || !isAltered(t) || slices.Contains(e.j.flaky, t.ID())
 	})
-	isUnnamed := func(t runner.Test) bool { return !slices.ContainsFunc(e.j.checks.FailToPass, t.Is) }
+	var named []runner.Test
+	for _, name := range e.j.checks.FailToPass {
+		named = append(named, e.passed.Find(name)...)
+	}
+	isUnnamed := func(t runner.Test) bool { return len(without([]runner.Test{t}, named)) > 0 }
 	isUnmended := func(t runner.Test) bool { return !e.failedBefore(t) }
 	for _, isLeftOut := range []func(runner.Test) bool{isUnnamed, isUnmended} {
 		if tests := slices.DeleteFunc(slices.Clone(e.all), isLeftOut); len(tests) > 0 {

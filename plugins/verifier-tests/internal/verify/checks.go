@@ -12,6 +12,7 @@ import (
 type check struct {
 	name   string
 	must   bool // of FailToPass: it cannot be left out for being flaky
+	stays  bool // it passed on the untouched tree, and nobody named it
 	group  string
 	mended bool // it did not pass on the untouched tree
 	same   bool // it failed there in the same words
@@ -31,21 +32,63 @@ func (j *judgement) results(report *runner.Report) []*check {
 			checks = append(checks, j.checkNamed(report, name, false))
 		}
 	}
-	if len(checks) > 0 {
+	all := append(j.checkReported(report), j.missing(report)...)
+	if len(checks) == 0 {
+		return all
+	}
+	if j.strict || j.before == nil || len(j.checks.PassToPass) > 0 {
 		return checks
 	}
-	return append(j.checkReported(report), j.missing(report)...)
+	return append(checks, j.unnamed(report, all)...)
 }
 
+// unnamed returns the checks of tests that passed on the untouched tree and that no name means.
+func (j *judgement) unnamed(report *runner.Report, all []*check) []*check {
+	passed, others := map[string]bool{}, map[string]int{} // several may have one name, in Node
+	for _, test := range j.before.report.Tests {
+		all, known := passed[test.ID()]
+		passed[test.ID()] = test.Status == runner.Pass && (all || !known)
+	}
+	for _, run := range []*runner.Report{report, j.before.report} {
+		for _, test := range run.Tests {
+			others[test.ID()]++
+		}
+		for _, name := range j.checks.FailToPass {
+			for _, test := range run.Find(name) {
+				others[test.ID()]--
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(c *check) bool {
+		c.stays = true
+		return !passed[c.name] || others[c.name] <= 0 || j.edits && c.status[0] == runner.Missing
+	})
+}
+
+// checkNamed checks the tests that a name means: all of them pass that were not skipped all along,
+// and no fewer are run than on the untouched tree.
 func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
-	status, _ := report.Status(name)
+	before, found := j.before.tests(), report.Find(name)
+	run := slices.DeleteFunc(slices.Clone(found), func(t runner.Test) bool {
+		return t.Status == runner.Skip && before[t.ID()].Status == runner.Skip
+	})
+	if len(run) > 0 {
+		found = run
+	}
+	status := runner.Worst(found)
+	if status == runner.Pass && !j.edits && !j.strict && j.before.runs(name) > len(found) {
+		status = runner.Missing
+	}
 	if j.strict && !must && status == runner.Skip {
 		status = runner.Pass // the harness holds a skipped test for no regression
 	}
 	c := &check{name: name, must: must, status: []runner.Status{status}}
-	for _, test := range report.Find(name) {
-		if test.Status == runner.Fail {
-			c.output = test.Output
+	for _, test := range found {
+		if test.Status != runner.Fail {
+			continue
+		}
+		if c.output = test.Output; !test.Is(name) {
+			c.output = test.ID() + ":\n" + test.Output
 		}
 	}
 	if status == runner.Missing {
@@ -82,6 +125,19 @@ func (p *preflight) tests() map[string]runner.Test {
 	return tests
 }
 
+// runs returns how many of the tests that a name means were run on the untouched tree.
+func (p *preflight) runs(name string) (count int) {
+	if p == nil {
+		return 0
+	}
+	for _, test := range p.report.Find(name) {
+		if test.Status != runner.Skip {
+			count++
+		}
+	}
+	return count
+}
+
 // missing returns the checks of tests that the untouched tree has and that are not run
 // any more. What a failing test has below it, or as parameters, may have other names when
 // it passes, but is no less.
@@ -109,8 +165,11 @@ func (j *judgement) missing(report *runner.Report) []*check {
 // mustStay reports whether a test of the untouched tree must be run under its name; members says of how many
 // more each family is now.
 func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
+	if test.Status == runner.Pass && len(j.checks.FailToPass) == 0 {
+		return true
+	}
 	isOne := test.Name == runner.PackageName || !strings.HasPrefix(test.Name, "(")
-	return test.Status == runner.Pass || test.Status == runner.Fail && isOne && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
+	return (test.Status == runner.Pass || test.Status == runner.Fail && isOne) && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 }
 
 // loads reports whether what failed before as a whole, a module that could not be

@@ -96,6 +96,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return nil, err
 	}
 	tests := e.mustFail()
+	if text := e.namedData(tests); text != "" {
+		return j.verdict(sdk.Inconclusive, fmt.Sprintf("the code reads what its tests expect: it names %q, as no code but theirs did before", text)), nil
+	}
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}

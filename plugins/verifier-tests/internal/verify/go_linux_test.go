@@ -105,8 +105,8 @@ func TestChecks(t *testing.T) {
 	}{
 		{"with its package, or the end of that", sdk.Checks{FailToPass: []string{"calc/TestAdd"}, PassToPass: []string{"example.com/calc/calc.TestZero"}}, addRight, sdk.Passed, 1},
 		{"broken before, so not held against it", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestBroken", "TestFine"}}, addRight, sdk.Passed, 1},
-		{"a test that must pass does not", sdk.Checks{FailToPass: []string{"TestAdd", "TestBroken"}}, addRight, sdk.Failed, 0.5},
-		{"a test that does not exist", sdk.Checks{FailToPass: []string{"TestNone"}}, addRight, sdk.Failed, 0},
+		{"a test that must pass does not", sdk.Checks{FailToPass: []string{"TestAdd", "TestBroken"}}, addRight, sdk.Failed, 0.75},
+		{"a test that does not exist", sdk.Checks{FailToPass: []string{"TestNone"}}, addRight, sdk.Failed, 2. / 3},
 		{"nothing fails before", sdk.Checks{FailToPass: []string{"TestZero"}}, addRight, sdk.Inconclusive, 0},
 		{"named test passes, another is broken all along", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestZero"}}, addRight, sdk.Passed, 1},
 		{"no names: the broken one is left out", sdk.Checks{}, addRight, sdk.Passed, 1},

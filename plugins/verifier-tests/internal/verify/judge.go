@@ -152,6 +152,12 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	if found := notFound.FindStringSubmatch(failures.String()); found != nil && j.before != nil && j.before.lacks == found[1] {
 		return j.verdict(sdk.Inconclusive, "a script does not find a command, as on the untouched tree: "+found[1])
 	}
+	if isGone := func(c *check) bool {
+		return c.status[0] == runner.Pass || c.stays && c.output == "" && !slices.Contains(c.status, runner.Fail)
+	}; j.regressed && !slices.ContainsFunc(checks, func(c *check) bool { return !isGone(c) }) {
+		// They may have run only as long as something was broken.
+		return j.verdict(sdk.Inconclusive, "the named tests pass, and others are not run any more: "+verdict.Evidence)
+	}
 	if len(j.tests) > 0 && j.regressed {
 		// It may be right to change what they expect.
 		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence)
@@ -268,6 +274,9 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "no test ran")
 	}
 	evidence := fmt.Sprintf("%d of %d tests passed", passed, total)
+	if stay := len(slices.DeleteFunc(slices.Clone(checks), func(c *check) bool { return !c.stays || slices.Contains(j.flaky, c.name) })); stay > 0 {
+		evidence += fmt.Sprintf(", %d of which passed before and were not named", stay)
+	}
 	if j.leftOut > 0 {
 		evidence += fmt.Sprintf(", and %d fail as on the untouched tree", j.leftOut)
 	}
@@ -304,6 +313,9 @@ func describe(failed []*check, total int) string {
 		}
 		how := map[runner.Status]string{runner.Missing: "did not run", runner.Skip: "was skipped"}[c.status[0]]
 		fmt.Fprintf(&b, "\n%s %s", c.name, cmp.Or(how, "failed"))
+		if c.stays {
+			b.WriteString(", and passed on the untouched tree")
+		}
 		if c.output != "" {
 			b.WriteString("\n    " + strings.ReplaceAll(strings.TrimSpace(c.output), "\n", "\n    "))
 		}

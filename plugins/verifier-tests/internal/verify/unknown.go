@@ -1,9 +1,12 @@
 package verify
 
 import (
-	"bytes"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
 var (
@@ -12,21 +15,35 @@ var (
 	lastWord      = regexp.MustCompile(`[\p{L}\p{N}_]+$`)
 )
 
+// hidesTests reports whether a test stands for a file or module that cannot be loaded.
+func hidesTests(t runner.Test) bool {
+	return t.Status == runner.Fail && (t.Group == "" || strings.HasPrefix(t.Name, "(") || strings.HasSuffix(t.Group, "_FailedTest"))
+}
+
 // unknownNames returns the tests which must pass that neither the untouched run has nor any
-// file of the tree names. Where answers may add tests, or what cannot be loaded may have them,
-// nobody knows.
+// file names that its tests came from, or that they may come from where some cannot be loaded.
+// Where answers may add tests, or what cannot be built may have them, nobody knows.
 func (v *Verifier) unknownNames(t *tree, j *judgement) []string {
 	if j.before == nil || j.before.report.Broken != "" || v.config.AllowTestEdits {
 		return nil
+	}
+	files := j.before.report.Files
+	isRun := len(files) > 0 && !slices.ContainsFunc(j.before.report.Tests, hidesTests)
+	if !isRun {
+		files = t.Files
 	}
 	return slices.DeleteFunc(slices.Clone(j.checks.FailToPass), func(name string) bool {
 		if _, found := j.before.report.Status(name); found {
 			return true
 		}
 		word := lastWord.FindString(afterFunction.ReplaceAllString(name, "$1"))
-		return word == "" || slices.ContainsFunc(t.Files, func(file string) bool {
+		whole := regexp.MustCompile(`(?:^|[^\p{L}\p{N}_])` + word + `(?:[^\p{L}\p{N}_]|$)`)
+		defined := regexp.MustCompile(`(?m)^\s*(?:async\s+)?(?:def|class)\s+` + word + `\b`)
+		return word == "" || slices.ContainsFunc(files, func(file string) bool {
 			data, err := t.read(file)
-			return err != nil || bytes.Contains(data, []byte(word))
+			module, isPython := strings.CutSuffix(path.Base(file), ".py")
+			isOther := isRun && strings.ContainsAny(name, ".:") && module != "__init__" && !strings.Contains(name, module)
+			return err != nil || isPython && !isOther && defined.Match(data) || !isPython && whole.Match(data)
 		})
 	})
 }

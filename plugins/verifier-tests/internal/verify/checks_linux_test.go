@@ -1,0 +1,43 @@
+package verify_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// A right answer may have to change a test that passed before: that is no failure where it changes tests,
+// and none of this judge's business where answers may edit them or the lists say what must stay.
+func TestAnswersThatChangeWhatPassedBefore(t *testing.T) {
+	tree := write(t, map[string]string{
+		"price.py":      "def show(n): return str(n)\n\ndef old(n): return n\n",
+		"test_price.py": "import unittest\nimport price\n\nclass T(unittest.TestCase):\n    def test_show(self):\n        self.assertEqual(price.show(1), '1.00')\n\n    def test_zero(self):\n        self.assertEqual(price.show(0), '0')\n\n    def test_old(self):\n        self.assertEqual(price.old(2), 2)\n",
+	})
+	const code = "```python path=price.py\ndef show(n): return f'{n}.00'\n"
+	const keeps, breaks = code + "\ndef old(n): return n\n```\n", code + "\ndef old(n): return n + 1\n```\n"
+	const tests = "```python path=test_price.py\nimport unittest\nimport price\n\nclass T(unittest.TestCase):\n    def test_show(self):\n        self.assertEqual(price.show(1), '1.00')\n\n    def test_zero(self):\n        self.assertEqual(price.show(0), '0.00')\n```\n"
+	show := []string{"test_price.T.test_show"}
+	for _, test := range []struct {
+		name, answer string
+		checks       sdk.Checks
+		edits        bool
+		want         sdk.Outcome
+		says         string
+	}{
+		{"a test is changed, and another removed", keeps + tests, sdk.Checks{FailToPass: show}, false, sdk.Inconclusive, "it changes tests (test_price.py), and fails some as they were"},
+		{"none is changed", keeps, sdk.Checks{FailToPass: show}, false, sdk.Failed, "test_price.T.test_zero failed, and passed on the untouched tree"},
+		{"the lists leave it out", keeps, sdk.Checks{FailToPass: show, PassToPass: []string{"test_old"}}, false, sdk.Passed, "2 of 2"},
+		{"the lists leave it out, and what must stay is broken", breaks, sdk.Checks{FailToPass: show, PassToPass: []string{"test_old"}}, false, sdk.Failed, "test_old failed"},
+		{"answers may edit tests", keeps + tests, sdk.Checks{FailToPass: show}, true, sdk.Passed, "2 of 2"},
+		{"answers may edit tests, and one breaks", breaks, sdk.Checks{FailToPass: show}, true, sdk.Failed, "test_old failed"},
+	} {
+		python := find(t, python, "-c", "import unittest")
+		v := open(t, verify.Config{Command: []string{python, "-m", "unittest"}, AllowTestEdits: test.edits, Reruns: -1})
+		verdict := judge(t, v, &sdk.Query{WorkDir: tree, Checks: test.checks}, test.answer)
+		if verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
+			t.Errorf("%s: %s, want %s with %q", test.name, verdict.Outcome, test.want, test.says)
+		}
+	}
+}

@@ -121,13 +121,15 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if v, isReport := t.RunVerdict(); isReport {
+		a.recordVerdict(t, v)
+	}
 	if !sdk.IsStep(t.Mode) {
-		a.recordVerdict(t)
 		return
 	}
 	a.begin(t)
 	a.read++
-	a.spent += t.CostUSD
+	a.spent += t.ForSums().CostUSD
 	if len(t.Decisions) > 0 {
 		a.joinShadow(t)
 	}
@@ -137,6 +139,11 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	case sdk.ModeEmbeddings:
 		a.embeddings++
+		return
+	case sdk.ModeRoutedAttempt:
+		a.verdicts += t.VerdictsUSD()
+		return
+	case sdk.ModeAttemptCall:
 		return
 	}
 	a.steps++
@@ -181,8 +188,8 @@ func (a *Account) begin(t *sdk.Trace) {
 }
 
 // recordVerdict replaces the verdict on a run. An inconclusive one removes it.
-func (a *Account) recordVerdict(t *sdk.Trace) {
-	quality, judged := t.Verdict.Quality()
+func (a *Account) recordVerdict(t *sdk.Trace, v *sdk.Verdict) {
+	quality, judged := v.Quality()
 	a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
 }
 

@@ -57,7 +57,7 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 	if w.s.Jail != nil {
 		hands.compile = w.compile
 	}
-	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
+	ctx = middleware.WithInfo(ctx, w.callInfo())
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
 		answer.Text, err = tree.Diff(ctx)
@@ -73,6 +73,16 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		answer.Text, err = tree.Diff(ctx)
 	}
 	return t, err
+}
+
+// callInfo says of the agent's calls whose part they are. Of an attempt that was chosen as a whole, all
+// are about the task; steps that are routed each are queries of their own.
+func (w *work) callInfo() middleware.Info {
+	info := middleware.Info{Group: w.t.Repo, Run: w.t.InstanceID}
+	if w.s.Mode == WholeTrajectory {
+		info.QueryID, info.Mode = w.t.InstanceID, sdk.ModeAttemptCall
+	}
+	return info
 }
 
 // agent is the solver's, with answers no longer than is reserved for them where there is a cap.

@@ -22,9 +22,9 @@ type Mode string
 // The modes.
 const (
 	// WholeTrajectory: each model makes its own attempt on a clean tree.
-	WholeTrajectory Mode = "attempt"
+	WholeTrajectory Mode = sdk.ModeAttempt
 	// PerStep: one attempt, each call of which is routed.
-	PerStep Mode = "step"
+	PerStep Mode = sdk.ModeRoutedAttempt
 )
 
 // Setup is what a policy comes to.

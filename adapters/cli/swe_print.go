@@ -127,7 +127,15 @@ func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result
 	}
 	t.print()
 	sum := swe.Summarise(results)
-	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
+	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls%s\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls, cutOff(sum.CostUSD, sum.CutOffUSD))
+}
+
+// cutOff says what was paid for attempts that were cut off, beside what a result comes to.
+func cutOff(resultUSD, cutOffUSD float64) string {
+	if cutOffUSD == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s USD for attempts that were cut off: %s USD in all", usd(cutOffUSD), usd(resultUSD+cutOffUSD))
 }
 
 func outcomeOf(r *swe.Result) string {
@@ -176,7 +184,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	for _, note := range r.Notes {
 		p.f("note: %s\n", note)
 	}
-	p.f("%s USD, %d calls, %s, of which %s in stepfall\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead))
+	p.f("%s USD, %d calls, %s, of which %s in stepfall%s\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead), cutOff(r.CostUSD, r.CutOffUSD))
 	switch {
 	case r.Patch == "":
 	case out != "":

@@ -76,11 +76,13 @@ type Result struct {
 	Patch  string `json:"patch"`
 	Model  string `json:"model,omitempty"`
 	// Verdict is the evidence for the patch.
-	Verdict  *sdk.Verdict  `json:"verdict,omitempty"`
-	Attempts []Attempt     `json:"attempts,omitempty"`
-	CostUSD  float64       `json:"cost_usd"`
-	Calls    int           `json:"calls"`
-	Duration time.Duration `json:"duration_ns"`
+	Verdict  *sdk.Verdict `json:"verdict,omitempty"`
+	Attempts []Attempt    `json:"attempts,omitempty"`
+	CostUSD  float64      `json:"cost_usd"`
+	// CutOffUSD is what attempts cost beside them that earlier runs could not finish.
+	CutOffUSD float64       `json:"cut_off_usd,omitempty"`
+	Calls     int           `json:"calls"`
+	Duration  time.Duration `json:"duration_ns"`
 	// Overhead is Duration less the time in models, tools and verifiers.
 	Overhead time.Duration  `json:"overhead_ns"`
 	Stop     sdk.StopReason `json:"stop,omitempty"`
@@ -130,6 +132,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	err := w.solve(ctx, r)
 	r.Duration = time.Since(start)
 	r.Overhead = max(0, r.Duration-w.away)
+	r.CutOffUSD = s.Journal.cutOffUSD(r)
 	if err == nil {
 		return r, s.Journal.write(record{Result: r})
 	}

@@ -167,7 +167,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	case r.Solved:
 		p.f("\nsolved by %s\n", r.Model)
 	case r.Patch == "":
-		p.f("\nnot solved: no model changed anything\n")
+		p.f("\nnot solved; the attempt that was taken, of %s, has no patch\n", r.Model)
 	default:
 		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
 	}
@@ -188,7 +188,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	switch {
 	case r.Patch == "":
 	case out != "":
-		p.f("patch: %s (apply it with 'git apply %s')\n", out, out)
+		p.f("patch: %s (apply it with: git apply -- '%s')\n", out, strings.ReplaceAll(out, "'", `'\''`))
 	default:
 		p.raw("\n" + r.Patch)
 	}

@@ -58,9 +58,10 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		hands.compile = w.compile
 	}
 	ctx = middleware.WithInfo(ctx, w.callInfo())
+	var leftOut []string
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
-		answer.Text, err = tree.Diff(ctx)
+		answer.Text, leftOut, err = tree.Diff(ctx)
 		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
 	t, err = w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
@@ -70,8 +71,9 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		return nil, &step.CallError{Err: err, Fatal: errors.Is(err, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
 	}
 	if !t.Accepted {
-		answer.Text, err = tree.Diff(ctx)
+		answer.Text, leftOut, err = tree.Diff(ctx)
 	}
+	t.LeftOut, w.attempts[len(w.attempts)-1].Trajectory.LeftOut = leftOut, leftOut
 	return t, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -294,6 +295,9 @@ func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 		}
 		r.CostUSD += own.CostUSD
 		r.Calls += own.Trajectory.Turns
+		if left := own.Trajectory.LeftOut; len(left) > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s left what no patch can hold (links, files that are no text, installed packages), which is left out: %s", own.Model, shorten(strings.Join(left, ", "), 300)))
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ type Repository struct {
 func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error) {
 	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
+		return nil, fmt.Errorf("opening repository %s, which must be a folder of a git repository with a work tree (not a bare one): %w", dir, err)
 	}
 	r := &Repository{dir: strings.TrimSpace(top), trees: trees, secrets: map[string][]string{}}
 	r.dependencies = sync.OnceValues(func() ([]string, error) { return ignoredDependencies(context.WithoutCancel(ctx), r.dir) })
@@ -278,6 +278,27 @@ func installedFolder(name string) string {
 func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) (string, error) {
 	args := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, options...)
 	return c.git(ctx, append(append(args, c.Commit, "--", "."), paths...)...)
+}
+
+// submoduleNotes returns a note on the submodules of the commit, which the tree has as empty folders.
+func (c *Checkout) submoduleNotes(ctx context.Context) ([]string, error) {
+	if _, err := os.Lstat(filepath.Join(c.Dir, ".gitmodules")); err != nil {
+		return nil, nil //nolint:nilerr // there are none
+	}
+	files, err := c.git(ctx, "ls-files", "--stage", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for file := range strings.SplitSeq(files, "\x00") {
+		if entry, name, _ := strings.Cut(file, "\t"); strings.HasPrefix(entry, "160000 ") {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return []string{"submodules are not checked out, so that attempts and tests lack them: " + strings.Join(names, ", ")}, nil
 }
 
 // Apply applies a patch to the tree.

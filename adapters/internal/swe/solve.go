@@ -35,6 +35,8 @@ type Setup struct {
 	// Route, when not nil, says what match blocks and pacing make of a task; see
 	// [middleware.Config].
 	Route func(*sdk.Query) middleware.Route
+	// Notes are what a person should know of the policy's verifiers before a run.
+	Notes []string
 	// TestCommand is that of the policy's verifier.
 	TestCommand []string
 	// Models are the candidates themselves, by name, for WholeTrajectory.

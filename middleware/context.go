@@ -23,6 +23,8 @@ type Info struct {
 	// NoRetry limits each deployment of a model to one attempt, for a caller that retries failed steps
 	// itself: the retries would multiply.
 	NoRetry bool
+	// Mode, if set, is the mode in the step's trace, such as [sdk.ModeAttemptCall].
+	Mode string
 }
 
 type infoKey struct{}

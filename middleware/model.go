@@ -225,8 +225,9 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	if schema := c.query.Format.Schema; len(schema) > 0 && !json.Valid(schema) { // which no model can be asked
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: "the schema of the answer is not JSON"}
 	}
-	req := c.request(string(m.c.Mode))
-	req.NoRetry = InfoFrom(ctx).NoRetry
+	info := InfoFrom(ctx)
+	req := c.request(cmp.Or(info.Mode, string(m.c.Mode)))
+	req.NoRetry = info.NoRetry
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	m.restrict(&req, c)
 	req.Cancel = m.c.CancelDrafts

@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -47,9 +48,31 @@ const ModeEmbeddings = "embeddings"
 // verdict; no model was asked.
 const ModeVerdict = "verdict"
 
+// Modes of what an agent does at a task of which the whole attempt is judged, as `stepfall swe` does.
+const (
+	// ModeAttempt is the mode of an attempt by a model that a strategy chose for the whole task. Its
+	// call is the attempt, and costs what the traces of [ModeAttemptCall] cost together.
+	ModeAttempt = "attempt"
+	// ModeAttemptCall is the mode of a call within an attempt, of which nothing was decided.
+	ModeAttemptCall = "attempt_call"
+	// ModeRoutedAttempt is the mode of an attempt each call of which is a step of the same run, decided
+	// like any other. Its one call is the attempt, and the verdict on it is one on the run.
+	ModeRoutedAttempt = "step"
+)
+
 // IsStep reports whether a trace of the mode records a step, as all do except those of [ModeVerdict].
 // Use it wherever steps are counted, logged or listed.
 func IsStep(mode string) bool { return mode != ModeVerdict }
+
+// HasChoice reports whether a trace of the mode records a step in which a strategy could choose
+// between models. Use it wherever decisions are compared, repeated or learnt from.
+func HasChoice(mode string) bool {
+	switch mode {
+	case ModeVerdict, ModeEmbeddings, ModeAttemptCall, ModeRoutedAttempt:
+		return false
+	}
+	return true
+}
 
 // Trace is the full record of one step. It marshals to stable JSON; fields are
 // added, never renamed.
@@ -251,6 +274,35 @@ func (t *Trace) VerdictsUSD() float64 {
 		return 0 // rounding
 	}
 	return usd
+}
+
+// ForSums returns t as sums over traces count it: t itself, or of an attempt, the calls of which have
+// traces of their own, a copy without what they cost and used.
+func (t *Trace) ForSums() *Trace {
+	if t.Mode != ModeAttempt && t.Mode != ModeRoutedAttempt {
+		return t
+	}
+	own := *t
+	own.CostUSD, own.Usage, own.Calls = t.VerdictsUSD(), Usage{}, slices.Clone(t.Calls)
+	for i := range own.Calls {
+		own.Calls[i].CostUSD, own.Calls[i].Usage = 0, Usage{}
+	}
+	return &own
+}
+
+// RunVerdict returns the verdict on its run that a trace reports, nil if that says nothing. isReport
+// is false if the trace reports none.
+func (t *Trace) RunVerdict() (v *Verdict, isReport bool) {
+	switch t.Mode {
+	case ModeVerdict:
+		return t.Verdict, true
+	case ModeRoutedAttempt:
+		for i := range t.Calls {
+			v = cmp.Or(t.Calls[i].Verdict, v)
+		}
+		return v, v != nil
+	}
+	return nil, false
 }
 
 // PromptedTokens returns how many tokens of the answer later prompts hold.

@@ -221,12 +221,13 @@ func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, 
 		return nil, err
 	}
 	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
+		_, isReport := t.RunVerdict()
 		switch {
 		case t.Mode == middleware.ShadowAlternative:
 			w.Shadows = append(w.Shadows, t)
-		case t.Mode == sdk.ModeVerdict:
+		case isReport:
 			w.Reports = append(w.Reports, t)
-		case t.Mode != sdk.ModeEmbeddings:
+		case sdk.HasChoice(t.Mode):
 			w.Steps = append(w.Steps, t)
 		}
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -122,7 +121,7 @@ func (f *sweFlags) tasks() ([]swe.Task, bool, error) {
 }
 
 func (f *sweFlags) single(text string) swe.Task {
-	return swe.Task{InstanceID: "task", Repo: f.repo, BaseCommit: f.base, ProblemStatement: text, FailToPass: f.failToPass, PassToPass: f.passToPass}
+	return swe.Task{InstanceID: swe.NameTask(f.repo, text), Repo: f.repo, BaseCommit: f.base, ProblemStatement: text, FailToPass: f.failToPass, PassToPass: f.passToPass}
 }
 
 func (f *sweFlags) check() error {
@@ -173,7 +172,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	var account sweAccount
+	var account savings.Account
 	b, done, err := f.batch(ctx, s, single, &account)
 	if err != nil {
 		return err
@@ -232,42 +231,16 @@ func (f *sweFlags) warn(ctx context.Context, s Streams, single bool) {
 	}
 }
 
-// sweAccount is what a run costs. Where calls are cascaded, verdicts are on attempts, which
-// are not what is counted.
-type sweAccount struct {
-	savings.Account
-	attempts savings.Account
-}
-
-// Result is what the run comes to, with the quality of the attempts where that is measured.
-func (a *sweAccount) Result() savings.Result {
-	r := a.Account.Result()
-	if quality := a.attempts.Result().Quality; quality.IsMeasured() {
-		r.Quality = quality
-	}
-	return r
-}
-
 // batch returns a batch that does the tasks in this process, where account counts their costs, or
 // through a queue. A dry run never uses the queue.
-func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *sweAccount) (_ *swe.Batch, done func() error, err error) {
+func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *savings.Account) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
 	}
-	mode := ""
-	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true, WithoutSecrets: f.dryRun}, Logger: sweLogger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
-		// Where attempts are cascaded, the calls within them chose nothing.
-		switch isAttempt := t.Mode == mode; {
-		case (mode == string(swe.WholeTrajectory)) == isAttempt:
-			account.Record(ctx, t)
-		case isAttempt:
-			account.attempts.Record(ctx, t)
-		}
-	}})
+	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true, WithoutSecrets: f.dryRun}, Logger: sweLogger(s), Traces: account.Record})
 	if err != nil {
 		return nil, nil, err
 	}
-	mode = r.Policy().Trajectory.Unit
 	// A verifier at fault is found before a model is paid.
 	if err := r.Start(ctx); err != nil {
 		return nil, nil, errors.Join(err, r.Close())

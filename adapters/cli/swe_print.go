@@ -127,7 +127,15 @@ func (f *sweFlags) printTasks(p *printer, list []swe.Task, results []*swe.Result
 	}
 	t.print()
 	sum := swe.Summarise(results)
-	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
+	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls%s\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls, cutOff(sum.CostUSD, sum.CutOffUSD))
+}
+
+// cutOff says what was paid for attempts that were cut off, beside what a result comes to.
+func cutOff(resultUSD, cutOffUSD float64) string {
+	if cutOffUSD == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s USD for attempts that were cut off: %s USD in all", usd(cutOffUSD), usd(resultUSD+cutOffUSD))
 }
 
 func outcomeOf(r *swe.Result) string {
@@ -159,7 +167,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	case r.Solved:
 		p.f("\nsolved by %s\n", r.Model)
 	case r.Patch == "":
-		p.f("\nnot solved: no model changed anything\n")
+		p.f("\nnot solved; the attempt that was taken, of %s, has no patch\n", r.Model)
 	default:
 		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
 	}
@@ -176,11 +184,11 @@ func (p *printer) result(r *swe.Result, out string) {
 	for _, note := range r.Notes {
 		p.f("note: %s\n", note)
 	}
-	p.f("%s USD, %d calls, %s, of which %s in stepfall\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead))
+	p.f("%s USD, %d calls, %s, of which %s in stepfall%s\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead), cutOff(r.CostUSD, r.CutOffUSD))
 	switch {
 	case r.Patch == "":
 	case out != "":
-		p.f("patch: %s (apply it with 'git apply %s')\n", out, out)
+		p.f("patch: %s (apply it with: git apply -- '%s')\n", out, strings.ReplaceAll(out, "'", `'\''`))
 	default:
 		p.raw("\n" + r.Patch)
 	}

@@ -91,13 +91,13 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 		r.accounts.record(ctx, r.tenants.label(t.Tenant), t)
 		return
 	}
-	end := t.Start.Add(t.Duration)
+	own, end := t.ForSums(), t.Start.Add(t.Duration)
 	ctx, span := r.tracer.Start(ctx, "stepfall.step", trace.WithTimestamp(t.Start), trace.WithAttributes(
 		attribute.String("stepfall.trace.id", t.ID),
 		attribute.String("stepfall.strategy", t.Strategy),
 		attribute.String("stepfall.stop", string(t.Stop)),
 		attribute.String("stepfall.chosen", t.Chosen),
-		attribute.Float64("stepfall.cost_usd", t.CostUSD),
+		attribute.Float64("stepfall.cost_usd", own.CostUSD),
 		attribute.Int("stepfall.calls", middleware.CallsSent(t)),
 		attribute.Float64("stepfall.overhead_s", t.Overhead.Seconds()),
 	))
@@ -110,15 +110,15 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	if t.Error != "" {
 		span.SetStatus(codes.Error, t.Error)
 	}
-	for i := range t.Calls {
-		r.call(ctx, &t.Calls[i], end)
+	for i := range own.Calls {
+		r.call(ctx, &own.Calls[i], end)
 	}
 	span.End(trace.WithTimestamp(end))
 
 	by := metric.WithAttributes(attribute.String("stepfall.strategy", t.Strategy),
 		attribute.String("stepfall.chosen", t.Chosen), attribute.String("stepfall.stop", string(t.Stop)))
 	r.stepDuration.Record(ctx, t.Duration.Seconds(), by)
-	r.stepCost.Record(ctx, t.CostUSD, by)
+	r.stepCost.Record(ctx, own.CostUSD, by)
 	r.stepCalls.Record(ctx, int64(middleware.CallsSent(t)), by)
 	r.add(ctx, t)
 }

@@ -59,9 +59,10 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	s.steps.Add(ctx, 1, metric.WithAttributes(tenant, attribute.String("model", s.models.label(t.Chosen)),
 		attribute.String("stop", string(t.Stop)), attribute.String("mode", t.Mode)))
 	s.decision.Record(ctx, t.Overhead.Seconds())
-	asked, rest := map[string]bool{}, t.CostUSD
-	for i := range t.Calls {
-		c := &t.Calls[i]
+	own := t.ForSums()
+	asked, rest := map[string]bool{}, own.CostUSD
+	for i := range own.Calls {
+		c := &own.Calls[i]
 		if !middleware.IsSent(c) {
 			continue
 		}

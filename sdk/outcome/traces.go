@@ -54,15 +54,14 @@ func readTrace(line []byte) (*sdk.Trace, *fault) {
 // addSteps adds a trace: only models that ran and were judged have a quality. Traces with the same query
 // id are one query; without an id each trace is a query of its own.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
-	switch t.Mode {
-	case sdk.ModeEmbeddings:
-		return nil
-	case sdk.ModeVerdict:
-		quality, judged := t.Verdict.Quality()
+	if v, isReport := t.RunVerdict(); isReport {
+		quality, judged := v.Quality()
 		if !judged {
 			quality = math.NaN()
 		}
 		b.runOf(t).quality = quality
+	}
+	if !sdk.HasChoice(t.Mode) {
 		return nil
 	}
 	id := strings.TrimSpace(cmp.Or(t.QueryID, t.ID))
@@ -110,7 +109,7 @@ func (b *builder) addCell(t *sdk.Trace, c *cell, p place) *fault {
 // choiceOf reports whether the answer that was used came from the one model that could be asked, and
 // whether it came from a strategy's choice.
 func choiceOf(t *sdk.Trace) (isPinned, isDecided bool) {
-	if t.Mode != "" && t.Mode != "enforce" {
+	if !slices.Contains([]string{"", "enforce", sdk.ModeAttempt}, t.Mode) {
 		return false, false
 	}
 	isPinned = t.Holdout != nil && t.Holdout.Baseline || len(t.Decisions) > 0 && len(t.Decisions[0].Models) == 1

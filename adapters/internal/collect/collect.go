@@ -313,7 +313,7 @@ func (o *Outcome) judge(report *middleware.Report) error {
 			if call.Verdict != nil {
 				why = call.Verdict.Evidence
 			}
-			return fmt.Errorf("the verdict is inconclusive: %s", why)
+			return fmt.Errorf("the verdict on %s is inconclusive: %s", o.QueryID, why)
 		}
 		o.Quality, o.Signals = quality, call.Signals
 		verdict := *call.Verdict

@@ -24,7 +24,7 @@ type Traces struct {
 	// Shadows are steps of the mode shadow_alternative: they are of the same queries as
 	// some of the steps.
 	Shadows []*sdk.Trace
-	// Reports are of the mode verdict: how runs ended.
+	// Reports say how runs ended; see [sdk.Trace.RunVerdict].
 	Reports []*sdk.Trace
 	Seed    uint64
 

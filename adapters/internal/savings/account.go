@@ -121,16 +121,18 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !sdk.IsStep(t.Mode) { // a verdict replaces the one on its run; an inconclusive one removes it
-		quality, judged := t.Verdict.Quality()
+	if v, isReport := t.RunVerdict(); isReport { // it replaces the one on its run; an inconclusive one removes it
+		quality, judged := v.Quality()
 		a.note(t, runVerdict{hasVerdict: true, judged: judged, passed: judged && quality >= 0.5})
+	}
+	if !sdk.IsStep(t.Mode) {
 		return
 	}
 	if t.Run != "" {
 		a.note(t, runVerdict{hasStep: true})
 	}
 	a.read++
-	a.spent += t.CostUSD
+	a.spent += t.ForSums().CostUSD
 	if len(t.Decisions) > 0 {
 		a.joinShadow(t)
 	}
@@ -140,6 +142,11 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	case sdk.ModeEmbeddings:
 		a.embeddings++
+		return
+	case sdk.ModeRoutedAttempt:
+		a.verdicts += t.VerdictsUSD()
+		return
+	case sdk.ModeAttemptCall:
 		return
 	}
 	a.steps++

@@ -134,7 +134,7 @@ func (r *Result) round() {
 // BaselineCost returns what the baseline would have cost in one of the steps, and whether
 // that is known or estimated at all.
 func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
-	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || !sdk.IsStep(t.Mode) || len(t.Decisions) == 0 {
+	if t.Mode == middleware.ShadowAlternative || !sdk.HasChoice(t.Mode) || len(t.Decisions) == 0 {
 		return 0, false
 	}
 	a.mu.Lock()

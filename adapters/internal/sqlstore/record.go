@@ -140,6 +140,8 @@ type row struct {
 	body  document
 	nano  int64
 	calls []callSum
+	// counted is what sums count of the trace.
+	counted *sdk.Trace
 }
 
 // callSum is the part of one model in a step.
@@ -220,10 +222,10 @@ func rowOf(e store.Entry) (*row, error) {
 			return nil, err
 		}
 	}
-	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t)}
+	r := &row{body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: StepOf(t), counted: t.ForSums()}
 	r.Key = name(key)
 	for i := range t.Calls {
-		c := &t.Calls[i]
+		c := &r.counted.Calls[i]
 		if !middleware.IsSent(c) {
 			continue
 		}
@@ -234,7 +236,7 @@ func rowOf(e store.Entry) (*row, error) {
 			r.calls = append(r.calls, callSum{model: model})
 		}
 		s := &r.calls[at]
-		s.calls++
+		s.calls += bit(r.counted == t) // an attempt is no call
 		if c.Failed() {
 			s.failed++
 		}

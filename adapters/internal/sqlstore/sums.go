@@ -26,8 +26,8 @@ var counterColumns = []string{
 	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
 }
 
-// costCounter is where counters have the cost.
-const costCounter = 9
+// Where counters have the calls and the cost.
+const callCounter, costCounter = 3, 9
 
 type sums map[sumKey]*sumRow
 
@@ -38,18 +38,19 @@ type sumRow struct {
 
 func (s sums) add(r *row) {
 	own := counters{
-		bit(sdk.IsStep(r.Mode)), bit(r.Chosen == "" && sdk.IsStep(r.Mode)), bit(len(r.calls) > 1), int64(r.Calls),
+		bit(sdk.IsStep(r.Mode)), bit(r.Chosen == "" && sdk.IsStep(r.Mode)), bit(len(r.calls) > 1), 0,
 		bit(r.Outcome == sdk.Passed.String()), bit(r.Outcome == sdk.Failed.String()), bit(r.Outcome == sdk.Inconclusive.String()),
-		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
+		input(&r.counted.Usage), output(&r.counted.Usage), nano(r.counted.CostUSD), int64(r.Duration), int64(r.Overhead),
 	}
 	at := r.Start.UnixNano()
 	date := at / int64(day)
 	if at%int64(day) < 0 {
 		date--
 	}
-	rest := r.nano
+	rest := own[costCounter]
 	for _, c := range r.calls {
 		rest -= c.nano
+		own[callCounter] += c.calls
 		part := counters{bit(c.model == r.Chosen), c.failed, 0, c.calls, c.passed, c.rejected, c.inconclusive, c.in, c.out, c.nano, c.duration, 0}
 		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)

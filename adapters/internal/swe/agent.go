@@ -49,6 +49,8 @@ type Trajectory struct {
 	// ToolTime is the time in commands, ModelTime that in calls of the model.
 	ToolTime  time.Duration `json:"tool_time_ns"`
 	ModelTime time.Duration `json:"model_time_ns"`
+	// LeftOut is what the tree holds and no patch can; see [Checkout.Diff].
+	LeftOut []string `json:"left_out,omitempty"`
 	// Summary is the model's last text.
 	Summary string `json:"summary,omitempty"`
 }

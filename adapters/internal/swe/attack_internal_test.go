@@ -75,7 +75,7 @@ for o in $(git cat-file --batch-all-objects --batch-check='%(objectname)'); do g
 	if status := asAgent(t, j, tree, "git status --porcelain; echo new > b.txt; echo more >> a.txt; git status --porcelain; git diff"); !strings.HasPrefix(status, " M a.txt\n?? b.txt\n") || !strings.Contains(status, "+more") {
 		t.Errorf("git status says %q", status)
 	}
-	patch, err := tree.Diff(t.Context())
+	patch, _, err := tree.Diff(t.Context())
 	if err != nil || !strings.Contains(patch, "+more") || !strings.Contains(patch, "b/b.txt") || strings.Contains(patch, ".env") {
 		t.Errorf("the patch is %q, %v", patch, err)
 	}
@@ -100,7 +100,7 @@ rm -f .git; printf '[filter "evil"]\nclean = touch `+mark+`\n[core]\nfsmonitor =
 	if err := os.RemoveAll(mark); err != nil { // where files are not confined, the agent's own commands may make it
 		t.Fatal(err)
 	}
-	patch, err := tree.Diff(t.Context())
+	patch, _, err := tree.Diff(t.Context())
 	if err != nil || !strings.Contains(patch, "+more") {
 		t.Errorf("the patch is %q, %v", patch, err)
 	}
@@ -129,7 +129,7 @@ func TestAttackSecretsOfTheTree(t *testing.T) {
 		if seen := asAgent(t, j, tree, "cat .env; grep -r committed-key . ; env"); strings.Contains(seen, "committed-key") {
 			t.Errorf("an attempt saw a key:\n%s", seen)
 		}
-		if patch, err := tree.Diff(t.Context()); err != nil || patch != "" {
+		if patch, _, err := tree.Diff(t.Context()); err != nil || patch != "" {
 			t.Errorf("patch %q, %v", patch, err)
 		}
 		if !slices.Equal(tree.LeftOut, []string{".env"}) {
@@ -148,7 +148,7 @@ func TestPatchWithoutBinaries(t *testing.T) {
 	}
 	defer tree.Close()
 	asAgent(t, j, tree, `printf 'a\000b' > 'm[1].test'; echo text > 'm[2].txt'`)
-	patch, err := tree.Diff(t.Context())
+	patch, _, err := tree.Diff(t.Context())
 	if err != nil || strings.Contains(patch, "m[1]") || !strings.Contains(patch, "m[2]") {
 		t.Errorf("the patch is %q, %v", patch, err)
 	}

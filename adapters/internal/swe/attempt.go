@@ -57,10 +57,11 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 	if w.s.Jail != nil {
 		hands.compile = w.compile
 	}
-	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
+	ctx = middleware.WithInfo(ctx, w.callInfo())
+	var leftOut []string
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
-		answer.Text, err = tree.Diff(ctx)
+		answer.Text, leftOut, err = tree.Diff(ctx)
 		return err == nil && w.isAccepted(ctx, answer.Text, c.Model.Name)
 	}
 	t, err = w.agent(c.Model).run(ctx, model, hands, prompt(w.t, tree.Dir, w.shown(c)), w.charge(ctx, c.Model, answer), accepted)
@@ -70,9 +71,20 @@ func (w *work) runAgent(ctx context.Context, c *step.Call, tree *Checkout, answe
 		return nil, &step.CallError{Err: err, Fatal: errors.Is(err, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
 	}
 	if !t.Accepted {
-		answer.Text, err = tree.Diff(ctx)
+		answer.Text, leftOut, err = tree.Diff(ctx)
 	}
+	t.LeftOut, w.attempts[len(w.attempts)-1].Trajectory.LeftOut = leftOut, leftOut
 	return t, err
+}
+
+// callInfo says of the agent's calls whose part they are. Of an attempt that was chosen as a whole, all
+// are about the task; steps that are routed each are queries of their own.
+func (w *work) callInfo() middleware.Info {
+	info := middleware.Info{Group: w.t.Repo, Run: w.t.InstanceID}
+	if w.s.Mode == WholeTrajectory {
+		info.QueryID, info.Mode = w.t.InstanceID, sdk.ModeAttemptCall
+	}
+	return info
 }
 
 // agent is the solver's, with answers no longer than is reserved for them where there is a cap.

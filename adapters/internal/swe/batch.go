@@ -161,6 +161,8 @@ type Summary struct {
 	Open    int     `json:"open"`
 	Calls   int     `json:"calls"`
 	CostUSD float64 `json:"cost_usd"`
+	// CutOffUSD was paid beside it, for attempts that earlier runs could not finish.
+	CutOffUSD float64 `json:"cut_off_usd,omitempty"`
 	// ByModel counts the attempts of each model.
 	ByModel map[string]int `json:"attempts_by_model"`
 }
@@ -203,6 +205,7 @@ func Summarise(results []*Result) Summary {
 		}
 		s.Calls += r.Calls
 		s.CostUSD += r.CostUSD
+		s.CutOffUSD += r.CutOffUSD
 		for _, a := range r.Attempts {
 			s.ByModel[a.Model]++
 		}

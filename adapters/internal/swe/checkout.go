@@ -44,7 +44,7 @@ type Repository struct {
 func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error) {
 	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
-		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
+		return nil, fmt.Errorf("opening repository %s, which must be a folder of a git repository with a work tree (not a bare one): %w", dir, err)
 	}
 	r := &Repository{dir: strings.TrimSpace(top), trees: trees, secrets: map[string][]string{}}
 	r.dependencies = sync.OnceValues(func() ([]string, error) { return ignoredDependencies(context.WithoutCancel(ctx), r.dir) })
@@ -196,39 +196,36 @@ func (c *Checkout) git(ctx context.Context, args ...string) (string, error) {
 	return git(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
 }
 
-// Diff returns what was changed in the tree as a patch, new files included, except
-// under the paths in leaveOut and for new files that are no text: what a compiler left
-// is no part of a patch, which could not be applied with it.
-func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error) {
+// Diff returns what was changed in the tree as a patch, new files included, and what it leaves out of
+// the patch because that could not be applied with it: links, files that are no text, such as what a
+// compiler or a database left, and installed packages.
+func (c *Checkout) Diff(ctx context.Context) (patch string, leftOut []string, err error) {
 	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	excluded := append(addPrefix(":(exclude,literal)", c.linked), addPrefix(":(exclude)", leaveOut)...)
+	excluded := excludePaths(c.linked)
 	asText := []string{"--no-color", "--src-prefix=a/", "--dst-prefix=b/"}
-	// Both at once: few attempts leave a new file that is no text.
-	both, err := c.diff(ctx, append([]string{"--numstat", "--patch"}, asText...), excluded...)
+	// Both at once: few attempts leave anything that is no text.
+	both, err := c.diff(ctx, append([]string{"--raw", "--numstat", "--patch"}, asText...), excluded...)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	numbers, patch, _ := strings.Cut(both, "\n\n")
-	if !strings.Contains("\n"+numbers, "\n"+noNumbers) {
-		return patch, nil
+	summary, patch, _ := strings.Cut(both, "\n\n")
+	if !notForPatch.MatchString(summary) {
+		return patch, nil, nil
 	}
-	binaries, err := c.diff(ctx, []string{"--numstat", "-z", "--no-renames", "--diff-filter=A"})
+	changes, err := c.diff(ctx, []string{"--raw", "--numstat", "-z", "--no-renames"}, excluded...)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	for line := range strings.SplitSeq(binaries, "\x00") {
-		if path, ok := strings.CutPrefix(line, noNumbers); ok {
-			excluded = append(excluded, ":(exclude,literal)"+path)
-		}
-	}
-	return c.diff(ctx, asText, excluded...)
+	leftOut = unfitForPatch(changes)
+	patch, err = c.diff(ctx, asText, append(excluded, excludePaths(leftOut)...)...)
+	return patch, leftOut, err
 }
 
-func addPrefix(prefix string, paths []string) (list []string) {
+func excludePaths(paths []string) (list []string) {
 	for _, path := range paths {
-		list = append(list, prefix+path)
+		list = append(list, ":(exclude,literal)"+path)
 	}
 	return list
 }
@@ -236,11 +233,73 @@ func addPrefix(prefix string, paths []string) (list []string) {
 // noNumbers begins what git says of a file that is no text, instead of its lines.
 const noNumbers = "-\t-\t"
 
+// notForPatch matches git's summary of changes that [unfitForPatch] may find something in.
+var notForPatch = regexp.MustCompile(`(?m)^-\t-\t|^:\d+ 120000 |pyvenv\.cfg|node_modules/`)
+
+// unfitForPatch returns what no patch can hold of the changes that git lists, each with its modes and
+// then each with its lines: links, files that are no text, and folders of packages that were installed.
+func unfitForPatch(changes string) (paths []string) {
+	fields := strings.Split(changes, "\x00")
+	for i, field := range fields {
+		path := ""
+		switch modes := strings.Fields(field); {
+		case strings.HasPrefix(field, noNumbers):
+			path = strings.TrimPrefix(field, noNumbers)
+		case strings.HasPrefix(field, ":") && len(modes) == 5 && i+1 < len(fields):
+			isAdded, name := modes[4] == "A", fields[i+1]
+			if folder := installedFolder(name); isAdded && folder != "" {
+				path = folder
+			} else if modes[1] == "120000" {
+				path = name
+			}
+		}
+		if path != "" && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	all := slices.Clone(paths)
+	return slices.DeleteFunc(paths, func(path string) bool {
+		return slices.ContainsFunc(all, func(folder string) bool { return strings.HasPrefix(path, folder+"/") })
+	})
+}
+
+// installedFolder returns the folder of packages that a new file shows to have been installed, or "".
+func installedFolder(name string) string {
+	if dir, ok := strings.CutSuffix(name, "/pyvenv.cfg"); ok {
+		return dir
+	}
+	if i := strings.Index("/"+name, "/node_modules/"); i >= 0 {
+		return name[:i+len("node_modules")]
+	}
+	return ""
+}
+
 // diff compares the tree with its commit. It ignores changes within nested repositories:
 // git would run the filters that their configs name, which an attempt may have written.
 func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) (string, error) {
 	args := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, options...)
 	return c.git(ctx, append(append(args, c.Commit, "--", "."), paths...)...)
+}
+
+// submoduleNotes returns a note on the submodules of the commit, which the tree has as empty folders.
+func (c *Checkout) submoduleNotes(ctx context.Context) ([]string, error) {
+	if _, err := os.Lstat(filepath.Join(c.Dir, ".gitmodules")); err != nil {
+		return nil, nil //nolint:nilerr // there are none
+	}
+	files, err := c.git(ctx, "ls-files", "--stage", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for file := range strings.SplitSeq(files, "\x00") {
+		if entry, name, _ := strings.Cut(file, "\t"); strings.HasPrefix(entry, "160000 ") {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	return []string{"submodules are not checked out, so that attempts and tests lack them: " + strings.Join(names, ", ")}, nil
 }
 
 // Apply applies a patch to the tree.

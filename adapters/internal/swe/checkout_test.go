@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/internal/swe"
@@ -68,7 +70,7 @@ func TestWorkTreesAreUsedAgainClean(t *testing.T) {
 			if got := contents(t, again.Dir); !maps.Equal(got, files) {
 				t.Errorf("the tree holds %q", got)
 			}
-			if patch, err := again.Diff(t.Context()); err != nil || patch != "" {
+			if patch, _, err := again.Diff(t.Context()); err != nil || patch != "" {
 				t.Errorf("patch %q, %v", patch, err)
 			}
 			shell(t, again.Dir, "git rev-parse --verify HEAD && test ! -x run.sh")
@@ -102,13 +104,59 @@ func TestWorkTreeIsUsedAgainAtAnotherCommit(t *testing.T) {
 		if tree.Commit != b.tasks[id].BaseCommit {
 			t.Errorf("commit %s, want %s", tree.Commit, b.tasks[id].BaseCommit)
 		}
-		if patch, err := tree.Diff(t.Context()); err != nil || patch != "" {
+		if patch, _, err := tree.Diff(t.Context()); err != nil || patch != "" {
 			t.Errorf("%s: patch %q, %v", id, patch, err)
 		}
 		tree.Close()
 	}
 	if len(dirs) != 1 {
 		t.Errorf("%d work trees were made, want one", len(dirs))
+	}
+}
+
+// What no patch can hold is left out and named; the rest of the attempt stays a patch.
+func TestDiffLeavesOutWhatNoPatchHolds(t *testing.T) {
+	b := newBench(t)
+	dir := t.TempDir()
+	shell(t, dir, `git init -q . && printf 'a\0b' > dev.db && echo one > text && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first`)
+	repo, err := swe.OpenRepository(t.Context(), dir, filepath.Join(b.dir, "unfit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	head, err := repo.Commit(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		leave string
+		want  []string
+	}{
+		"nothing":             {"true", nil},
+		"a link":              {"ln -s text here", []string{"here"}},
+		"a file made a link":  {"rm dev.db; ln -s text dev.db", []string{"dev.db"}},
+		"a changed database":  {`printf 'c\0d' > dev.db`, []string{"dev.db"}},
+		"a new binary":        {`printf 'c\0d' > new.bin`, []string{"new.bin"}},
+		"a virtual folder":    {"mkdir -p .v/lib && echo x > .v/pyvenv.cfg && echo y > .v/lib/a.py && ln -s /usr/bin/env .v/lib/z", []string{".v"}},
+		"packages":            {"mkdir -p web/node_modules/a/node_modules/b && echo x > web/node_modules/a/i.js && echo x > web/node_modules/a/node_modules/b/i.js", []string{"web/node_modules"}},
+		"words like packages": {"echo node_modules/ > list", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := repo.Checkout(t.Context(), head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tree.Close()
+			shell(t, tree.Dir, "echo two > text;"+test.leave)
+			patch, left, err := tree.Diff(t.Context())
+			slices.Sort(left)
+			if err != nil || !slices.Equal(left, test.want) {
+				t.Fatalf("left out %q, want %q (%v)", left, test.want, err)
+			}
+			if !strings.Contains(patch, "+two") || strings.Contains(patch, "120000") || strings.Contains(patch, "Binary") || len(left) > 0 && strings.Count(patch, "diff --git") != 1 {
+				t.Errorf("patch:\n%s", patch)
+			}
+		})
 	}
 }
 

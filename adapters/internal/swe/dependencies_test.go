@@ -49,7 +49,7 @@ func TestIgnoredDependenciesAreLinked(t *testing.T) {
 			t.Error("what was built is linked too")
 		}
 		shell(t, tree.Dir, "echo 1 >> a.js")
-		diff, err := tree.Diff(t.Context())
+		diff, _, err := tree.Diff(t.Context())
 		if err != nil || strings.Contains(diff, "node_modules") || strings.Contains(diff, ".venv") || !strings.Contains(diff, "+1") {
 			t.Errorf("%v: %s", err, diff)
 		}

@@ -145,7 +145,7 @@ func TestTreeCannotLeadGitAstray(t *testing.T) {
 	if ran := in(t, newJail(t), tree.Dir, script); ran.Code != 0 {
 		t.Fatalf("%+v", ran)
 	}
-	patch, err := tree.Diff(t.Context())
+	patch, _, err := tree.Diff(t.Context())
 	if err != nil || !strings.Contains(patch, "+new") {
 		t.Errorf("the patch is %q, %v", patch, err)
 	}

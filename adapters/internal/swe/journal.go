@@ -27,6 +27,8 @@ type Journal struct {
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
 	spentUSD float64
+	// openUSD is what was spent on each task since its last result.
+	openUSD map[string]float64
 	// worker is who writes, where that is not the run itself.
 	worker string
 	// queued are the numbers of the records that came from workers, and queuedUSD what
@@ -95,7 +97,7 @@ func OpenJournal(path string) (*Journal, error) {
 }
 
 func newJournal() *Journal {
-	return &Journal{attempts: map[string][]AttemptRecord{}, results: map[string]Result{}, queued: map[int64]bool{}}
+	return &Journal{attempts: map[string][]AttemptRecord{}, results: map[string]Result{}, openUSD: map[string]float64{}, queued: map[int64]bool{}}
 }
 
 func (j *Journal) load() error {
@@ -124,6 +126,7 @@ func (j *Journal) add(r *record) {
 	}
 	if r.Paid != nil {
 		j.spentUSD += r.Paid.USD
+		j.openUSD[r.Paid.InstanceID] += r.Paid.USD
 		if r.Queued != 0 {
 			j.queuedUSD += r.Paid.USD
 		}
@@ -133,6 +136,7 @@ func (j *Journal) add(r *record) {
 	}
 	if r.Result != nil {
 		j.results[r.Result.InstanceID] = *r.Result
+		delete(j.openUSD, r.Result.InstanceID)
 	}
 }
 
@@ -192,6 +196,17 @@ func (j *Journal) Result(instance string) (Result, bool) {
 	defer j.mu.Unlock()
 	r, ok := j.results[instance]
 	return r, ok
+}
+
+// cutOffUSD returns what was spent on a task since its last result beyond what its new one comes to: on
+// attempts that were cut off. j may be nil.
+func (j *Journal) cutOffUSD(r *Result) float64 {
+	if j == nil {
+		return 0
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return sdk.RoundUSD(max(0, j.openUSD[r.InstanceID]-r.CostUSD))
 }
 
 // SpentUSD returns what the recorded calls cost, those of attempts that were cut off

@@ -2,6 +2,7 @@ package swe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -20,6 +21,11 @@ func FromRouter(r *router.Router) Setup {
 	c := r.Config()
 	s := Setup{TestCommand: verifierCommand(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
 	s.Step.Cost = newTrajectoryCosts()
+	for _, v := range r.Policy().Verifiers {
+		if v.Plugin == "verifier-command" {
+			s.Notes = append(s.Notes, fmt.Sprintf("verifier %s runs its command in the tree WITHOUT the patch, which it is given as the answer: let it apply the patch to a copy, or use verifier-tests", v.Name))
+		}
+	}
 	for _, m := range c.Models {
 		s.Models[m.Model.Name] = meteredModel{inner: r, pin: m.Model.Name}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,9 +23,9 @@ type Mode string
 // The modes.
 const (
 	// WholeTrajectory: each model makes its own attempt on a clean tree.
-	WholeTrajectory Mode = "attempt"
+	WholeTrajectory Mode = sdk.ModeAttempt
 	// PerStep: one attempt, each call of which is routed.
-	PerStep Mode = "step"
+	PerStep Mode = sdk.ModeRoutedAttempt
 )
 
 // Setup is what a policy comes to.
@@ -34,6 +35,8 @@ type Setup struct {
 	// Route, when not nil, says what match blocks and pacing make of a task; see
 	// [middleware.Config].
 	Route func(*sdk.Query) middleware.Route
+	// Notes are what a person should know of the policy's verifiers before a run.
+	Notes []string
 	// TestCommand is that of the policy's verifier.
 	TestCommand []string
 	// Models are the candidates themselves, by name, for WholeTrajectory.
@@ -76,11 +79,13 @@ type Result struct {
 	Patch  string `json:"patch"`
 	Model  string `json:"model,omitempty"`
 	// Verdict is the evidence for the patch.
-	Verdict  *sdk.Verdict  `json:"verdict,omitempty"`
-	Attempts []Attempt     `json:"attempts,omitempty"`
-	CostUSD  float64       `json:"cost_usd"`
-	Calls    int           `json:"calls"`
-	Duration time.Duration `json:"duration_ns"`
+	Verdict  *sdk.Verdict `json:"verdict,omitempty"`
+	Attempts []Attempt    `json:"attempts,omitempty"`
+	CostUSD  float64      `json:"cost_usd"`
+	// CutOffUSD is what attempts cost beside them that earlier runs could not finish.
+	CutOffUSD float64       `json:"cut_off_usd,omitempty"`
+	Calls     int           `json:"calls"`
+	Duration  time.Duration `json:"duration_ns"`
 	// Overhead is Duration less the time in models, tools and verifiers.
 	Overhead time.Duration  `json:"overhead_ns"`
 	Stop     sdk.StopReason `json:"stop,omitempty"`
@@ -130,6 +135,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	err := w.solve(ctx, r)
 	r.Duration = time.Since(start)
 	r.Overhead = max(0, r.Duration-w.away)
+	r.CutOffUSD = s.Journal.cutOffUSD(r)
 	if err == nil {
 		return r, s.Journal.write(record{Result: r})
 	}
@@ -291,6 +297,9 @@ func (w *work) addAttempts(r *Result, judged []sdk.Attempt) {
 		}
 		r.CostUSD += own.CostUSD
 		r.Calls += own.Trajectory.Turns
+		if left := own.Trajectory.LeftOut; len(left) > 0 {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s left what no patch can hold (links, files that are no text, installed packages), which is left out: %s", own.Model, shorten(strings.Join(left, ", "), 300)))
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -30,6 +32,15 @@ type Task struct {
 	// one; DockerImage is another name for it.
 	Image       string `json:"image_name,omitempty"`
 	DockerImage string `json:"docker_image,omitempty"`
+}
+
+// NameTask returns the name of a task that has none of its own: that of its repository, and a hash of
+// its text, so that traces of several tasks are told apart.
+func NameTask(repo, text string) string {
+	if abs, err := filepath.Abs(repo); err == nil && !isRemote(repo) {
+		repo = abs
+	}
+	return strings.TrimSuffix(path.Base(filepath.ToSlash(repo)), ".git") + "-" + hashOf(text)[:8]
 }
 
 // fingerprint is a hash of the task without its name: text, base commit and tests.

@@ -16,6 +16,13 @@ import (
 // checkUntouched asks the verifiers that cost nothing about an empty answer, before a model is
 // paid. It is an error when none of them can judge here. The notes are for a person to read.
 func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
+	if notes, err = w.judged.submoduleNotes(ctx); err != nil {
+		return nil, err
+	}
+	notes = append(notes, w.s.Setup.Notes...)
+	for _, note := range notes {
+		w.sayf("%s", note)
+	}
 	asked, failing := 0, 0
 	var faults []error
 	for _, v := range verifiers {
@@ -33,8 +40,8 @@ func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (n
 			faults = append(faults, fmt.Errorf("%s: %s", v.Name, verdict.Evidence))
 		case verdict.Score < 1:
 			failing++
-			if len(w.t.FailToPass) == 0 {
-				notes = append(notes, verdict.Evidence+"; a patch must mend one of the others or more, and what it leaves failing in the same way is left out: name all that it must mend by --fail-to-pass")
+			if len(w.t.FailToPass) == 0 && verdict.Evidence != "" {
+				notes = append(notes, firstLine(verdict.Evidence)+"; a patch must mend one of the others or more, and what it leaves failing in the same way is left out: name all that it must mend by --fail-to-pass")
 			}
 		}
 	}

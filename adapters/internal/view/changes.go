@@ -150,7 +150,7 @@ func worldOf(traces []*sdk.Trace) *forecast.Traces {
 		switch {
 		case t.Mode == middleware.ShadowAlternative:
 			w.Shadows = append(w.Shadows, t)
-		case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
+		case sdk.HasChoice(t.Mode):
 			w.Steps = append(w.Steps, t)
 		}
 	}

@@ -120,10 +120,8 @@ func newQuality(kind string) (Quality, error) {
 		return &gaussian{}, nil
 	case KindLatent:
 		return &latent{}, nil
-	case KindLinear:
-		return &regression{Link: linkLinear}, nil
-	case KindLogistic:
-		return &regression{Link: linkLogistic}, nil
+	case KindLinear, KindLogistic:
+		return &regression{}, nil
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }

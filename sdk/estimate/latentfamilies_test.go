@@ -294,6 +294,24 @@ func TestEffortsAreAFamily(t *testing.T) {
 	}
 }
 
+// Coefficients are read only with the link that they were fitted to.
+func TestARegressionWithoutItsLinkIsRefused(t *testing.T) {
+	for _, kind := range []string{KindLinear, KindLogistic} {
+		e, err := Fit(asked(60, 1), Options{Quality: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := strings.Replace(string(data), fmt.Sprintf(`"link":%q,`, kind), "", 1)
+		if err := json.Unmarshal([]byte(damaged), &Estimator{}); err == nil || !strings.Contains(err.Error(), `link ""`) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
 func TestAProfileWithImpossibleFamiliesIsRefused(t *testing.T) {
 	e, err := Fit(asked(60, 1), Options{Quality: KindLatent})
 	if err != nil {

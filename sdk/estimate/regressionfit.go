@@ -28,7 +28,7 @@ func (e *regression) fit(t *outcome.Table, o Options) (err error) {
 	if e.Features, err = newFeatureLayout(t, o.Features, o.Seed); err != nil {
 		return err
 	}
-	e.Verified = t.Verified
+	e.Link, e.Verified = o.Quality, t.Verified // a kind is named by its link
 	f := newRegressionFit(t, e, o.Seed)
 	f.fit(e, nil)
 	if t.Verified {

@@ -171,7 +171,7 @@ func logSpaced(low, high float64, n int) []float64 {
 func (c *Comparison) fill(re *resamples) {
 	reference := slices.IndexFunc(c.Rows, func(r *Row) bool { return r.Name == c.Reference })
 	for _, r := range c.Rows {
-		r.Curve = r.curveOf(nil, &c.Frame)
+		r.Curve, r.curveOf = r.curveOf(nil, &c.Frame), nil // a comparison keeps no samples
 		r.Metrics = r.Curve.Measure(&c.Frame)
 		r.CostAtPicked = math.NaN()
 		if c.Picked >= 0 {

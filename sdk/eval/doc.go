@@ -9,7 +9,7 @@
 // to do, looks up what the model that was chosen cost, and so on until the strategy
 // stops. What the strategy did not pay for it never sees.
 //
-// The [Sample] of a replay gives a [Curve], mean cost against mean quality, and
+// [Measure] makes of the [Sample] of a replay a [Curve], mean cost against mean quality, and
 // [Curve.Measure] gives its [Metrics] in the [Frame] of the single models.
 // [Study] does all of it for several strategies, with two-sigma intervals by a
 // bootstrap over the queries, paired between strategies.

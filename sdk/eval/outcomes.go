@@ -23,7 +23,7 @@ func validate(o *outcome.Table) error {
 	}
 	for q, name := range o.Queries {
 		for m, model := range o.Models {
-			quality, cost := o.Quality[q][m], o.CostUSD[q][m]
+			quality, cost := outcome.At(o.Quality, q, m), outcome.At(o.CostUSD, q, m)
 			if !(quality >= 0 && quality <= 1) {
 				return fmt.Errorf("query %s, model %s: quality %v is not in [0, 1]", name, model, quality)
 			}

@@ -242,6 +242,9 @@ func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
 		}
 		var rows []Row
 		for _, r := range c.Rows {
+			if r.curveOf != nil {
+				t.Fatalf("%s keeps its samples", r.Name)
+			}
 			r.DecisionTime = 0
 			rows = append(rows, *r)
 		}
@@ -298,6 +301,7 @@ func TestOutcomesThatCannotBeCompared(t *testing.T) {
 	}{
 		{"NaN quality", func(o *outcome.Table) { o.Quality[3][1] = math.NaN() }, "query q3, model m1: quality NaN is not in [0, 1]"},
 		{"negative cost", func(o *outcome.Table) { o.CostUSD[0][0] = -1 }, "query q0, model m0: cost -1 is not a finite amount of at least 0"},
+		{"no costs", func(o *outcome.Table) { o.CostUSD = nil }, "query q0, model m0: cost NaN is not a finite amount of at least 0"},
 		{"one query", func(o *outcome.Table) { o.Queries = o.Queries[:1] }, "a comparison needs at least two queries on which every model has a quality and a cost, and has 1"},
 		{"one model", func(o *outcome.Table) { o.Models = o.Models[:1] }, "a comparison needs at least two models, and has 1"},
 		{"constant costs", func(o *outcome.Table) {
@@ -310,7 +314,7 @@ func TestOutcomesThatCannotBeCompared(t *testing.T) {
 	} {
 		o := made(10, 3, 1)
 		test.spoil(o)
-		if err := validate(o); err == nil || err.Error() != test.detail {
+		if _, err := Measure(t.Context(), o, nil, nil, Options{}); err == nil || err.Error() != test.detail {
 			t.Errorf("%s: %v, want %q", test.name, err, test.detail)
 		}
 	}

@@ -336,12 +336,12 @@ func (r *Result) comparison() string {
 		interval = fmt.Sprintf(" ± %.6f", r.TwoStdErrorsUSD)
 	}
 	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f%s (%.0f %%%s). Its cost is %s%s.",
-		name, r.BaselineUSD, on, word, by, interval, share, missing, r.basis(), r.explainMissing(of))
+		name, r.BaselineUSD, on, word, by, interval, share, missing, r.Basis(), r.explainMissing(of))
 }
 
-// basis says on how many steps the baseline's cost is measured, and by what it is estimated
+// Basis says on how many steps the baseline's cost is measured, and by what it is estimated
 // on the others.
-func (r *Result) basis() string {
+func (r *Result) Basis() string {
 	switch {
 	case r.Compared == 1 && r.Estimated == 1:
 		return "estimated"

@@ -859,7 +859,7 @@ func TestOverviewAnswers(t *testing.T) {
 	w := httptest.NewRecorder()
 	v.write(w, http.StatusOK, "overview", p)
 	page, at := w.Body.String(), 0
-	for _, heading := range []string{"Is it worth it?", "Where does it fail?", "529 overloaded", "By model"} {
+	for _, heading := range []string{"Is it worth it?", "its cost is " + p.Result.Basis(), "Where does it fail?", "529 overloaded", "By model"} {
 		next := strings.Index(page[at:], heading)
 		if next < 0 {
 			t.Fatalf("%q does not follow", heading)

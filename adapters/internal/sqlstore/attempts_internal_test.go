@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -23,12 +24,12 @@ func TestSumsCountTheCallsOfAnAttemptOnce(t *testing.T) {
 		}
 		all.add(r)
 	}
-	for model, want := range map[string]int64{"": nano(0.75), "small": nano(0.25), store.Verdicts: nano(0.5)} {
+	for model, want := range map[string]int64{"": nano(0.75), "small": nano(0.25), say.Verdicts: nano(0.5)} {
 		found := false
 		for key, row := range all {
 			if key.table == "sums" && key.model == model {
 				found = true
-				if row.counters[costCounter] != want || model != store.Verdicts && (row.counters[callCounter] != 1 || row.counters[7] != 7) {
+				if row.counters[costCounter] != want || model != say.Verdicts && (row.counters[callCounter] != 1 || row.counters[7] != 7) {
 					t.Errorf("%q: %v, want %d and one call of 7 tokens", model, row.counters, want)
 				}
 			}

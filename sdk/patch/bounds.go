@@ -73,20 +73,34 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:enough], "") + "..."
 }
 
-// occurrences returns the first place where want, which is not empty, occurs in lines at or after
-// from, and how many there are, two at most. It takes time in proportion to both.
+// occurrences returns the first place where want occurs in lines at or after from,
+// and how many there are, two at most. It takes time in proportion to both, as the
+// library's searches for a text do not.
 func occurrences(lines, want []string, from int) (first, count int) {
-	text, passage := joinForSearch(lines[from:]), joinForSearch(want)
-	at := strings.Index(text, passage)
-	if at < 0 {
-		return -1, 0
+	// Knuth, Morris, Pratt: fall[i] is the longest proper border of want[:i+1].
+	fall := make([]int, len(want))
+	// matched returns how many lines of want match to the end when one follows k that do.
+	matched := func(k int, line string) int {
+		for k > 0 && line != want[k] {
+			k = fall[k-1]
+		}
+		if line == want[k] {
+			k++
+		}
+		return k
 	}
-	first = from + strings.Count(text[:at], "\n")
-	if strings.Contains(text[at+1:], passage) {
-		return first, 2
+	for i := 1; i < len(want); i++ {
+		fall[i] = matched(fall[i-1], want[i])
 	}
-	return first, 1
+	first = -1
+	for at, k := from, 0; at < len(lines); at++ {
+		if k = matched(k, lines[at]); k < len(want) {
+			continue
+		}
+		if count++; count == 2 {
+			return first, count
+		}
+		first, k = at+1-len(want), fall[k-1]
+	}
+	return first, count
 }
-
-// joinForSearch joins lines so that one of them is found as a whole.
-func joinForSearch(lines []string) string { return "\n" + joinLines(lines) }

@@ -37,7 +37,8 @@ func TestAttackPatchWork(t *testing.T) {
 	folders.WriteString("```text path=" + strings.Repeat("a/", 6000) + "b\nx\n```\n")
 	files := fstest.MapFS{
 		"blank.txt": {Data: []byte(blank + "end\n")}, "long.txt": {Data: []byte(long)}, "a.txt": {Data: []byte("a\n")},
-		"as.txt": {Data: []byte(strings.Repeat("a\n", 40_000) + "b\n")},
+		"as.txt":     {Data: []byte(strings.Repeat("a\n", 40_000) + "b\n")},
+		"longer.txt": {Data: []byte(strings.Repeat("a line, longer\tas\n", 250_000))},
 	}
 	double := strings.Repeat("a.txt\n<<<<<<< SEARCH\na\n=======\na"+strings.Repeat("b", 2000)+"\n>>>>>>> REPLACE\n", 3000)
 	var renames strings.Builder
@@ -61,6 +62,7 @@ func TestAttackPatchWork(t *testing.T) {
 		"blank lines in a hunk":          "--- a/blank.txt\n+++ b/blank.txt\n@@ -5 +5 @@\n" + blank + "-none\n+none\n",
 		"blank lines without an end":     strings.Repeat("--- a/blank.txt\n+++ b/blank.txt\n@@ -5 +5 @@\n-x\n"+strings.Repeat("\n", 400), 200),
 		"lines that nearly fit":          "--- a/as.txt\n+++ b/as.txt\n@@ -5 +5 @@\n" + strings.Repeat("-a\n", 20_000) + "-c\n+d\n",
+		"long lines that nearly fit":     "longer.txt\n<<<<<<< SEARCH\n" + strings.Repeat("a line, longer\tas\n", 125_000) + "b\n=======\nc\n>>>>>>> REPLACE\n",
 		"search blocks":                  blocks.String(),
 		"hunks that are nowhere":         hunks.String(),
 		"a file that grows":              double,

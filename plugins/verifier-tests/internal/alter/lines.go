@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -81,6 +80,7 @@ type lineAlteration struct {
 	// are; collects is set in the pass that finds them. values have more to compare than truths.
 	notes, values map[string]bool
 	collects      bool
+	counts        map[string]int
 	// others are the literals that were altered, without quotes.
 	others map[string]string
 }
@@ -97,7 +97,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	if path.Ext(file.Path) == ".java" {
 		file.Text = bareAssert.ReplaceAllString(file.Text, "${1}assert (${2});")
 	}
-	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + randomWord(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, others: map[string]string{}}
+	a := &lineAlteration{language: request.languageOf(file), request: request, random: random, source: &altered, prefix: "x" + randomWord(random) + "_", notes: map[string]bool{}, values: map[string]bool{}, counts: map[string]int{}, others: map[string]string{}}
 	if a.language.notes != nil && request.Record != "" {
 		a.collects = true
 		a.pass(file.Text)
@@ -193,7 +193,7 @@ func (a *lineAlteration) assertion(s *lineAssertion) string {
 		mark(a.values, a.name, isValue)
 	}
 	if text != s.text {
-		a.source.count(a.name)
+		a.source.count(a.name, a.counts)
 	}
 	return text
 }
@@ -213,7 +213,7 @@ func (a *lineAlteration) bodyLine(line string) string {
 	a.opens = false
 	switch {
 	case a.request.Way == End:
-		a.source.count(a.name)
+		a.source.count(a.name, a.counts)
 		return line[:brace] + a.language.fail + line[brace:]
 	case a.notes[a.name] && a.language.notes.after == nil && a.request.Way != Reach:
 		return line[:brace] + " " + a.helpers() + line[brace:]
@@ -221,9 +221,10 @@ func (a *lineAlteration) bodyLine(line string) string {
 	return line
 }
 
-func (s *Source) count(name string) {
-	if !slices.Contains(s.Tests, name) {
+func (s *Source) count(name string, counts map[string]int) {
+	if counts[name] == 0 {
 		s.Tests = append(s.Tests, name)
 	}
+	counts[name]++
 	s.Count++
 }

@@ -96,14 +96,14 @@ func TestAgentsAreCollected(t *testing.T) {
 	}
 	for q, id := range runs.Queries {
 		for m, name := range runs.Models {
-			quality, usd := 1.0, 0.02 // two calls of a token at 10,000 USD a million
+			quality, usd := 1.0, 0.02 // two calls of a token at 10,000 USD a million, and their prompts, which are estimated
 			if name == "small" {
 				usd = 0.002
 				if id == "hard" {
 					quality = 0
 				}
 			}
-			if runs.Quality[q][m] != quality || runs.CostUSD[q][m] < usd || runs.CostUSD[q][m] > 1.01*usd {
+			if runs.Quality[q][m] != quality || runs.CostUSD[q][m] < usd || runs.CostUSD[q][m] > 1.03*usd {
 				t.Errorf("%s of %s: quality %v for %v USD", id, name, runs.Quality[q][m], runs.CostUSD[q][m])
 			}
 		}

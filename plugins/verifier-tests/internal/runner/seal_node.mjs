@@ -11,17 +11,19 @@ unlinkSync(fileURLToPath(import.meta.url));
 
 export default async function* sealed(source) {
   const tests = [];
-  let nested = [];
+  const nested = new Map(); // by file, the tests whose outermost block has not ended
   const files = new Set();
   for await (const { type, data } of source) {
     if (type !== "test:pass" && type !== "test:fail") continue;
     const file = data.file ? relative(process.cwd(), data.file) : "";
-    // What lies within has ended before, one level deeper.
-    for (const test of nested.filter((test) => test.Group === file && test.level > data.nesting)) {
-      test.Within.unshift(data.name);
-      test.level = data.nesting;
+    // What lies within has ended just before, one level deeper.
+    const ended = nested.get(file) ?? [];
+    nested.set(file, ended);
+    for (let i = ended.length - 1; i >= 0 && ended[i].level > data.nesting; i--) {
+      ended[i].Within.unshift(data.name);
+      ended[i].level = data.nesting;
     }
-    nested = nested.filter((test) => test.level > 0);
+    if (data.nesting === 0) ended.length = 0;
     if (data.details?.type === "suite") continue;
     if (file !== "" && !file.startsWith("..")) files.add(file);
     const whole = file !== "" && (data.name === data.file || data.name === file);
@@ -33,7 +35,7 @@ export default async function* sealed(source) {
     const output = status === "fail" ? String(error?.cause?.stack ?? error?.cause ?? error?.message ?? "") : "";
     const test = { Group: file, Name: whole ? "(file)" : data.name, Within: [], Status: status, Output: output, level: data.nesting };
     tests.push(test);
-    nested.push(test);
+    if (data.nesting > 0) ended.push(test);
   }
   // What the processes of tests noted when they ended, and which of them say nothing of it.
   const watched = new Set(), replaced = new Set(), callers = new Set(), dir = dirname(report);

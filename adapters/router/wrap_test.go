@@ -275,61 +275,42 @@ strategy "cascade_route" {
 	}
 }
 
-// A verifier whose verdicts cost more than its max_usd is named once, with both figures.
-func TestVerdictsDearerThanTheirMaxUSDAreLoggedOnce(t *testing.T) {
-	p, err := policies.Parse("policy.hcl", []byte("verifier \"paid\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n"+pairPolicy), policies.LoadOptions{WithoutSecrets: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	paid := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: 0.02}, nil
-	})
-	log := logged(t, func() {
-		model, err := router.New(t.Context(), p, full.Complete(router.Options{
-			Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
-			Verifiers: func(string) sdk.Verifier { return paid },
-		}))
+// A verifier whose verdicts cost more than its max_usd, or than a cap has room for, is named once, with both figures.
+func TestDearVerdictsAreLoggedOnce(t *testing.T) {
+	limited := strings.ReplaceAll(pairPolicy, "price {", "max_output_tokens = 100\n  price {")
+	for _, c := range []struct {
+		policy       string
+		usd          float64
+		once, within string
+	}{
+		{"verifier \"paid\" {\n  plugin = \"verifier-judge\"\n  max_usd = 0.01\n}\n" + pairPolicy, 0.02, "a verdict cost more than max_usd", "verifier paid cost more than its max_usd: 0.02 USD, and max_usd is 0.01"},
+		{"verifier \"paid\" {\n  plugin = \"verifier-judge\"\n}\nbudget {\n  step_usd = 0.02\n}\n" + limited, 0.03, "verifier paid is left out", "up to 0.03 more for the next call, cap 0.02"},
+	} {
+		p, err := policies.Parse("policy.hcl", []byte(c.policy), policies.LoadOptions{WithoutSecrets: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer model.Close()
-		for range 3 {
-			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+		paid := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: c.usd}, nil
+		})
+		log := logged(t, func() {
+			model, err := router.New(t.Context(), p, full.Complete(router.Options{
+				Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
+				Verifiers: func(string) sdk.Verifier { return paid },
+			}))
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-	})
-	if strings.Count(log, "a verdict cost more than max_usd") != 1 || !strings.Contains(log, "verifier paid cost more than its max_usd: 0.02 USD, and max_usd is 0.01") {
-		t.Errorf("the log says %q", log)
-	}
-}
-
-// A verifier that a cap leaves out is named once, with what its verdict cost.
-func TestAVerifierThatACapLeavesOutIsLoggedOnce(t *testing.T) {
-	p, err := policies.Parse("policy.hcl", []byte("verifier \"paid\" {\n  plugin = \"verifier-judge\"\n}\nbudget {\n  step_usd = 0.02\n}\n"+strings.ReplaceAll(pairPolicy, "price {", "max_output_tokens = 100\n  price {")), policies.LoadOptions{WithoutSecrets: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	paid := sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: 0.03}, nil
-	})
-	log := logged(t, func() {
-		model, err := router.New(t.Context(), p, full.Complete(router.Options{
-			Models:    map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")},
-			Verifiers: func(string) sdk.Verifier { return paid },
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer model.Close()
-		for range 3 {
-			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
-				t.Fatal(err)
+			defer model.Close()
+			for range 3 {
+				if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+					t.Fatal(err)
+				}
 			}
+		})
+		if strings.Count(log, c.once) != 1 || !strings.Contains(log, c.within) {
+			t.Errorf("the log says %q", log)
 		}
-	})
-	if strings.Count(log, "verifier paid is left out") != 1 || !strings.Contains(log, "up to 0.03 more for the next call, cap 0.02") {
-		t.Errorf("the log says %q", log)
 	}
 }
 

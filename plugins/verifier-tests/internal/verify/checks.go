@@ -39,11 +39,11 @@ func (j *judgement) results(report *runner.Report) []*check {
 	if j.strict || j.before == nil || len(j.checks.PassToPass) > 0 {
 		return checks
 	}
-	return append(checks, j.unnamed(report, all)...)
+	return append(checks, j.regressionChecks(report, all)...)
 }
 
-// unnamed returns the checks of tests that passed on the untouched tree and that no name means.
-func (j *judgement) unnamed(report *runner.Report, all []*check) []*check {
+// regressionChecks returns the checks of tests that passed on the untouched tree and that no name means.
+func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*check {
 	passed, others := map[string]bool{}, map[string]int{} // several may have one name, in Node
 	for _, test := range j.before.report.Tests {
 		all, known := passed[test.ID()]

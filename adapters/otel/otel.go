@@ -111,7 +111,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 		span.SetStatus(codes.Error, t.Error)
 	}
 	for i := range own.Calls {
-		r.call(ctx, &own.Calls[i], end)
+		r.call(ctx, &own.Calls[i], end, own == t)
 	}
 	span.End(trace.WithTimestamp(end))
 
@@ -123,7 +123,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	r.add(ctx, t)
 }
 
-func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
+func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time, isCounted bool) {
 	start := c.Start
 	if start.IsZero() {
 		start = stepEnd.Add(-c.Latency)
@@ -157,7 +157,7 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 			attribute.String("stepfall.verifier", v.Verifier), attribute.String("stepfall.outcome", v.Outcome.String())))
 	}
 	span.End(trace.WithTimestamp(start.Add(c.Latency)))
-	if !middleware.IsSent(c) {
+	if !isCounted || !middleware.IsSent(c) {
 		return
 	}
 

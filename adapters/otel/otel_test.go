@@ -146,6 +146,10 @@ func TestMetricsCountCallsAndMoney(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder.Record(t.Context(), escalated(time.Now()))
+	// The calls of an attempt have traces of their own: it adds its step and its verdicts.
+	attempt := escalated(time.Now())
+	attempt.Mode = sdk.ModeAttempt
+	recorder.Record(t.Context(), attempt)
 	var out metricdata.ResourceMetrics
 	if err := reader.Collect(t.Context(), &out); err != nil {
 		t.Fatal(err)
@@ -171,7 +175,8 @@ func TestMetricsCountCallsAndMoney(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"gen_ai.client.operation.duration": 3, "gen_ai.client.token.usage": 212,
-		"stepfall.step.duration": 3, "stepfall.step.cost": 0.012, "stepfall.step.calls": 3, "stepfall.verdicts": 1,
+		"stepfall.step.duration": 6, "stepfall.step.cost": 0.012, "stepfall.step.calls": 6, "stepfall.verdicts": 2,
+		"stepfall.calls": 3, "stepfall.tokens": 212, "stepfall.escalations": 2,
 	} {
 		if got := sums[name]; got != want {
 			t.Errorf("%s sums to %v, want %v", name, got, want)

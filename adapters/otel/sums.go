@@ -66,7 +66,9 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		if !middleware.IsSent(c) {
 			continue
 		}
-		asked[c.Model] = true
+		if asked[c.Model] = true; own != t { // an attempt, whose calls have traces of their own
+			continue
+		}
 		rest -= c.CostUSD
 		model := attribute.String("model", s.models.label(c.Model))
 		result := "answer"

@@ -276,6 +276,6 @@ func (c *call) request(mode string) step.Request {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
 	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()
-	req.Surcharge = c.surcharge
+	req.Surcharge = c.surcharge()
 	return req
 }

@@ -182,12 +182,21 @@ func (c *call) mayDefaultGeo(d *deployment) bool {
 	return d.usesDialect(DialectAnthropic) && (c.params.Dialect != DialectAnthropic || jsonText(c.params.Extra["inference_geo"]) == "")
 }
 
-// surcharge returns by how much a candidate may cost more than the request says.
-func (c *call) surcharge(i int) float64 {
-	if slices.ContainsFunc(c.m.targets[i].deployments, c.mayDefaultGeo) {
-		return countryFactor
+// surcharge returns by how much a candidate may cost more than the request says, or nil if none may.
+func (c *call) surcharge() func(i int) float64 {
+	if !slices.ContainsFunc(c.m.targets, func(t target) bool { return c.mayDefaultGeos(t.deployments) }) {
+		return nil
 	}
-	return 1
+	return func(i int) float64 {
+		if c.mayDefaultGeos(c.m.targets[i].deployments) {
+			return countryFactor
+		}
+		return 1
+	}
+}
+
+func (c *call) mayDefaultGeos(list []*deployment) bool {
+	return slices.ContainsFunc(list, func(d *deployment) bool { return c.mayDefaultGeo(d) })
 }
 
 // geoFactor returns the answer's price relative to the requested one, by where it was made.

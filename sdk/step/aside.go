@@ -9,12 +9,12 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// postponedCall is the state of the tries at a model that has to wait while another is asked.
+// postponedCall is the retry state of a model that is set aside while others can be called.
 type postponedCall struct {
-	attempt, round int       // of the next try
-	until          time.Time // before which it is not asked
-	err            error     // of the last try; nil when there was none
-	out            bool      // it has not been recalled
+	attempt, round int       // of the next try; round counts only tries subject to backoff
+	until          time.Time // the model is not called before this time
+	err            error     // of the last try; nil if there was none
+	out            bool      // still set aside: recall has not readmitted it
 }
 
 // hasAlternative reports whether the step can go on without candidate i.
@@ -34,7 +34,7 @@ func (r *run) hasPostponed() bool {
 	return false
 }
 
-// postpone takes candidate i out of the step until it is recalled.
+// postpone makes candidate i infeasible until recall readmits it.
 func (r *run) postpone(i int, a postponedCall) {
 	if r.postponed == nil {
 		r.postponed = map[int]postponedCall{}
@@ -44,7 +44,8 @@ func (r *run) postpone(i int, a postponedCall) {
 	r.drop(i, "has to be waited for")
 }
 
-// postponeThrottled postpones the candidates whose servers asked for a pause, if there are others.
+// postponeThrottled postpones the candidates whose servers asked for a pause longer than
+// Retry.SwitchAfter, unless that is all of them.
 func (r *run) postponeThrottled(now time.Time) {
 	soon := now.Add(r.e.c.Retry.SwitchAfter)
 	late := func(i int) bool { return r.req.NotBefore(i).After(soon) }
@@ -59,8 +60,9 @@ func (r *run) postponeThrottled(now time.Time) {
 	}
 }
 
-// recall makes the postponed candidate with the shortest wait available again, and those due soon
-// after. It reports whether there was one. If nothing judges answers, one without a fault ends the step.
+// recall readmits the postponed candidate with the shortest wait, and those due within
+// Retry.SwitchAfter of it, and reports whether there was one. It readmits none if an answer passed the
+// checks and nothing else judges it: that answer ends the step.
 func (r *run) recall() bool {
 	if !r.hasPostponed() {
 		return false

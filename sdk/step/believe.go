@@ -39,13 +39,13 @@ func (r *run) believe(ctx context.Context) {
 			continue
 		}
 		b := &r.state.Beliefs[i]
-		// The deviation of a model that has not run is what a look will reveal, and
-		// nothing where nobody looks: not an operator's doubt about a prior.
+		// The deviation of a model that has not run is that of the estimate its answer will get:
+		// 0 if nothing will judge the answer, however uncertain the operator's prior.
 		switch {
 		case r.judged[i]:
 			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: r.judgeRates(i), Shared: b.Shared, Look: b.Look}
 			if passed > 0 && passed < 1 {
-				// A pass of the same judge would be worth no more than the one that is there.
+				// A second pass by the same judge would be worth no more than the first.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
 		case !r.isLookedAt(i), r.compared[i] && r.twoLeft:
@@ -62,8 +62,8 @@ func (r *run) judgeRates(i int) cascade.Rates {
 	return r.rates[i]
 }
 
-// passConfidence returns the greatest confidence with which a free verifier without error rates
-// passed an answer, or 0.
+// passConfidence returns the highest confidence with which a free verifier without error rates passed
+// an answer, or 0.
 func (r *run) passConfidence() float64 {
 	best := 0.0
 	for i := range r.e.models {
@@ -99,8 +99,7 @@ func (r *run) updatePosterior(i int) {
 	r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 }
 
-// askedModels returns the candidates that an estimator is asked about: those that ran
-// and those that may be run.
+// askedModels returns the candidates that need estimates: those that have run and those that can.
 func (r *run) askedModels() []int {
 	list := make([]int, 0, len(r.e.models))
 	for i, out := range r.state.Infeasible {
@@ -135,8 +134,7 @@ func (r *run) believeCost(ctx context.Context) {
 	}
 }
 
-// expectedUsage is the prompt and an answer as long as the candidate is expected
-// to give.
+// expectedUsage returns the usage of the prompt and an answer of candidate i's expected length.
 func (e *Engine) expectedUsage(i int, q *sdk.Query) sdk.Usage {
 	tokens := e.c.Candidates[i].OutputTokens
 	if tokens == 0 {
@@ -150,8 +148,8 @@ func (e *Engine) expectedUsage(i int, q *sdk.Query) sdk.Usage {
 	return sdk.Usage{InputTokens: q.InputTokens, OutputTokens: tokens, Estimated: true}
 }
 
-// expectedTokens returns how long candidate i's answer is expected to be: what a cost estimator
-// expects where there is one.
+// expectedTokens returns the expected length of candidate i's answer, derived from the cost estimate if
+// there is a cost estimator.
 func (r *run) expectedTokens(i int) float64 {
 	usage, price := r.e.expectedUsage(i, r.q), &r.e.models[i].Price
 	tokens, usd := float64(usage.OutputTokens), r.state.Costs[i]
@@ -165,7 +163,7 @@ func (r *run) expectedTokens(i int) float64 {
 	return tokens
 }
 
-// billedUsage is the usage of a call whose bill nobody saw: an answer as long as expected.
+// billedUsage returns the usage assumed for a call whose bill is unknown: an answer of the expected length.
 func (r *run) billedUsage(i int) sdk.Usage {
 	usage := r.e.expectedUsage(i, r.q)
 	usage.OutputTokens = min(usage.OutputTokens, max(1, int(math.Round(r.expectedTokens(i)))))
@@ -203,7 +201,7 @@ func (r *run) askCost(ctx context.Context) {
 	}
 }
 
-// addNote adds to the note of the next decision.
+// addNote appends to the note of the next decision.
 func (r *run) addNote(note string) {
 	if r.note != "" {
 		r.note += "; "
@@ -211,7 +209,7 @@ func (r *run) addNote(note string) {
 	r.note += note
 }
 
-// guard calls f and returns its panic as an error.
+// guard calls f and returns a panic of f as a [PanicError].
 func guard[T any](f func() (T, error)) (result T, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// maxTries bounds the tries at one model whatever its caller says.
+// maxTries bounds the tries at one model, however often its caller sets CallError.Elsewhere.
 const maxTries = 100
 
-// call asks candidate i, again if need be. A model that gives no answer leaves the step,
-// and one that has to wait is postponed while another can be asked.
+// call calls candidate i, with retries. A model that gives no answer leaves the step, and one that must be
+// waited for is postponed while another can be called.
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
 	if r.isPaid(i) {
@@ -45,7 +45,7 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 			return nil, err
 		}
 		if errors.Is(err, sdk.ErrStoreUnavailable) {
-			// Nobody can be asked under the caps: that is no fault of a model's.
+			// No model can be called under the caps, which is no failure of a model.
 			r.failures = append(r.failures, err)
 			for k := range r.e.models {
 				if r.isOpen(k) {
@@ -76,15 +76,15 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 // isPaid reports whether another step has paid for an answer of candidate i.
 func (r *run) isPaid(i int) bool { return r.req.Paid != nil && r.req.Paid.Answer.Model == r.e.names[i] }
 
-// pause waits; the time does not count as the engine's own.
+// pause waits without counting the time as the engine's overhead.
 func (r *run) pause(ctx context.Context, d time.Duration) {
 	from := r.e.c.Now()
 	sleep(ctx, d)
 	r.waited += r.e.c.Now().Sub(from)
 }
 
-// try makes one call under a reservation and records it. A first call that began early is
-// waited for.
+// try makes one call under a reservation and records it. If callPair has already started the first call,
+// try waits for that.
 func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool) (*sdk.Answer, error) {
 	rec := r.newCall(i, attempt)
 	from := r.e.c.Now()
@@ -152,7 +152,6 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	r.noteSettling(r.settle(ctx, held, rec.CostUSD, stands))
 }
 
-// noteSettling notes the error of a settlement, if there is one.
 func (r *run) noteSettling(err error) {
 	if err != nil {
 		r.addNote("settling: " + err.Error())
@@ -166,7 +165,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	failed, ok := errors.AsType[*CallError](err)
 	if !ok {
 		if _, panicked := errors.AsType[*PanicError](err); panicked {
-			return most.usd // it may have come after the server's answer
+			return most.usd // it can have happened after the server answered
 		}
 		return 0
 	}
@@ -179,7 +178,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 		rec.Usage = sdk.Usage{}
 	}
 	if failed.Billed && rec.CostUSD == 0 {
-		stands = most.usd // what is reported of a call that broke off need not be all
+		stands = most.usd // the reported usage of an interrupted call can be incomplete
 		switch expected := r.billedUsage(i); {
 		case rec.Usage == (sdk.Usage{}):
 			rec.Usage = expected
@@ -194,8 +193,8 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	return stands
 }
 
-// shownTokens estimates the tokens of an answer's text if far more are billed as output, else 0. The
-// estimate is scaled by how many tokens the model makes of the prompt.
+// shownTokens estimates the tokens of an answer's text if far more are billed as output, else returns 0.
+// The estimate is scaled by the ratio of the prompt's billed tokens to the counted ones.
 func shownTokens(a *sdk.Answer, counted int) int {
 	bytes := len(a.Text)
 	for i := range a.ToolCalls {
@@ -228,7 +227,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent, rec.ShownTokens = answer.NotSent, shownTokens(answer, r.q.InputTokens)
-	if most.hosted > 0 && rec.Usage.HostedCalls == 0 && !answer.ListsHostedCalls { // it may be billed all the same
+	if most.hosted > 0 && rec.Usage.HostedCalls == 0 && !answer.ListsHostedCalls { // they can be billed all the same
 		stands = min(rec.CostUSD+most.hosted, max(rec.CostUSD, most.usd))
 	}
 	if r.cut != nil {
@@ -243,12 +242,12 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	return stands
 }
 
-// reserve sets usd aside under the step's cap and in the ledger.
+// reserve reserves usd under the step's cap and in the ledger.
 func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 	return r.reserveMore(ctx, 0, usd)
 }
 
-// reserveMore reserves usd in addition to what is reserved for a running verification or estimate.
+// reserveMore reserves usd in addition to what is already reserved for a verification or estimate.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
 	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
 		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.standing+reserved, usd, limit, sdk.ErrBudgetExhausted)
@@ -263,7 +262,7 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 	return held, nil
 }
 
-// await reserves as soon as running calls have made room, within what is left of the step's CapWait.
+// await reserves usd once calls in flight have made room, within what is left of the step's CapWait.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
 	if r.e.room == nil || r.capWaited >= r.e.c.CapWait || nearestPico(r.spent+r.standing)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
 		return nil, refused
@@ -280,9 +279,9 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 	return held, nil
 }
 
-// mayWait reports whether to wait if a cap has no room for candidate i: without it the step would end,
-// go on with a model that needs as much room, or fail at the cap. A step that holds a reservation
-// itself must not wait, as it would wait in vain for its own.
+// mayWait reports whether to wait if a cap has no room for candidate i: without i the step would end,
+// fail at the cap, or continue with a model that needs as much room. A step that holds a reservation
+// itself must not wait, since it might wait for its own.
 func (r *run) mayWait(i int) bool {
 	if r.extra || len(r.early) > 0 {
 		return false
@@ -290,7 +289,7 @@ func (r *run) mayWait(i int) bool {
 	if r.only >= 0 || r.e.c.FailAtCap {
 		return true
 	}
-	// There may be models that the strategy never asks.
+	// The strategy may never choose the feasible models that are left.
 	s := r.state
 	s.Infeasible = slices.Clone(s.Infeasible)
 	s.Infeasible[i] = true
@@ -301,7 +300,7 @@ func (r *run) mayWait(i int) bool {
 	return next.Run == cascade.Stop || !next.Look && r.demandOf(next.Run).usd >= r.demandOf(i).usd
 }
 
-// settle books what was spent, or stands if the bill is unknown and that is more, even if ctx has ended.
+// settle books usd, or stands if that is more because the bill is unknown, even if ctx has ended.
 func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
 	r.standing += max(0, stands-usd)
@@ -317,7 +316,7 @@ func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64)
 	return settle(context.WithoutCancel(ctx), held, usd, stands)
 }
 
-// backOff returns how long to wait before the next try, and whether there is one.
+// backOff returns how long to wait before the next try, and whether there should be one.
 func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
 	failed, ok := errors.AsType[*CallError](err)
 	limits := r.e.c.Retry

@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// hasSpare reports whether another model will be asked if a check finds a fault in candidate
-// i's answer, and may be even if the bill of this call, up to worst, is never known.
+// hasSpare reports whether another model will be called if a check rejects candidate i's answer, and
+// fits under the step's cap even if the bill of this call stays unknown and worst remains booked for it.
 func (r *run) hasSpare(i int, worst float64) bool {
 	if !r.req.Cancel || r.only >= 0 || r.explores {
 		return false
@@ -25,7 +25,7 @@ func (r *run) hasSpare(i int, worst float64) bool {
 	return limit <= 0 || nearestPico(r.spent+r.standing)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
 }
 
-// repeatCutCall asks candidate i again: its answer was cut off, and no other model gave a better one.
+// repeatCutCall calls candidate i again, since its answer was cut off and no other model gave a better one.
 func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
 	if err := ctx.Err(); err != nil {
 		return sdk.StopDeadline, -1, r.stopFailed(err)

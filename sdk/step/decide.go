@@ -38,8 +38,8 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
-// reroutes reports whether another model is asked when checks reject an answer with which the strategy
-// would end the step: one that routes, or accepts whatever a model of its order says.
+// reroutes reports whether another model is called when checks reject the answer with which the strategy
+// would end the step: a route ends it after one call, and a threshold can accept an answer unseen.
 func (r *run) reroutes() bool {
 	switch r.strategy.(type) {
 	case *cascade.Route, *cascade.Threshold:
@@ -48,8 +48,8 @@ func (r *run) reroutes() bool {
 	return false
 }
 
-// reroute returns the best of the other models for a strategy whose answers were all rejected
-// by checks, else Stop.
+// reroute returns the model to call after checks rejected all answers so far, or Stop if one passed or
+// the strategy does not reroute.
 func (r *run) reroute() int {
 	if r.isDepthReached() {
 		return cascade.Stop
@@ -66,7 +66,8 @@ func (r *run) reroute() int {
 	return next
 }
 
-// routeWithout returns the model that a strategy that reroutes chooses without those that ran, or Stop.
+// routeWithout returns the strategy's first choice among the models not in ran, or Stop if the strategy
+// does not reroute.
 func (r *run) routeWithout(ran []int) int {
 	if !r.reroutes() || len(ran) == 0 {
 		return cascade.Stop
@@ -96,7 +97,7 @@ func (r *run) explain() []sdk.Alternative {
 	return list
 }
 
-// finite keeps infinities out of traces: JSON has none.
+// finite clamps infinities, which JSON cannot represent.
 func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
 func (r *run) lambda() float64 {
@@ -107,7 +108,7 @@ func (r *run) lambda() float64 {
 	return l[min(len(r.state.Ran), len(l)-1)]
 }
 
-// recordBeliefs copies the beliefs of the models that matter to this decision.
+// recordBeliefs returns the beliefs about the models that have run or can, for the trace.
 func (r *run) recordBeliefs() []sdk.Belief {
 	from := len(r.beliefs)
 	for i, b := range r.state.Beliefs {
@@ -146,7 +147,7 @@ func (r *run) hasRun(i int) bool {
 	return slices.Contains(r.state.Ran, i)
 }
 
-// isOpen reports whether a model may still be run.
+// isOpen reports whether candidate i can still be run.
 func (r *run) isOpen(i int) bool { return !r.state.Infeasible[i] && !r.hasRun(i) }
 
 func (r *run) hasOpen() bool {
@@ -156,7 +157,7 @@ func (r *run) hasOpen() bool {
 	return r.hasOpenBeside(-1)
 }
 
-// hasOpenBeside reports whether a model but the i-th may still be run.
+// hasOpenBeside reports whether a candidate other than i can still be run.
 func (r *run) hasOpenBeside(i int) bool {
 	for k := range r.e.models {
 		if k != i && r.isOpen(k) {
@@ -166,7 +167,6 @@ func (r *run) hasOpenBeside(i int) bool {
 	return false
 }
 
-// recordLook returns what the trace has of a look.
 func recordLook(name string, l cascade.Look) *sdk.Look {
 	look := &sdk.Look{Signal: name, StdDev: l.StdDev, CostUSD: sdk.RoundUSD(l.CostUSD)}
 	if l.Bernoulli {
@@ -176,9 +176,8 @@ func recordLook(name string, l cascade.Look) *sdk.Look {
 	return look
 }
 
-// isFinal reports whether no outcome of running i can lead to another model or
-// answer: every answer so far was rejected, and even a worthless one would end
-// the step.
+// isFinal reports whether the step ends with candidate i's answer whatever it is: every answer so far
+// was rejected, and the strategy would stop even if this one were worthless.
 func (r *run) isFinal(i int) bool {
 	if r.only >= 0 {
 		return true
@@ -194,8 +193,8 @@ func (r *run) isFinal(i int) bool {
 	return r.decideAfter(i, 0).Run == cascade.Stop
 }
 
-// isUnjudged reports whether only checks will judge candidate i's answer, which is the step's if they
-// find no fault.
+// isUnjudged reports whether only checks will judge candidate i's answer, and the step ends with it
+// unless they reject it.
 func (r *run) isUnjudged(i int) bool {
 	isVerdict := func(v Verifier) bool { return v.As == AsVerdict && !v.Rejects && v.judges(r.q, r.e.names[i]) }
 	if !r.state.Beliefs[i].Unseen || slices.ContainsFunc(r.e.c.Verifiers, isVerdict) {
@@ -205,7 +204,7 @@ func (r *run) isUnjudged(i int) bool {
 	return d.Run == cascade.Stop && d.Answer == i
 }
 
-// decideAfter returns the decision if candidate i had run with an answer of that quality.
+// decideAfter returns what the strategy would decide if candidate i had given an answer of that quality.
 func (r *run) decideAfter(i int, quality float64) cascade.Decision {
 	saved := r.state.Beliefs[i]
 	r.state.Beliefs[i] = cascade.Belief{Mean: quality}

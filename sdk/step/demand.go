@@ -8,17 +8,17 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// demand is the most that one call can use: exactly that is reserved before the call, and
-// reported usage beyond it is not believed.
+// demand is the most that one call can use. It is reserved before the call, and reported usage beyond
+// it is treated as impossible.
 type demand struct {
-	// limit is the longest completion, which the caller sends; 0 is no limit.
+	// limit is the completion limit that the caller sends; 0 is no limit.
 	limit int
-	// input and output are the greatest numbers of tokens.
+	// input and output are upper bounds in tokens.
 	input, output float64
-	// price is that of the request, usd what the demand costs by it.
+	// price is the request's price, and usd the cost of the demand at that price.
 	price sdk.Price
 	usd   float64
-	// hostedCalls is how often the provider's own tools can run, and hosted what that costs.
+	// hostedCalls is how often the provider's own tools can run, and hosted the cost of that in USD.
 	hostedCalls int
 	hosted      float64
 	// prompt is the conversation if all of it is billed, promptTokens its estimated length.
@@ -26,26 +26,25 @@ type demand struct {
 	promptTokens int
 }
 
-// Tokens that servers add to a prompt.
+// Upper bounds on tokens that the length of a prompt does not show.
 const (
-	// templateTokens is what a server may add that has instructions of its own; the chat
-	// templates of known models add at most 100.
+	// templateTokens allows for a server that adds instructions of its own; the chat templates of
+	// known models add at most 100.
 	templateTokens = 2000
-	// contextMargin is kept free of the context beside prompt and answer.
+	// contextMargin is the part of the context that prompt and answer leave free.
 	contextMargin = 256
-	// toolTokens is more than the instructions that come with tools: Anthropic documents up
-	// to 806.
+	// toolTokens bounds the instructions that providers add for tools: Anthropic documents up to 806.
 	toolTokens = 1000
-	// imageTokens and imageUSD bound a picture, which costs up to the greater of the two:
-	// models whose tokens are cheap count more of them.
+	// An image costs up to imageTokens or imageUSD, whichever is more: models with cheap tokens count
+	// more of them for an image.
 	imageTokens, imageUSD = 10_000, 0.01
-	// unknownContext stands for the context of a model that states none.
+	// unknownContext is assumed for a model whose context length is not configured.
 	unknownContext = 200_000
-	// unknownTokens bounds the usage of a call of which neither prompt nor context is known.
+	// unknownTokens bounds the usage of a call whose prompt and context are both unknown.
 	unknownTokens = 20_000_000
 )
 
-// demandOf returns what one call of candidate i can use.
+// demandOf returns the demand of one call of candidate i.
 func (r *run) demandOf(i int) demand {
 	d := r.req.demandOf(&r.e.models[i], *r.priceOf(i), r.e.HasCap())
 	if r.req.Surcharge != nil {
@@ -54,7 +53,7 @@ func (r *run) demandOf(i int) demand {
 	return d
 }
 
-// demandOf returns what one call of m can use, at a price.
+// demandOf returns the demand of one call of m at a price.
 func (q *Request) demandOf(m *sdk.Model, price sdk.Price, isCapped bool) demand {
 	d := demand{limit: q.outputLimit(m, isCapped), input: q.inputDemand(m), price: price, promptTokens: q.Query.InputTokens}
 	if d.promptTokens == 0 {
@@ -96,9 +95,9 @@ func (q *Request) inputDemand(m *sdk.Model) float64 {
 
 func imageDemand(m *sdk.Model) float64 { return max(imageTokens, imageUSD*1e6/m.Price.Input) }
 
-// promptDemand returns the most tokens that a conversation can have: one for each byte,
-// three times as many as tokenizers make, which leaves room for what a server adds except
-// where the prompt is short.
+// promptDemand returns an upper bound on the tokens of a conversation: one per byte. That is three times
+// what tokenizers produce, which leaves room for what a server adds, unless the prompt is short: then
+// the allowances for that are counted separately.
 func promptDemand(promptBytes int, hasTools bool) float64 {
 	added := float64(templateTokens)
 	if hasTools {
@@ -107,9 +106,9 @@ func promptDemand(promptBytes int, hasTools bool) float64 {
 	return max(float64(promptBytes), float64(promptBytes)/3+added)
 }
 
-// outputLimit returns the longest completion to ask m for: the least of what the
-// caller, the model and what the prompt leaves of the model's context allow. Without a cap a
-// caller who sets no limit gets none, since rate limits count what is asked for.
+// outputLimit returns the completion limit to send to m: the least of the caller's limit, the model's,
+// and what the prompt leaves of the model's context. Without a cap it is 0 if the caller sets no limit,
+// since providers' rate limits count the requested maximum.
 func (q *Request) outputLimit(m *sdk.Model, isCapped bool) int {
 	limit := max(q.Query.MaxOutputTokens, 0)
 	if limit == 0 && !isCapped {
@@ -125,7 +124,6 @@ func (q *Request) outputLimit(m *sdk.Model, isCapped bool) int {
 	return limit
 }
 
-// unboundedReason is why a model without a worst case is not asked.
 const unboundedReason = "has no longest answer, which a cap needs: set max_tokens in the call or max_output_tokens in the policy"
 
 // isUnbounded reports whether neither m nor the caller's limit bounds what an answer costs.
@@ -136,8 +134,8 @@ func isUnbounded(m *sdk.Model, limit int) bool {
 // HasCap reports whether calls are made under a reservation.
 func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
 
-// refute returns why a call that demands d cannot have used u, or "". The answer is nil where
-// the call did not end.
+// refute returns why a call with demand d cannot have used u, or "". The answer is nil if the call did
+// not complete.
 func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	if min(u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls) < 0 {
 		return "the reported usage has a count below zero or a broken one"
@@ -159,9 +157,9 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 	return ""
 }
 
-// bookAnswer checks the usage of an answer, which is whole or was cut off, and sets its cost, unless its caller has
-// stated one. It returns why the usage is doubtful, or "". A doubtful usage is estimated, and under a cap the answer
-// then costs all that was reserved.
+// bookAnswer checks the usage of an answer, complete or cut off, and sets its cost unless the caller has
+// set one. It returns why the usage is doubtful, or "". Doubtful usage is replaced by an estimate, and
+// under a cap the answer then costs everything that was reserved.
 func (d *demand) bookAnswer(a *sdk.Answer, isWhole, isCapped bool) (doubt string) {
 	ended := a
 	if !isWhole {
@@ -173,7 +171,7 @@ func (d *demand) bookAnswer(a *sdk.Answer, isWhole, isCapped bool) (doubt string
 		doubt = d.raise(&a.Usage, a)
 	}
 	factor := cmp.Or(a.PriceFactor, 1)
-	if doubt != "" { // a lower price goes by the usage that is not believed
+	if doubt != "" { // a discount rests on the same doubtful report
 		factor = max(factor, 1)
 	}
 	switch a.CostUSD = plausibleUSD(a.CostUSD); {
@@ -186,8 +184,8 @@ func (d *demand) bookAnswer(a *sdk.Answer, isWhole, isCapped bool) (doubt string
 	return doubt
 }
 
-// estimateUsage estimates a call's usage by the lengths of prompt and answer. Hosted calls are cut to
-// what d allows; if they alone were impossible, the reported tokens are kept.
+// estimateUsage estimates a call's usage from the lengths of prompt and answer. Hosted calls are capped
+// at what d allows; if only their count was impossible, the reported tokens are kept.
 func (d *demand) estimateUsage(a *sdk.Answer) sdk.Usage {
 	u := a.Usage
 	if u.HostedCalls = min(u.HostedCalls, d.hostedCalls); d.refute(u, a) == "" {
@@ -197,10 +195,10 @@ func (d *demand) estimateUsage(a *sdk.Answer) sdk.Usage {
 	return sdk.Usage{InputTokens: d.promptTokens, OutputTokens: answerTokens(a), HostedCalls: min(max(a.Usage.HostedCalls, 0), d.hostedCalls), Estimated: true}
 }
 
-// bytesPerToken is for estimates: English prose has about as many.
+// bytesPerToken is about the average of English prose, for estimates.
 const bytesPerToken = 4
 
-// answerTokens estimates the tokens of all that a model wrote.
+// answerTokens estimates the tokens of everything the model wrote, reasoning included.
 func answerTokens(a *sdk.Answer) int {
 	n := len(a.Text) + len(a.Reasoning)
 	for _, t := range a.ToolCalls {
@@ -235,7 +233,7 @@ func worstCost(p sdk.Price, input, output float64) float64 {
 	return (in+out)/1e6 + p.RequestUSD
 }
 
-// plausibleUSD returns an amount that others report as spent, or 0 if it is implausible.
+// plausibleUSD returns an amount that other code reports as spent, or 0 if it is not plausible.
 func plausibleUSD(usd float64) float64 {
 	const most = 1e6
 	if usd > 0 && usd <= most {

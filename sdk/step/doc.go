@@ -19,25 +19,25 @@
 // # Checks, verifiers, estimators
 //
 // A [Check] is free and can only reject, for instance an empty answer or arguments that are not JSON.
-// A [Verifier] may cost time and money, and decides: where one applies, a model's quality is right or
-// wrong, and beliefs are Bernoulli. Without a finding of either, the quality estimator's post-hoc
-// estimate counts, and if that abstains, the candidate's prior.
+// A [Verifier] can cost time and money, and decides whether an answer is right: for models that one
+// judges, beliefs are Bernoulli. If neither says anything, the quality estimator's post-hoc estimate
+// counts, and if that abstains, the candidate's prior.
 //
 // # Failures
 //
 // A failed call is no evidence about quality. It is retried within the retry limits if the error
 // allows it ([CallError]). A model that stays unavailable leaves the step, and the strategy decides
-// again. Panics of callers, estimators and verifiers are recovered.
+// again. Panics of callers, checks, estimators and verifiers are recovered.
 //
 // If no model is left, the best answer so far is returned, even a rejected one: it may be good enough,
-// and [sdk.StopExhausted] or [sdk.StopBudget] tell the caller. Of several equally rejected answers it
-// is the last, which a stream shows too. There is one exception. A request that a server refuses
-// ([CallError].Refused) was malformed for that model, and would be in every step: if there are only
-// rejected answers then, the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
+// and [sdk.StopExhausted] or [sdk.StopBudget] tells the caller. Of several equally rejected answers it
+// is the last, which is what a stream shows too. There is one exception. A request that a server refuses
+// ([CallError].Refused) was malformed for that model, and would be in every step: if all other answers
+// are rejected, the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
 //
 // # Budgets
 //
 // A [Ledger] reserves the most that a call can cost before the call, so concurrent steps never exceed
-// a cap. A model whose worst case does not fit is waited for ([Config].CapWait) or leaves the step; a
-// cheaper one may still be asked.
+// a cap. If a model's worst case does not fit, the step waits for room ([Config].CapWait) or continues
+// without the model; a cheaper one can still be called.
 package step

@@ -14,12 +14,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Candidate is a model that may be asked, and its prior when no estimator has an estimate.
+// Candidate is a model that steps can call, with the prior used when every estimator abstains.
 type Candidate struct {
 	Model sdk.Model
-	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25. The deviation is that of
-	// what a verifier or estimator is expected to find about an answer, around the mean. It is not used if
-	// neither will judge the answer.
+	// Quality is the prior; the zero value means mean 0.5 and standard deviation 0.25. The deviation is
+	// that of the estimate after a verifier or estimator has judged the answer. It is ignored if neither
+	// will.
 	Quality sdk.Estimate
 	// OutputTokens is the expected length of an answer; 0 means 500.
 	OutputTokens int
@@ -35,7 +35,7 @@ type Check struct {
 // Unavailable says what to do when a verifier is unavailable.
 type Unavailable int
 
-// What an unavailable verifier means.
+// The ways to treat an unavailable verifier.
 const (
 	// UnavailableAbstain: the estimators decide, as if there were no verifier.
 	UnavailableAbstain Unavailable = iota
@@ -51,17 +51,17 @@ type VerifierUse int
 const (
 	// AsVerdict accepts or rejects the answer.
 	AsVerdict VerifierUse = iota
-	// AsSignal is a number about the answer, the probability that it is right, which the
-	// estimators read under the verifier's name. The verifier runs on every answer.
+	// AsSignal turns the verdict into a number, the probability that the answer is right, which estimators
+	// read as the signal with the verifier's name. The verifier runs on every answer.
 	AsSignal
-	// AsBought is AsSignal, but the verifier runs only where an estimator offers the number as
-	// an sdk.Look and the strategy finds it worth its price.
+	// AsBought is AsSignal, but the verifier runs only if an estimator offers the number as an sdk.Look
+	// and the strategy finds it worth its price.
 	AsBought
 )
 
-// NoteOverMaxCost follows "verifier NAME" in the note of a decision before which a verdict cost more
-// than the verifier's MaxCostUSD, NoteUnderMaxCost where it is not asked, since that is too little for
-// one verdict after the other, and NoteNoRoom, with the figures after it, where a cap has no room for one.
+// Texts that follow "verifier NAME" in the note of a decision. NoteOverMaxCost: a verdict cost more than
+// the verifier's MaxCostUSD. NoteUnderMaxCost: the verifier is paused, since MaxCostUSD was too low for
+// several verdicts in a row. NoteNoRoom, followed by the figures: a cap has no room for a verdict.
 const (
 	NoteOverMaxCost  = " cost more than its max_usd"
 	NoteUnderMaxCost = " is left out for a while, since its max_usd is too low for a verdict"
@@ -76,21 +76,22 @@ type Verifier struct {
 	Models []string
 	// Applies says whether the verifier can judge answers to q; nil means always.
 	Applies func(q *sdk.Query) bool
-	// Rejects says that it only finds faults: an answer without one is not passed by it. Like a check, it
-	// is not expected to provide information.
+	// Rejects says that the verifier only finds faults: a pass is no evidence that the answer is right.
+	// Like a check, it does not count as a judge when the strategy plans.
 	Rejects bool
-	// As says how its finding is used; the zero value is a verdict.
+	// As says how its finding is used; the zero value is AsVerdict.
 	As VerifierUse
-	// Rates are the error rates of its verdicts, which are then evidence that shifts the estimate of an
-	// answer. Nil makes them final with their confidence; zero rates, with certainty.
+	// Rates are the error rates of its verdicts, which then shift the estimate of an answer instead of
+	// settling it. If nil, verdicts are final with their own confidence; with zero rates, with certainty.
 	Rates *cascade.Rates
-	// OnUnavailable says what to do on an error of the verifier.
+	// OnUnavailable says what to do if the verifier returns an error.
 	OnUnavailable Unavailable
-	// MaxCostUSD is the most that one verification costs; it is reserved in advance, or the highest cost
+	// MaxCostUSD is the most that one verification costs. It is reserved in advance, or the highest cost
 	// so far if that is more.
 	MaxCostUSD float64
-	// CallsModels says that it calls models of the program. None begins once they have cost MaxCostUSD, if
-	// that is not 0. If it does not cover their worst cases, these are reserved: see [ReserveCall].
+	// CallsModels says that the verifier calls models of this program. Once they have cost MaxCostUSD, if
+	// that is not 0, no further call begins. Worst cases that exceed it are reserved call by call: see
+	// [ReserveCall].
 	CallsModels bool
 	// Timeout bounds one verification; 0 leaves it to the caller's context.
 	Timeout time.Duration
@@ -102,11 +103,11 @@ type Retry struct {
 	// MaxAttempts is the number of attempts at one model; 0 means 2, 1 no retry.
 	MaxAttempts int
 	// BaseDelay doubles with each attempt, up to MaxDelay, minus a random part of up to half. 0 means 500
-	// ms and 10 s. A delay that a server asks for comes first, unless it is longer than MaxDelay: then the
-	// model is given up for this step.
+	// ms and 10 s. A delay that a server asks for takes precedence; if it exceeds MaxDelay, the model
+	// leaves the step.
 	BaseDelay, MaxDelay time.Duration
-	// SwitchAfter is the longest wait for a model while another can be asked. If the wait is longer, the
-	// strategy decides among the others, and the model is waited for only if the step would end otherwise.
+	// SwitchAfter is the longest wait for a model while another can be called. If the wait is longer, the
+	// strategy decides among the others, and the step waits for the model only if it would end otherwise.
 	// 0 means 2 s.
 	SwitchAfter time.Duration
 }
@@ -119,8 +120,8 @@ type Config struct {
 	// Estimators are asked in order. For each model the first that does not abstain counts, and if all
 	// abstain, the candidate's prior.
 	//
-	// Models are run for what will be learned about their answers. If no verifier applies and no estimator
-	// judges answers, nothing will be, and every strategy only routes.
+	// A second model is worth its price only if answers are judged. If no verifier applies and no estimator
+	// judges answers, every strategy only routes.
 	Estimators []Estimator
 	// Cost predicts the cost of calls; nil means the prices times the lengths of the prompt and the
 	// expected answer.
@@ -133,13 +134,14 @@ type Config struct {
 	StepCapUSD float64
 	// Ledger holds the caps beyond the step; nil is none.
 	Ledger Ledger
-	// CapWait is how long a step waits for room under caps of the ledger, while running reservations of
-	// this engine hold what is missing: these are worst cases, and what they do not use is returned. It
-	// does not wait if the strategy would go on with a model that needs less, unless FailAtCap is set. 0
-	// does not wait.
+	// CapWait is how long a step waits for room under the ledger's caps while calls in flight on this
+	// engine hold the missing amount: they reserve worst cases and return what they do not use. A step
+	// does not wait if the strategy would continue with a model that needs less, unless FailAtCap is set.
+	// 0 means no wait.
 	CapWait time.Duration
-	// FailAtCap returns an error if a cap ends a step that already has an answer, but none of a model that
-	// may cost as much as each that the cap kept out. False returns the best answer so far.
+	// FailAtCap returns an error if a cap ends a step that already has an answer, unless a model whose
+	// worst case is no lower than that of any model excluded by the cap has answered. False returns the
+	// best answer so far.
 	FailAtCap bool
 	Retry     Retry
 
@@ -148,47 +150,45 @@ type Config struct {
 	Traces func(ctx context.Context, t *sdk.Trace)
 	// TracePrompts and TraceAnswers include texts in traces.
 	TracePrompts, TraceAnswers bool
-	// Explore is the share of steps, in [0, 1], that ask one more model for the record: after the strategy
-	// has stopped, one of the models that it left out is drawn at random, asked and judged. Its cost is
-	// part of the step, and if its answer is better, so is the answer. Without exploration nothing is
-	// learned about models that are not asked. Such steps show nothing before their end.
+	// Explore is the share of steps, in [0, 1], that call one more model for the record: after the strategy
+	// has stopped, one of the models that it left out is drawn at random, called and judged. Its cost is
+	// part of the step, and if its answer is better, it becomes the step's. Without exploration nothing is
+	// learned about models that are never chosen. Such steps stream nothing before they end.
 	Explore float64
-	// Parallel begins a step with two calls at once if the strategy would ask a second model however good
-	// the first answer is (up to two deviations above what is expected), and no verifier could end the
-	// step before. The step then waits for the slower call instead of for both in turn. Two goroutines use
-	// the Caller of such a step at once.
+	// Parallel starts a step with two concurrent calls if the strategy would call a second model however
+	// good the first answer is (up to two standard deviations above its mean), and no verifier could end
+	// the step before. The step then takes as long as the slower call instead of both in turn. Two
+	// goroutines use the Caller of such a step at once.
 	Parallel bool
-	// Explain records the alternatives of each decision, which takes far longer
-	// than the decision.
+	// Explain records the alternatives of each decision, which takes far longer than deciding.
 	Explain bool
 	// Policy and Profile are recorded in traces.
 	Policy, Profile string
 
-	// Coin returns a number in [0, 1) for ties; nil means random. Now is the
-	// clock; nil means time.Now.
+	// Coin returns a number in [0, 1) for ties; nil means random. Now is the clock; nil means time.Now.
 	Coin func() float64
 	Now  func() time.Time
 }
 
-// Engine runs steps. It is safe for concurrent use. Between steps it keeps the ledger, which
-// estimators keep missing their deadlines, which verifiers max_usd keeps from a verdict, and which queries
-// a verifier has nothing to say about.
+// Engine runs steps. It is safe for concurrent use. Besides the ledger it keeps between steps which
+// estimators are paused for missed deadlines, which verifiers are paused because max_usd is too low, and
+// on which kinds of query a verifier is mostly inconclusive.
 type Engine struct {
 	c      Config
 	models []sdk.Model
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// patience has an entry for each estimator, budgets for each verifier: how often its max_usd ended a verdict.
+	// patience has an entry for each estimator (missed deadlines), budgets for each verifier (verdicts ended by max_usd).
 	patience, budgets []patience
 	// silence and verdictCosts have an entry for each verifier.
 	silence      []silence
 	verdictCosts []verdictCost
-	// room is the ledger where steps wait under it, and nil where they do not.
+	// room wraps the ledger if steps can wait for room under its caps, else nil.
 	room *room
 }
 
-// New returns an engine, or an error that names every fault of the configuration.
+// New returns an engine, or an error that lists every fault of the configuration.
 func New(c Config) (*Engine, error) {
 	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), budgets: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
 	faults := c.faults()
@@ -292,12 +292,11 @@ func (e *Engine) Models() []sdk.Model { return e.models }
 // Index returns the index of the model with that name, or -1.
 func (e *Engine) Index(name string) int { return slices.Index(e.names, name) }
 
-// hostedCallUSD is the dearest published price of one search within a call: Google's, and
-// more than Anthropic's and OpenAI's.
+// hostedCallUSD is the highest published price of one search within a call, which is Google's.
 const hostedCallUSD = 0.035
 
-// withPrices fills in the prices that follow from others: cached and cache-writing
-// input from input, reasoning from output, and tools of providers.
+// withPrices fills in missing prices: cached and cache-writing input from input, reasoning from output,
+// and the default for providers' tools.
 func withPrices(m sdk.Model) sdk.Model {
 	if m.Price.CachedInput == 0 {
 		m.Price.CachedInput = m.Price.Input

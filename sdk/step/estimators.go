@@ -20,12 +20,12 @@ type Estimator struct {
 	Models []string
 	// Applies says whether the estimator can give estimates for q; nil means always.
 	Applies func(q *sdk.Query) bool
-	// Looks says whether it will judge a model's answer to q once there is one; nil means that it does.
-	// One that does not should estimate a deviation of 0.
+	// Looks says whether the estimator will judge a model's answer to q once there is one; nil means that
+	// it does. If it does not, it should estimate a StdDev of 0.
 	Looks func(q *sdk.Query, model string) bool
-	// OnUnavailable says what to do on an error of the estimator: abstain, or fail.
+	// OnUnavailable says what to do if the estimator returns an error: abstain or fail.
 	OnUnavailable Unavailable
-	// CallsModels says that it calls models of the program, by [ReserveCall].
+	// CallsModels says that the estimator calls models of this program, through [ReserveCall].
 	CallsModels bool
 	// Timeout bounds one call; 0 leaves it to the caller's context.
 	Timeout time.Duration
@@ -36,8 +36,7 @@ func (s *Estimator) covers(q *sdk.Query, model string) bool {
 	return (s.Applies == nil || s.Applies(q)) && (s.Models == nil || slices.Contains(s.Models, model))
 }
 
-// askEstimators asks the estimators in order. Of each model the first that does not
-// abstain counts.
+// askEstimators asks the estimators in order. For each model the first that does not abstain counts.
 func (r *run) askEstimators(ctx context.Context) {
 	asked := r.askedModels()
 	names := make([]string, len(asked))
@@ -69,7 +68,7 @@ func (r *run) askEstimators(ctx context.Context) {
 			if i < 0 || estimate.Abstains() || s.Models != nil && !slices.Contains(s.Models, names[k]) {
 				continue
 			}
-			// A regression may go a little beyond its range.
+			// Regressions can leave [0, 1] a little.
 			if !(math.Abs(estimate.Mean-0.5) <= 1) {
 				r.addNote(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
@@ -81,7 +80,7 @@ func (r *run) askEstimators(ctx context.Context) {
 	}
 }
 
-// adopt takes the estimate of candidate i, the k-th of the request, into the state.
+// adopt makes the k-th estimate of a response the belief about candidate i.
 func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 	estimate := resp.Estimates[k]
 	if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
@@ -138,7 +137,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 	return nil
 }
 
-// charge books what an estimator has spent, also when it failed.
+// charge books what an estimator has spent, even if it failed.
 func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse, err error) {
 	usd := plausibleUSD(sdk.SpentUSD(err))
 	if resp != nil {

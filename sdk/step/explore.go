@@ -2,9 +2,8 @@ package step
 
 import "context"
 
-// explore asks one of the models that the strategy left out, drawn at random, and
-// returns the candidate whose answer is the step's now. A call that fails leaves
-// everything as it was.
+// explore calls one of the models that the strategy left out, drawn at random, and returns the candidate
+// whose answer the step should return now: still answer if the call fails.
 func (r *run) explore(ctx context.Context, answer int) int {
 	var open []int
 	for i := range r.e.models {

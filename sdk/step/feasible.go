@@ -10,7 +10,7 @@ type needs struct {
 	Tools, Images, JSONMode, JSONSchema bool
 }
 
-// needsOf returns what q asks of a model: tools when some are offered or were used
+// needsOf returns the capabilities that q requires. Tools are required if some are offered or were used
 // earlier in the conversation.
 func needsOf(q *sdk.Query) needs {
 	n := needs{Tools: len(q.Tools) > 0, JSONMode: q.Format.JSON, JSONSchema: len(q.Format.Schema) > 0}
@@ -30,7 +30,6 @@ func needsOf(q *sdk.Query) needs {
 // Infeasible returns why m cannot be asked q, or "".
 func Infeasible(m *sdk.Model, q *sdk.Query) string { return needsOf(q).infeasible(m, q) }
 
-// infeasible returns why m cannot be asked q, which has these needs, or "".
 func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 	c := m.Capabilities
 	switch {
@@ -48,9 +47,9 @@ func (n needs) infeasible(m *sdk.Model, q *sdk.Query) string {
 	return ""
 }
 
-// fewestTokens returns the least number of tokens that m may make of q's prompt: its estimate counts
-// four bytes a token, of which English prose has up to six. The server decides about what is between.
-// Ollama does not, since it cuts a prompt that is too long without saying so.
+// fewestTokens returns a lower bound on the length of q's prompt for m: InputTokens assumes four bytes
+// per token, but English prose has up to six. Whether a prompt between the two fits is left to the server
+// to decide, except with Ollama, which silently truncates prompts that are too long.
 func fewestTokens(m *sdk.Model, q *sdk.Query) int {
 	if m.Provider == "ollama" {
 		return q.InputTokens

@@ -17,8 +17,8 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
 
-// findJudges finds the candidates whose answers a verifier will judge. Verifiers that were
-// inconclusive in this step, or mostly are on such queries, do not count.
+// findJudges sets judged and rates for the candidates whose answers a verifier will judge. Verifiers that
+// were inconclusive in this step, or mostly are on such queries, do not count.
 func (r *run) findJudges() {
 	clear(r.judged)
 	if !r.judgesAnswers() {
@@ -45,13 +45,13 @@ func (r *run) findJudges() {
 	}
 }
 
-// judgesAnswers reports whether verifiers and estimators judge answers.
+// judgesAnswers reports whether verifiers and estimators judge the answers of this step.
 func (r *run) judgesAnswers() bool { return r.only < 0 || r.req.Observe }
 
-// noCall stands for the index of the call of an answer that another step has paid for.
+// noCall is the callOf entry of an answer that another step has paid for.
 const noCall = -1
 
-// callRecord returns the trace's record of the k-th answer's call, or a new one if there was no call.
+// callRecord returns the trace's record of the k-th answer's call, or a throwaway one if there was no call.
 func (r *run) callRecord(k int) *sdk.Call {
 	if at := r.callOf[k]; at != noCall {
 		return &r.t.Calls[at]
@@ -59,8 +59,8 @@ func (r *run) callRecord(k int) *sdk.Call {
 	return &sdk.Call{}
 }
 
-// judge checks and verifies an answer of candidate i and takes it into the step.
-// The error is that of a verifier whose policy is to fail.
+// judge checks and verifies candidate i's answer and adds it to the step. The error is that of a verifier
+// with UnavailableFail.
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	verdict, err := r.assess(ctx, i, answer)
 	r.callOf = append(r.callOf, len(r.t.Calls)-1)
@@ -73,7 +73,7 @@ func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	return err
 }
 
-// record fills in what is known of an answer after it was judged.
+// record copies into rec what is known about an answer once it is judged.
 func record(rec *sdk.Call, answer *sdk.Answer, verdict *sdk.Verdict) {
 	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
 	if len(answer.ToolCalls) > 0 {
@@ -81,7 +81,7 @@ func record(rec *sdk.Call, answer *sdk.Answer, verdict *sdk.Verdict) {
 	}
 }
 
-// assess measures an answer and asks checks and verifiers.
+// assess adds the free signals to an answer and runs checks and verifiers on it.
 func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdict, error) {
 	if v := r.cut; v != nil {
 		own := *v
@@ -100,12 +100,12 @@ func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	}
 	verdict, err := r.verify(ctx, i, answer)
 	if r.only >= 0 {
-		err = nil // noted where it happened
+		err = nil // askVerifier has noted it
 	}
 	return verdict, err
 }
 
-// check runs the free checks; a fault is a verdict of Failed.
+// check runs the free checks and returns a Failed verdict for the first fault, else nil.
 func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
 	for _, k := range r.e.c.Checks {
 		fault, err := guard(func() (string, error) { return k.Fault(r.q, answer, r.attempts), nil })
@@ -121,9 +121,9 @@ func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
 	return nil
 }
 
-// verify asks the verifiers in order until one rejects candidate i's answer. All that pass
-// together are one verdict with the least of their confidences. A further one is asked where
-// that is expected to be worth its price.
+// verify runs the verifiers in order until one rejects candidate i's answer, and merges their verdicts: a
+// pass has the lowest of their confidences. After a pass, a further verifier runs only if its verdict is
+// expected to be worth its price.
 func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var merged *sdk.Verdict
 	for k := range r.e.c.Verifiers {
@@ -151,8 +151,8 @@ func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	return merged, nil
 }
 
-// noteConclusive records whether v's verdict was conclusive. If not, v is expected to judge no further
-// answer of this step.
+// noteConclusive records whether v's verdict was conclusive. If not, v is no longer expected to judge
+// answers of this step.
 func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
 	if verdict.Outcome != sdk.Inconclusive {
 		return
@@ -164,9 +164,9 @@ func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
 	r.findJudges()
 }
 
-// isWorthAsking reports whether the verdict of a further verifier on candidate i's answer, which
-// others passed, is expected to gain more than it costs, and notes both figures. One that is
-// free, whose errors are not known, or whose strategy has no price of cost, is always asked.
+// isWorthAsking reports whether another verifier's verdict on candidate i's answer, which others passed,
+// is expected to gain more than it costs, and notes both figures. It is if the verdict is free, if the
+// verifier's error rates are unknown, and if the strategy puts no price on cost.
 func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	lambda := r.lambda()
 	price := lambda * cmp.Or(r.e.verdictCost(v).load(), v.MaxCostUSD)
@@ -175,7 +175,7 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	}
 	ifRight, ifWrong := likelihoods(before)
 	belief := cascade.Posterior(min(max(r.state.Beliefs[i].Mean, 0), 1), ifRight, ifWrong)
-	// What else there is: another answer, or the chance to ask another model.
+	// The best alternative to this answer: another one, or a model that can still be called.
 	beside := 0.0
 	for k, b := range r.state.Beliefs {
 		switch {
@@ -196,7 +196,7 @@ func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
 	return isWorth
 }
 
-// merge joins the verdicts of two verifiers. Costs and durations add up.
+// merge combines the verdicts of two verifiers on one answer. Costs and durations add up.
 func merge(a, b *sdk.Verdict) *sdk.Verdict {
 	if a == nil {
 		return b
@@ -219,8 +219,8 @@ func merge(a, b *sdk.Verdict) *sdk.Verdict {
 	return &keep
 }
 
-// likelihoods returns how probable a verdict is if the answer is right, and if it is wrong. One
-// without error rates errs equally often either way.
+// likelihoods returns the probability of v if the answer is right and if it is wrong. Without error rates
+// both errors are taken to be equally frequent.
 func likelihoods(v *sdk.Verdict) (ifRight, ifWrong float64) {
 	if v.Errs() {
 		return v.IfRight, v.IfWrong
@@ -239,7 +239,7 @@ func confidence(v *sdk.Verdict) float64 {
 	return v.Confidence
 }
 
-// weigh sets the weight of a verdict by the verifier's error rates.
+// weigh sets a verdict's likelihoods from v's error rates, or full confidence if they are zero.
 func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	switch {
 	case v.Rates == nil || v.As != AsVerdict || verdict.Outcome == sdk.Inconclusive:
@@ -250,7 +250,7 @@ func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	}
 }
 
-// checkVerdict returns an error for values that no verdict can have.
+// checkVerdict returns an error if v has values that no verdict can have.
 func checkVerdict(v *sdk.Verdict) error {
 	switch {
 	case v.Outcome < sdk.Inconclusive || v.Outcome > sdk.Failed:
@@ -261,14 +261,14 @@ func checkVerdict(v *sdk.Verdict) error {
 	return nil
 }
 
-// verdictCost is what a verifier's verdicts have cost. The zero value is of none.
+// verdictCost tracks what a verifier's verdicts cost, in US dollars. The zero value has seen none.
 type verdictCost struct {
 	mu           sync.Mutex
-	isKnown      bool // there was a verdict
+	isKnown      bool // there has been a verdict
 	worst, least float64
 }
 
-// load returns the most that is expected of one verdict: the dearest so far, or less after forget.
+// load returns the highest cost to expect of one verdict: the maximum so far, or less after forget.
 func (c *verdictCost) load() float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,8 +284,8 @@ func (c *verdictCost) observe(usd float64) {
 	c.worst, c.least = max(c.worst, usd), min(c.least, usd)
 }
 
-// forget halves what is expected, so that one dear verdict does not leave a verifier out for ever, but not below
-// the cheapest so far: a cap has no room then.
+// forget halves the expected cost, but not below the lowest so far. It is called when a cap has no room
+// for a verdict, so that one expensive verdict does not exclude the verifier forever.
 func (c *verdictCost) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -303,8 +303,8 @@ func (e *Engine) verifierIndex(v *Verifier) int {
 	panic("step: a verifier of another engine")
 }
 
-// pausedVerdict returns an inconclusive verdict of a verifier that is not asked for a while since its
-// max_usd ended too many in a row, else nil.
+// pausedVerdict returns an inconclusive verdict if v is paused because max_usd ended too many of its
+// verdicts in a row, else nil.
 func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
 	left := r.e.budgets[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
 	if left <= 0 {
@@ -315,7 +315,7 @@ func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
 	return &sdk.Verdict{Verifier: v.Name, Evidence: note}
 }
 
-// callVerifier calls one verifier and returns its verdict, which is never nil, and why it has none.
+// callVerifier calls v. The verdict is never nil; on an error it is inconclusive and has the cost.
 func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	from := r.e.c.Now()
 	verdict, err := guard(func() (*sdk.Verdict, error) { return v.Verifier.Verify(ctx, req) })
@@ -343,7 +343,7 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	return verdict, err
 }
 
-// askVerifier runs one verifier under a reservation. Earlier are the attempts before the answer.
+// askVerifier runs v on an answer under a reservation. earlier holds the attempts before the answer.
 func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, earlier []sdk.Attempt) (*sdk.Verdict, error) {
 	if verdict := r.pausedVerdict(v); verdict != nil {
 		return verdict, nil
@@ -373,7 +373,7 @@ func (r *run) askVerifier(ctx context.Context, v *Verifier, answer *sdk.Answer, 
 	verdict, err := r.callVerifier(verifyCtx, v, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: earlier})
 	stands := 0.0
 	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {
-		// It was cut off: the cost of its model calls is unknown.
+		// The verifier was interrupted: the cost of its model calls is unknown.
 		stands = worst
 	}
 	if err == nil || verdict.CostUSD > 0 {

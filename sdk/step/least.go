@@ -8,19 +8,18 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What leastTokens counts. Tokenizers divide a text where words begin and where digits and
-// letters meet before they join what is between. Per piece two thirds are left to those that
-// join words, and spareTokens for what is cut off a text.
+// Weights of leastTokens. Before they merge anything, tokenizers split a text into pieces where words
+// begin and where digits and letters meet.
 const (
-	perPiece    = 2. / 3
-	perHan      = 0.4     // further pieces: a character of a script without spaces
-	perDigit    = 1. / 4  // a digit beyond the first of a number
-	perSign     = 1. / 32 // another byte that is not the one before once more
-	leastBytes  = 6       // no more than a token for so many bytes are counted
-	spareTokens = 8
+	perPiece    = 2. / 3  // below 1 for tokenizers that merge words
+	perHan      = 0.4     // pieces per character of a script without spaces
+	perDigit    = 1. / 4  // pieces per digit beyond the first of a number
+	perSign     = 1. / 32 // pieces per other byte that differs from the one before
+	leastBytes  = 6       // at most one token is counted per so many bytes
+	spareTokens = 8       // subtracted for trimmed texts
 )
 
-// The kinds of bytes that pieces are divided by.
+// The kinds of bytes whose changes divide pieces.
 const (
 	spaceByte = iota
 	letterByte
@@ -28,7 +27,7 @@ const (
 	otherByte
 )
 
-// byteKinds are the kinds of bytes, byteWeights what each adds within a piece.
+// byteKinds has the kind of each byte, byteWeights what it adds to the pieces within a piece.
 var byteKinds, byteWeights = func() (kinds [256]uint8, weights [256]float64) {
 	for i := range kinds {
 		kinds[i], weights[i] = otherByte, perSign
@@ -47,9 +46,8 @@ var byteKinds, byteWeights = func() (kinds [256]uint8, weights [256]float64) {
 	return kinds, weights
 }()
 
-// leastTokens returns how many tokens a text has at the least. Of prose and code it is about
-// half of what tokenizers make, of base64 and Chinese a quarter. White space and runs of one
-// sign count nothing.
+// leastTokens returns a lower bound on the tokens of s: about half of what tokenizers produce for prose
+// and code, a quarter for base64 and Chinese. White space and runs of one character do not count.
 func leastTokens(s string) float64 {
 	pieces, before, last := 0.0, uint8(spaceByte), byte(' ')
 	for i := range len(s) {
@@ -67,7 +65,8 @@ func leastTokens(s string) float64 {
 	return min(perPiece*pieces, float64(len(s))/leastBytes)
 }
 
-// textCount adds up the tokens that texts have at the least, or so far only their bytes.
+// textCount sums the lower bounds of several texts, in two passes: first their bytes only and, if
+// mayExceed says so, their tokens.
 type textCount struct {
 	isRead        bool
 	bytes, tokens float64
@@ -81,7 +80,7 @@ func (c *textCount) add(s string) {
 	}
 }
 
-// addPrompt adds a conversation, without images, files and signatures, whose tokens are unknown.
+// addPrompt adds a conversation, except images, files and signatures, whose tokens are unknown.
 func (c *textCount) addPrompt(messages []sdk.Message) {
 	for i := range messages {
 		for k := range messages[i].Parts {
@@ -97,8 +96,8 @@ func (c *textCount) addPrompt(messages []sdk.Message) {
 	}
 }
 
-// addAnswer adds an answer, and its reasoning where the server reports none: the summary of
-// one that it reports may be longer.
+// addAnswer adds an answer. Its reasoning counts only if the server reports no reasoning tokens: what it
+// shows of reported ones is a summary, which can be longer.
 func (c *textCount) addAnswer(a *sdk.Answer, hasReasoning bool) {
 	c.add(a.Text)
 	if !hasReasoning {
@@ -112,18 +111,18 @@ func (c *textCount) addAnswer(a *sdk.Answer, hasReasoning bool) {
 	}
 }
 
-// mayExceed reports whether texts of so many bytes can have more than n tokens at the least;
-// then they have to be read.
+// mayExceed reports whether the lower bound of texts with this many bytes can exceed n. If so, c is ready
+// for the second pass.
 func (c *textCount) mayExceed(n float64) bool {
 	c.isRead = c.bytes/leastBytes-spareTokens > n
 	return c.isRead
 }
 
-// least returns the lower bound on the tokens of what was read, at most most.
+// least returns the lower bound on the tokens of the second pass, at most most.
 func (c *textCount) least(most float64) float64 { return min(math.Ceil(c.tokens-spareTokens), most) }
 
-// raise compares u with the lower bound on the tokens of the answer and, if all of it is billed, the prompt. It raises
-// what is below to the estimated tokens, within d, and returns why, or "".
+// raise compares u with lower bounds on the tokens of the answer and, if all of it is billed, the prompt.
+// It raises counts below them to the estimated tokens, within d, and returns why, or "".
 func (d *demand) raise(u *sdk.Usage, a *sdk.Answer) (doubt string) {
 	var in, out textCount
 	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
@@ -138,7 +137,7 @@ func (d *demand) raise(u *sdk.Usage, a *sdk.Answer) (doubt string) {
 		u.InputTokens += int(min(max(n, float64(d.promptTokens)), d.input) - input)
 		doubt = fmt.Sprintf("%.0f input tokens are reported of a prompt of at least %.0f", input, n)
 	}
-	// Each log-probability is of a token.
+	// There is one log-probability per token.
 	if n := max(out.least(d.output), min(float64(len(a.LogProbs)-spareTokens), d.output)); n > output {
 		u.OutputTokens += int(min(max(n, float64(answerTokens(a))), d.output) - output)
 		doubt = fmt.Sprintf("%.0f output tokens are reported beside an answer of at least %.0f", output, n)

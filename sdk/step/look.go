@@ -25,9 +25,9 @@ func addSignal(answer *sdk.Answer, name string, verdict *sdk.Verdict) {
 	answer.Signals = signals
 }
 
-// seller returns the verifier from which a look at candidate i's answer can be bought,
-// nil for none. A verdict can, where its judge errs and is the only one; in a step that explores all
-// answers are judged.
+// seller returns the verifier that provides a look at candidate i's answer, or nil. A verdict can be
+// bought only if its judge has error rates and is the only one, and not in steps that explore, where
+// every answer is judged.
 func (r *run) seller(i int, look *sdk.Look) *Verifier {
 	var seller *Verifier
 	judges := 0
@@ -50,7 +50,7 @@ func (r *run) seller(i int, look *sdk.Look) *Verifier {
 	return seller
 }
 
-// offer takes a look that an estimator offers into candidate i's belief, if a verifier sells it.
+// offer adds a look that an estimator offers to candidate i's belief, if a verifier provides it.
 func (r *run) offer(i int, look *sdk.Look) {
 	if look.Signal == "" || !r.judgesAnswers() {
 		return
@@ -63,10 +63,10 @@ func (r *run) offer(i int, look *sdk.Look) {
 		rates := r.judgeRates(i)
 		judge, r.sold = &rates, v
 		if !cascade.Buys(r.strategy) {
-			return // every verdict is asked for anyway
+			return // every verdict is requested anyway
 		}
 	case r.judged[i] && !r.hasRun(i):
-		return // what a look reveals beyond the verdict is unknown
+		return // how much a look adds to the verdict is unknown
 	}
 	if r.hasLook(i, v) {
 		return
@@ -78,8 +78,8 @@ func (r *run) offer(i int, look *sdk.Look) {
 	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, judge)
 }
 
-// offerVerdicts offers the verdict of the only judge where no estimator does, at the most that one has
-// cost. The first verdict is not for sale but asked for, so that the price is known.
+// offerVerdicts offers the verdict of a sole judge wherever no estimator offers a look, at the highest
+// cost of its verdicts so far. The first verdict is always requested, which establishes the price.
 func (r *run) offerVerdicts() {
 	if !cascade.Buys(r.strategy) {
 		return
@@ -98,13 +98,13 @@ func (r *run) offerVerdicts() {
 	}
 }
 
-// isOnSale reports whether v's verdict on candidate i's answer is left for the strategy to buy, or v
-// was inconclusive in this step and is not paid again.
+// isOnSale reports whether v does not run on candidate i's answer by itself: its verdict is left for the
+// strategy to buy, or v was inconclusive in this step and is not paid again.
 func (r *run) isOnSale(v *Verifier, i int) bool {
 	return v == r.sold && (r.mute != nil && r.mute[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
 }
 
-// hasLook reports whether v has judged candidate i's answer, so that this cannot be bought again.
+// hasLook reports whether v has already judged candidate i's answer.
 func (r *run) hasLook(i int, v *Verifier) bool {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 {
@@ -122,8 +122,8 @@ func (r *run) hasLookForSale() bool {
 	return slices.ContainsFunc(r.state.Ran, func(i int) bool { return r.state.Beliefs[i].Look != cascade.Look{} })
 }
 
-// buy has candidate i's answer judged by the seller. The error is that of a verifier whose policy is
-// to fail.
+// buy runs the seller of the look at candidate i's answer. The error is that of a verifier with
+// UnavailableFail, or of a strategy that chose a look not on offer.
 func (r *run) buy(ctx context.Context, i int) error {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 || r.state.Beliefs[i].Look == (cascade.Look{}) {

@@ -12,10 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Caps are hard limits in US dollars; 0 is no limit. A query that [sdk.Query.RunName]
-// has no name for counts against no run, and
-// one without a tenant against the tenant "". Runs belong to tenants: runs of the same name of two
-// tenants are different runs.
+// Caps are hard limits in US dollars; 0 is no limit. A query without a [sdk.Query.RunName] counts against
+// no run, and one without a tenant against the tenant "". Runs belong to tenants: two tenants' runs of
+// the same name are different runs.
 type Caps struct {
 	RunUSD    float64
 	TenantUSD float64
@@ -26,8 +25,7 @@ type Caps struct {
 	TenantPeriod time.Duration
 }
 
-// Tenant returns the cap of a tenant, 0 for none, and the name of its account at
-// that time.
+// Tenant returns the cap of a tenant, 0 for none, and the name of its account at that time.
 func (c *Caps) Tenant(name string, now time.Time) (usd float64, account string) {
 	usd, own := c.Tenants[name]
 	if !own {
@@ -52,23 +50,23 @@ type Memory struct {
 	accounts *accounts
 }
 
-// accounts are shared by a ledger and those made from it by With.
+// accounts is shared by a ledger and those derived from it by With.
 type accounts struct {
 	runs, tenants sync.Map // name -> *account
 	made          atomic.Int64
-	latest        atomic.Int64 // the latest time that was seen, in Unix nanoseconds
+	latest        atomic.Int64 // the latest time seen, in Unix nanoseconds
 }
 
 // NewMemory returns an empty ledger with these caps.
 func NewMemory(c Caps) *Memory { return &Memory{caps: c, accounts: &accounts{}} }
 
-// With returns a ledger with other caps on the same accounts: what is spent and reserved through one
-// counts in both. An account begins with its first cap; earlier spending is not known.
+// With returns a ledger with other caps on the same accounts: spending and reservations through one count
+// in both. Spending is counted only once an account has a cap.
 func (m *Memory) With(c Caps) *Memory {
 	return &Memory{caps: c, RunIdle: m.RunIdle, Now: m.Now, accounts: m.accounts}
 }
 
-// account counts picodollars. taken is what is spent and reserved together.
+// account counts picodollars. taken is the sum of what is spent and reserved.
 type account struct {
 	taken atomic.Int64
 	spent atomic.Int64
@@ -77,7 +75,7 @@ type account struct {
 
 const pico = 1e12
 
-// ceilPico and nearestPico turn dollars into picodollars; reservations are rounded up.
+// ceilPico and nearestPico convert dollars to picodollars; reservations are rounded up.
 func ceilPico(usd float64) int64 { return toPico(math.Ceil(usd * pico)) }
 
 func nearestPico(usd float64) int64 { return toPico(math.Round(usd * pico)) }
@@ -89,7 +87,7 @@ func toPico(x float64) int64 {
 	return int64(min(x, math.MaxInt64/4))
 }
 
-// take takes the amount, or nothing where the limit leaves less: it returns how much is missing.
+// take adds amount to taken, or nothing if that would exceed limit: then it returns how much is missing.
 func (a *account) take(amount, limit int64) (missing int64) {
 	for {
 		taken := a.taken.Load()
@@ -102,8 +100,8 @@ func (a *account) take(amount, limit int64) (missing int64) {
 	}
 }
 
-// now returns the time, which does not go back when the clock does: a period that is
-// over does not come again, with the money that was left in it.
+// now returns the time. It never goes backwards, even if the clock does, so that a period that has ended
+// cannot start again with its unspent budget.
 func (m *Memory) now() time.Time {
 	now := time.Now()
 	if m.Now != nil {
@@ -176,8 +174,8 @@ func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
 	return nil
 }
 
-// SpentUSD returns what a run of a tenant, and the tenant, have spent so far. Accounts without a
-// cap are not kept and return 0.
+// SpentUSD returns what a tenant's run and the tenant have spent so far. Accounts without a cap are not
+// kept and return 0.
 func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
 	if a, ok := m.accounts.runs.Load(runAccount(tenant, run)); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
@@ -189,7 +187,7 @@ func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
 	return runUSD, tenantUSD
 }
 
-// sweepEvery is the number of new accounts between two looks for idle runs.
+// sweepEvery is the number of new accounts between two sweeps.
 const sweepEvery = 1024
 
 func (m *Memory) account(in *sync.Map, name string) *account {
@@ -209,7 +207,7 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 	return a
 }
 
-// sweep drops the accounts of idle runs and of periods that are over.
+// sweep drops the accounts of idle runs and of past periods.
 func (m *Memory) sweep() {
 	idle := m.RunIdle
 	if idle == 0 {
@@ -221,7 +219,7 @@ func (m *Memory) sweep() {
 	}
 }
 
-// dropIdle drops the accounts that were idle since then and have nothing reserved.
+// dropIdle drops the accounts that have been idle since then and have nothing reserved.
 func dropIdle(accounts *sync.Map, since time.Time) {
 	before := since.UnixNano()
 	accounts.Range(func(name, value any) bool {

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// earlyCall is a first call that began before the loop came to its model. Its fields but
-// the first four are written by the call's goroutine before done is closed.
+// earlyCall is the first call of a model that callPair started before the loop chose the model. Its
+// goroutine writes latency, answer and err before it closes done.
 type earlyCall struct {
 	most   demand
 	held   Reservation
@@ -24,10 +24,9 @@ type earlyCall struct {
 	err     error
 }
 
-// callPair begins the calls of candidate i, which is to be asked first, and of the one that
-// the strategy would ask next also if i's answer turned out unusually good. Both worst
-// cases are reserved before; where there is no room for both, or i's answer alone may end
-// the step, i is asked alone.
+// callPair starts the call of candidate i together with that of the model that the strategy would call
+// next even if i's answer turned out unusually good. Both worst cases are reserved first. If there is no
+// room for both, or i's answer alone can end the step, it starts neither.
 func (r *run) callPair(ctx context.Context, i int) {
 	if !r.isParallel() || r.early != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.isFinal(i) {
 		return
@@ -54,8 +53,8 @@ func (r *run) callPair(ctx context.Context, i int) {
 	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
 }
 
-// bestAlone is the quality that candidate i's answer will hardly exceed while it is the only
-// one: two deviations above the mean, or the mean where only agreement moves the belief.
+// bestAlone returns a quality that candidate i's answer is unlikely to exceed while it is the only one:
+// two deviations above the mean, or the mean if only agreement with other answers changes the belief.
 func (r *run) bestAlone(i int) float64 {
 	b := r.state.Beliefs[i]
 	if b.Unseen || r.compared[i] {
@@ -87,7 +86,7 @@ func (r *run) beginCall(ctx context.Context, i int, most demand, held Reservatio
 	return e
 }
 
-// abandon ends the calls that the step has no use for, and books what they cost.
+// abandon cancels the calls that the step no longer needs, and books their cost.
 func (r *run) abandon(ctx context.Context) {
 	for i, e := range r.early {
 		e.cancel()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An estimator that misses maxMisses deadlines in a row is not asked for a while, which doubles from
-// shortPause to longPause: a slow one would cost its timeout in every step. Nor is a verifier that was
+// An estimator that misses maxMisses deadlines in a row is paused for a time that doubles from shortPause
+// to longPause, since a slow one would cost its timeout in every step. So is a verifier that was
 // inconclusive maxRefusals times in a row because max_usd refused a model call.
 const (
 	maxMisses   = 3
@@ -15,7 +15,7 @@ const (
 	longPause   = 10 * time.Minute
 )
 
-// patience is what is known of an estimator's deadlines, or of a verifier's max_usd.
+// patience tracks an estimator's missed deadlines, or a verifier's verdicts that max_usd ended.
 type patience struct {
 	mu     sync.Mutex
 	missed int
@@ -23,14 +23,14 @@ type patience struct {
 	until  time.Time
 }
 
-// pauseLeft returns how much of a pause is left.
+// pauseLeft returns the remaining time of a pause; it is not positive if there is none.
 func (p *patience) pauseLeft(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)
 }
 
-// observe counts an attempt; most failures in a row begin a pause.
+// observe records an attempt. The most-th failure in a row, and each further one, starts a pause.
 func (p *patience) observe(now time.Time, succeeded bool, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,29 +10,29 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// purse is what is reserved for one estimate or verification: an amount beforehand, and more for each
-// model call that exceeds what is left.
+// purse holds the reservations of one estimate or verification: an amount reserved beforehand, and more
+// for each model call that exceeds what is left of it.
 type purse struct {
 	r *run
 
 	mu       sync.Mutex // model calls come from other goroutines
 	held     []Reservation
 	reserved float64
-	used     float64 // what model calls have cost, and may cost that are under way
+	used     float64 // cost of finished model calls and worst case of those in flight
 	closed   bool
 }
 
 type purseKey struct{}
 
-// openPurse returns a context in which [ReserveCall] reserves under the caps of the step,
-// beside the usd that are reserved already.
+// openPurse returns a context in which [ReserveCall] reserves under the caps of the step. usd is already
+// reserved.
 func (r *run) openPurse(ctx context.Context, usd float64) (context.Context, *purse) {
 	p := &purse{r: r, reserved: usd}
 	return context.WithValue(ctx, purseKey{}, p), p
 }
 
-// settlePurse books what was spent, as settle does, and lets no model call begin after it. A nil purse
-// is that of a plugin that calls no models.
+// settlePurse books what was spent, as settle does, and closes p to further model calls. p is nil for a
+// plugin that calls no models.
 func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, stands float64) error {
 	if p == nil {
 		return r.settle(ctx, held, usd, stands)
@@ -52,8 +52,8 @@ func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, 
 
 // ReserveCall reserves the worst-case cost of a request to m that an estimator or verifier makes within
 // a step, under that step's caps; without caps it reserves nothing. The call must be made with the
-// returned limit on its answer. book is called with the result of the call and sets the answer's cost as
-// for a candidate's: if the reported usage is missing or impossible, what was reserved, or without caps an estimate.
+// returned limit on its answer, and book called with its result. book sets the answer's cost: if the
+// reported usage is missing or impossible, to the reserved amount or, without caps, to an estimate.
 func ReserveCall(ctx context.Context, m *sdk.Model, q *Request) (limit int, book func(*sdk.Answer, error), err error) {
 	p, isCapped := ctx.Value(purseKey{}).(*purse)
 	if isCapped && isUnbounded(m, q.Query.MaxOutputTokens) {
@@ -75,7 +75,7 @@ func ReserveCall(ctx context.Context, m *sdk.Model, q *Request) (limit int, book
 	}, nil
 }
 
-// costOf returns what a call has cost, and if that is not known as much as it may.
+// costOf returns what a call has cost, or its worst case if that is unknown.
 func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 	if err == nil {
 		return a.CostUSD
@@ -86,8 +86,9 @@ func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 	return d.usd
 }
 
-// FailedCallUSD returns what a failed call of candidate i has cost in US dollars, as far as its error
-// tells, and else, where the provider may bill it, as much as an answer of the expected length.
+// FailedCallUSD returns the cost in US dollars of a failed call of candidate i according to its error. If
+// the error has none but the provider may bill the call, it returns the price of an answer of the
+// expected length.
 func (e *Engine) FailedCallUSD(i int, q *sdk.Query, err error) float64 {
 	failed, ok := errors.AsType[*CallError](err)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// VerdictTrace returns the trace that reports how a tenant's run ended: see [sdk.ModeVerdict].
+// VerdictTrace returns the trace that reports the verdict v on a tenant's run; see [sdk.ModeVerdict].
 func VerdictTrace(run, tenant string, v *sdk.Verdict) (*sdk.Trace, error) {
 	if run == "" {
 		return nil, errors.New("reporting a verdict: the run has no name")

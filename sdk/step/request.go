@@ -16,23 +16,22 @@ type Call struct {
 	Index int
 	// Attempt counts the tries at this model in this step, from 1.
 	Attempt int
-	// MaxOutputTokens is the limit that the caller must send for each completion instead of the query's;
-	// it is what was reserved. 0 is no limit.
+	// MaxOutputTokens is the limit that the caller must send for each completion instead of the query's,
+	// since the reservation is based on it. 0 is no limit.
 	MaxOutputTokens int
 	// Earlier are the answers that the step has so far, in order.
 	Earlier []sdk.Attempt
 	// Final is set, for a request with Commit, if this answer will be the step's, so that it may be shown
-	// as it arrives. A caller that has shown a part and then fails returns a CallError that is Fatal.
+	// as it arrives. A caller that fails after it has shown a part returns a CallError that is Fatal.
 	Final bool
 	// Unseen is set, for a request with Commit, if only the engine's checks will judge this answer: it
-	// will be the step's unless they find a fault. A caller may show it as it arrives, once it can tell
-	// that they will find none; it then sets Shown, and the step ends with that answer. With Final as
-	// well, it may be shown at once.
+	// will be the step's unless they reject it. A caller may show it as it arrives once it can tell that
+	// they will not; it then sets Shown, and the step ends with that answer. If Final is set as well, it
+	// may be shown at once.
 	Unseen, Shown bool
-	// Spare is set, for a request with Cancel, if another model will be asked when a check finds a fault
-	// in this answer, whatever this call costs. A caller that can tell from a partial answer that a check
-	// will reject it may end the call: it sets Cut to the verdict of that check and returns the partial
-	// answer.
+	// Spare is set, for a request with Cancel, if another model will be called should a check reject this
+	// answer, whatever this call costs. A caller that can tell from a partial answer that a check will
+	// reject it may end the call: it sets Cut to the verdict of that check and returns the partial answer.
 	Spare bool
 	Cut   *sdk.Verdict
 }
@@ -54,44 +53,44 @@ func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { re
 type Request struct {
 	Query  *sdk.Query
 	Caller Caller
-	// PromptBytes is the length of the prompt in bytes for the worst-case cost. 0 means four bytes for
-	// each of the query's InputTokens, and that a call may be more than one completion: then only
-	// impossible usage is refused.
+	// PromptBytes is the length of the prompt in bytes, for the worst-case cost. 0 means four bytes for
+	// each of the query's InputTokens, and that a call can be several completions, so that reported usage
+	// is hardly bounded.
 	PromptBytes int
 	// Choices is how many completions one call asks for; 0 means 1.
 	Choices int
-	// PredictedTokens is what each completion may be billed in addition to its length: unused tokens of a
-	// predicted output.
+	// PredictedTokens is how many tokens each completion can be billed in addition to its length: the
+	// unused tokens of a predicted output.
 	PredictedTokens int
 	// Images is the number of images in the prompt, in addition to its bytes.
 	Images int
-	// ContextReads is how often within a call the provider may read up to the model's whole context in
+	// ContextReads is how often within a call the provider can read up to the model's whole context in
 	// addition to the prompt: once for a file whose tokens only the server can count, more often if it
 	// runs its own tools.
 	ContextReads int
-	// HostedCalls is how often within a call the provider may run its own tools, each for the model's
-	// HostedCallUSD.
+	// HostedCalls is how often within a call the provider can run its own tools, at the model's
+	// HostedCallUSD each.
 	HostedCalls int
 	// Tariff, when not nil, returns candidate i's prices for this request, which depend on the service
 	// tier.
 	Tariff func(i int, p sdk.Price) sdk.Price
-	// Surcharge, when not nil, returns by how much candidate i may cost more than its prices: 1 is nothing. It
-	// is reserved; the answer's PriceFactor says whether it is paid.
+	// Surcharge, when not nil, returns the factor by which candidate i can exceed its prices; 1 means not
+	// at all. It is included in the reservation; the answer's PriceFactor says whether it was charged.
 	Surcharge func(i int) float64
 	// CostOffsets, when not nil, are added to the predicted costs, one for each candidate, in US dollars:
 	// the cost of switching models, minus the savings of a prompt cache.
 	CostOffsets []float64
-	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
+	// Exclude returns why candidate i must not be called, or ""; nil excludes none.
 	Exclude func(i int) string
-	// NotBefore returns when candidate i may be asked again after its server asked for a pause, or the
-	// zero time; nil means that all may be asked now. A candidate with a longer wait than
-	// Retry.SwitchAfter is avoided while another can be asked.
+	// NotBefore returns when candidate i can be called again after its server asked for a pause, or the
+	// zero time; nil means that all can be called now. A candidate with a longer wait than
+	// Retry.SwitchAfter is avoided while another can be called.
 	NotBefore func(i int) time.Time
 	// Strategy, when not nil, replaces the engine's for this step.
 	Strategy cascade.Strategy
-	// Parallel replaces the engine's if Strategy does.
+	// Parallel replaces Config.Parallel if Strategy is set.
 	Parallel bool
-	// Done, when not nil, is called with the step's trace, unless Only decided the step. It must not keep
+	// Done, when not nil, is called with the step's trace unless Only decided the step. It must not retain
 	// the trace.
 	Done func(*sdk.Trace)
 	// Only, when not empty, names the model to call whatever the strategy decides. The strategy's first
@@ -99,23 +98,22 @@ type Request struct {
 	Only string
 	// Holdout, when not nil, is recorded in the trace.
 	Holdout *sdk.Holdout
-	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It stands for a call
-	// of its model and for the verifiers, costs nothing, and is no call in the trace.
+	// Paid, when not nil, is an answer that another step has paid for, with its verdict. It replaces a call
+	// of its model and the verifiers' verdict, costs nothing, and is not among the trace's calls.
 	Paid *sdk.Attempt
 	// Observe lets estimators and verifiers judge the answer of Only, as if the strategy had chosen it, so
 	// that the trace has all that a fit or a forecast needs. They cannot fail the step, whatever their
 	// policy says.
 	Observe bool
-	// DropsInput says that the provider may omit part of the prompt, so that less than the whole prompt
-	// may be billed.
+	// DropsInput says that the provider can omit part of the prompt, and then bills less than all of it.
 	DropsInput bool
 	// Commit marks calls as Final if the strategy would accept their answer whatever it is, so that the
 	// step ends with it, and as Unseen if only checks will judge it.
 	Commit bool
 	// Cancel marks calls as Spare, which the Caller may end before the answer is complete. A partial
-	// answer is never the step's: if there is no better one in the end, its model is asked again.
+	// answer is never returned: if there is no better one in the end, its model is called again.
 	Cancel bool
-	// NoRetry replaces Retry.MaxAttempts: a call is not retried after a pause, because the caller retries
+	// NoRetry overrides Retry.MaxAttempts: a call is not retried after a pause, because the caller retries
 	// the step itself.
 	NoRetry bool
 	// Mode is recorded in the trace.
@@ -132,7 +130,7 @@ type Result struct {
 	Verdict *sdk.Verdict
 	// Quality is the post-hoc estimate of the answer.
 	Quality sdk.Estimate
-	// Attempts are all answers of the step, in the order in which they came.
+	// Attempts are all answers of the step, in order.
 	Attempts []sdk.Attempt
 	Trace    *sdk.Trace
 }

@@ -10,29 +10,28 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// room is a ledger that knows which of its reservations are under way, so that a call
-// which finds a cap full of others' worst cases can wait until they are settled. It
-// grants nothing itself.
+// room wraps a ledger and tracks its pending reservations, so that a call that finds a cap taken up by
+// other calls' worst cases can wait until they are settled.
 type room struct {
 	Ledger
 
 	mu            sync.Mutex
-	tenants, runs map[string]int64 // reserved and under way, in picodollars
+	tenants, runs map[string]int64 // pending reservations in picodollars
 	lines         map[string]*line
 }
 
-// line is the steps that wait for room for one run of a tenant.
+// line is the queue of steps that wait for room for one run of a tenant.
 type line struct {
 	tenant  string
 	waiting int
-	turn    chan struct{} // held by the one that tries
+	turn    chan struct{} // held by the step that may try
 	settled chan struct{}
 }
 
-// countDelay is longer than it takes until a granted reservation is counted.
+// countDelay is longer than the time between granting and counting a reservation.
 const countDelay = 5 * time.Millisecond
 
-// pollInterval is how often to try again in case other processes have settled.
+// pollInterval is how often to try again in case other processes have settled reservations.
 const pollInterval = 250 * time.Millisecond
 
 func newRoom(l Ledger) *room {
@@ -53,8 +52,8 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 	return u, nil
 }
 
-// await reserves when there is room: it waits, no longer than wait, while pending reservations hold
-// what is missing. Those that wait try in turn, each time that one is settled.
+// await reserves usd as soon as there is room. It waits for at most wait, and only while pending
+// reservations hold the missing amount. Waiting steps take turns; each settlement allows another try.
 func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
 	key := runAccount(q.Tenant, q.RunName())
 	l := m.join(key, q.Tenant)
@@ -71,12 +70,12 @@ func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.D
 		return nil, ctx.Err()
 	}
 	for {
-		ofTenant, ofRun := m.pending(q.Tenant, key) // before the try, so that it sees what they have settled
+		ofTenant, ofRun := m.pending(q.Tenant, key) // before the try, so that the try sees what they settle
 		held, err := m.Reserve(ctx, q, usd)
 		if err == nil || !errors.Is(err, sdk.ErrBudgetExhausted) {
 			return held, err
 		}
-		if !mayFree(err, ofTenant, ofRun) { // or another run took the room in this moment, and is not counted yet
+		if !mayFree(err, ofTenant, ofRun) { // unless another run has just taken the room and is not counted yet
 			time.Sleep(countDelay)
 			if ofTenant, ofRun = m.pending(q.Tenant, key); !mayFree(err, ofTenant, ofRun) {
 				return nil, err
@@ -97,15 +96,14 @@ func errFull(wait time.Duration) error {
 	return fmt.Errorf("calls under way may need what is left, and were not settled within %v: %w", wait, sdk.ErrBudgetExhausted)
 }
 
-// pending returns what reservations of a tenant, and of one of its runs, hold.
+// pending returns the pending reservations of a tenant and of one of its runs, in picodollars.
 func (m *room) pending(tenant, run string) (ofTenant, ofRun int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.tenants[tenant], m.runs[run]
 }
 
-// mayFree reports whether there may be room for what was refused when reservations under way are
-// settled.
+// mayFree reports whether settling the pending reservations can make room for what was refused.
 func mayFree(refused error, ofTenant, ofRun int64) bool {
 	var short Shortage
 	if !errors.As(refused, &short) {
@@ -138,7 +136,7 @@ func (m *room) leave(key string, l *line) {
 	}
 }
 
-// pendingReservation is a granted reservation that others may wait for.
+// pendingReservation is a granted reservation whose settlement other steps can wait for.
 type pendingReservation struct {
 	Reservation
 

@@ -24,37 +24,37 @@ type run struct {
 	strategy cascade.Strategy
 	lambdas  []float64 // the strategy's
 	only     int
-	// twoLeft says that all but two candidates were away when the step began: whether their answers agree
-	// then changes nothing about which one is returned.
+	// twoLeft says that no more than two of several candidates were feasible when the step began: whether
+	// their answers agree then does not change which one is returned.
 	twoLeft bool
-	away    []bool      // by estimator: it could not be had when it was asked last; nil for none
-	mute    []bool      // by verifier: it could say nothing of an answer; nil for none
-	sellers []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
-	sold    *Verifier   // the judge whose verdicts have a price that the estimator knows
+	away    []bool      // by estimator: unavailable when last asked; nil if none was
+	mute    []bool      // by verifier: inconclusive on an answer of this step; nil if none was
+	sellers []*Verifier // by candidate: provides the look in its belief; nil if there are no looks
+	sold    *Verifier   // the judge whose verdicts are offered as looks
 
 	attempts  []sdk.Attempt
 	failures  []error
 	refusals  int                   // calls whose request was refused
-	postponed map[int]postponedCall // by candidate: also those that were recalled
-	fatal     error                 // what ends the step at once
-	explores  bool                  // one further model is asked for the record
-	extra     bool                  // it is being asked
+	postponed map[int]postponedCall // by candidate, including readmitted ones
+	fatal     error                 // ends the step at once
+	explores  bool                  // one further model is called for the record
+	extra     bool                  // that call has begun
 	shown     bool                  // the caller has shown the last answer
-	cut       *sdk.Verdict          // the caller has ended the last call for this reason
+	cut       *sdk.Verdict          // why the caller cut off the last call
 	partial   []int                 // candidates whose answer was cut off
-	capped    error                 // the cap that left no room for the dearest model which it kept out, until a dearer one answers
-	cappedAt  float64               // what that model may have cost, in US dollars
-	isCapped  bool                  // the model that was chosen last was not asked for that reason
+	capped    error                 // cap that excluded the model with the highest worst case; nil once one at least as expensive answers
+	cappedAt  float64               // worst case of that model in US dollars
+	isCapped  bool                  // a cap excluded the model chosen last
 	spent     float64
-	standing  float64 // beyond what was spent: for calls whose bill is not known
+	standing  float64 // booked in addition to spent, for calls whose bill is unknown
 	waited    time.Duration
-	capWaited time.Duration      // of that: for room under a cap
-	early     map[int]*earlyCall // by candidate: calls that began before it was their turn
-	beliefs   []sdk.Belief       // backing of the decisions' beliefs
-	note      string
+	capWaited time.Duration      // part of waited: for room under a cap
+	early     map[int]*earlyCall // by candidate: calls started before the loop chose it
+	beliefs   []sdk.Belief       // backing array of the decisions' beliefs
+	note      string             // of the next decision
 }
 
-// buffers are reused between runs. All but the first two are by candidate.
+// buffers is reused between runs. All fields but the first two are indexed by candidate.
 type buffers struct {
 	state    cascade.State
 	callOf   []int           // by attempt: its index in the trace's calls, or noCall
@@ -62,13 +62,13 @@ type buffers struct {
 	rates    []cascade.Rates // error rates of its judges
 	rejected []bool          // a check found a fault
 	judged   []bool          // a verifier will judge
-	weighed  []bool          // its belief takes verdicts that err into account
-	compared []bool          // its answer alone will not change its belief
+	weighed  []bool          // its estimate accounts for fallible verdicts
+	compared []bool          // only agreement with other answers changes its estimate
 }
 
-// Run runs one step. The result is never nil and always has a trace, also when the
-// step failed. Errors wrap what ended the step: sdk.ErrNoFeasibleModel,
-// sdk.ErrBudgetExhausted, the context's error, or the errors of the calls.
+// Run runs one step. The result is never nil and always has a trace, even if the step failed. Errors wrap
+// what ended the step: sdk.ErrNoFeasibleModel, sdk.ErrBudgetExhausted, the context's error, or the errors
+// of the calls.
 func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	start := e.c.Now()
 	r := e.start(&req, start)
@@ -94,15 +94,14 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	return result, err
 }
 
-// traceBuffer holds what the traces of most steps need in one allocation.
+// traceBuffer is a trace with room for the decisions and calls of most steps, in one allocation.
 type traceBuffer struct {
 	trace     sdk.Trace
 	decisions [3]sdk.Decision
 	calls     [2]sdk.Call
 }
 
-// acquire returns a run from the pool, empty, for n models. Nothing in it outlives the
-// step: what results hold is made anew.
+// acquire returns an empty run for n models from the pool. Results must not refer to its buffers.
 func (e *Engine) acquire(n int) *run {
 	r, ok := e.runs.Get().(*run)
 	if !ok {
@@ -140,7 +139,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	about := cascade.Describe(r.strategy)
 	r.lambdas = about.Lambdas
 	if about.Scale == 1 {
-		about.Scale = 0 // which says the same
+		about.Scale = 0 // means 1 as well
 	}
 	rec := &traceBuffer{}
 	r.t = &rec.trace
@@ -181,8 +180,8 @@ func (r *run) drop(i int, why string) {
 	r.t.Infeasible = append(r.t.Infeasible, sdk.Infeasible{Model: r.e.names[i], Reason: why})
 }
 
-// loop decides and calls until the step ends; it returns the candidate whose
-// answer to return, or -1 and an error.
+// loop decides and calls until the step ends. It returns the candidate whose answer to return, or -1 and
+// an error.
 func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 	if r.req.Only != "" && r.only < 0 {
 		return sdk.StopError, -1, fmt.Errorf("no candidate is called %q: %w", r.req.Only, sdk.ErrNoFeasibleModel)
@@ -225,7 +224,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return r.stop(d.Answer)
 		}
 		if !r.isOpen(d.Run) {
-			// Nothing would change: a faulty strategy must not turn the loop for ever.
+			// The state would not change, so a faulty strategy would loop forever.
 			return sdk.StopError, -1, r.stopFailed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
 		r.callPair(ctx, d.Run)
@@ -279,7 +278,7 @@ func (r *run) isDepthReached() bool {
 	return ok && s.DepthReached(&r.state)
 }
 
-// settleBeliefs computes, for the trace, the post-hoc estimates of a step that ends without a further
+// settleBeliefs computes the post-hoc estimates, for the trace of a step that ends without another
 // decision.
 func (r *run) settleBeliefs(ctx context.Context) {
 	if r.judgesAnswers() {
@@ -301,7 +300,7 @@ func (r *run) noteLast() {
 
 const hexDigits = "0123456789abcdef"
 
-// newID returns 128 random bits in hexadecimal: the form of an OpenTelemetry trace id.
+// newID returns 128 random bits in hexadecimal, the format of an OpenTelemetry trace ID.
 func newID() string {
 	var b [32]byte
 	for half := range 2 {

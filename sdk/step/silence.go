@@ -6,25 +6,22 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// kind is what is known of a query before any answer, by which verifiers are told apart that can judge
-// such answers.
+// kind is the class of queries within which a verifier is assumed to be equally often inconclusive.
 type kind struct {
 	group    string
 	hasTools bool
 }
 
 // silence counts, by kind of query, how often a verifier was asked and how often its verdict was
-// conclusive. One that is mostly inconclusive does not count in plans.
+// conclusive. A verifier that is mostly inconclusive is not expected to judge answers.
 type silence struct {
 	mu     sync.Mutex
-	counts map[kind]*[2]int // asked, spoke
+	counts map[kind]*[2]int // asked, conclusive
 }
 
-// Bounds of silence: it takes more than silentAfter answers without a verdict, and
-// maxKinds are told apart.
 const (
-	silentAfter = 2
-	maxKinds    = 1024
+	silentAfter = 2    // a verifier is silent after more inconclusive verdicts than this, if none was conclusive
+	maxKinds    = 1024 // counting starts over when there are more
 )
 
 func kindOf(q *sdk.Query) kind { return kind{q.Group, len(q.Tools) > 0} }

@@ -19,8 +19,8 @@ import (
 // must not modify the trace.
 type Sink = func(ctx context.Context, t *sdk.Trace)
 
-// Tee returns a sink that gives each trace to all sinks that are not nil, in order;
-// nil when there is none.
+// Tee returns a sink that passes each trace to all sinks that are not nil, in order, or nil if there are
+// none.
 func Tee(sinks ...Sink) Sink {
 	sinks = slices.DeleteFunc(slices.Clone(sinks), func(s Sink) bool { return s == nil })
 	switch len(sinks) {
@@ -36,8 +36,7 @@ func Tee(sinks ...Sink) Sink {
 	}
 }
 
-// logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers. The
-// args of Info and Warn are keys and values in turn.
+// logger is implemented by *slog.Logger and hclog.Logger. args are alternating keys and values.
 type logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)
@@ -46,9 +45,9 @@ type logger interface {
 // LogFailed is Log's message for a step that failed.
 const LogFailed = "step failed"
 
-// Log returns a sink that writes one line for each step: at level info if it gave an answer or its
-// caller gave up, as a warning if it failed. A verdict on a run is a line with its outcome. No
-// prompts, answers or evidence are written.
+// Log returns a sink that writes one line per step: at level info if it gave an answer or its caller
+// cancelled it, as a warning if it failed. A verdict on a run is logged with its outcome. Prompts, answers
+// and evidence are never logged.
 func Log(l logger) Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		args := []any{"trace", t.ID}
@@ -80,8 +79,8 @@ func Log(l logger) Sink {
 // JSONLines writes traces to a file, one JSON object per line. It is safe for concurrent use, and
 // appends whole lines only.
 type JSONLines struct {
-	// Fault is called with the first trace that could not be written, and again with the first one after a
-	// recovery; it may be nil. It is set before the first trace.
+	// Fault is called with the error of the first trace that could not be written, and again with the first
+	// one after a recovery; it may be nil. It must be set before the first trace.
 	Fault func(error)
 
 	path string
@@ -98,8 +97,8 @@ type JSONLines struct {
 
 // OpenJSONLines opens or creates the file, readable by its owner only. Before it would exceed maxSize
 // bytes it is renamed to path.1, path.1 to path.2 and so on, and a new file begins; 0 is no limit. The
-// newest maxFiles renamed files are kept. If somebody else renames or removes the file, a new one
-// begins. Several processes may write to one file.
+// newest maxFiles renamed files are kept. If another program renames or removes the file, a new one is
+// created. Several processes can write to one file.
 func OpenJSONLines(path string, maxSize int64, maxFiles int) (*JSONLines, error) {
 	j := &JSONLines{path: path, maxSize: maxSize, maxFiles: maxFiles}
 	if err := j.open(); err != nil {
@@ -122,7 +121,7 @@ func (j *JSONLines) open() error {
 	if j.size == 0 {
 		return nil
 	}
-	// A crash may have cut the last line short: begin a new one.
+	// A crash may have truncated the last line: begin a new one.
 	var last [1]byte
 	if _, err := file.ReadAt(last[:], j.size-1); err == nil && last[0] != '\n' {
 		_, err = file.WriteString("\n")
@@ -138,14 +137,14 @@ func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 	j.maxSize, j.maxFiles = maxSize, maxFiles
 }
 
-// staleLock is the age at which a lock file is taken for that of a process that died.
+// staleLock is the age at which a lock file is assumed to be left by a process that died.
 const staleLock = 10 * time.Second
 
-// rotationPause is the first pause while another process rotates the file.
+// rotationPause is the initial backoff while another process rotates the file.
 const rotationPause = time.Millisecond
 
 // rotate renames the closed file unless another process does. Files beyond maxFiles are removed first,
-// also those from a time when more were kept.
+// including those from a time when more were kept.
 func (j *JSONLines) rotate() error {
 	lock := j.path + ".rotating"
 	if info, err := os.Stat(lock); err == nil && time.Since(info.ModTime()) > staleLock {
@@ -197,7 +196,7 @@ func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	if j.closed {
 		return
 	}
-	if err == nil && j.file == nil { // the last file could not be put aside
+	if err == nil && j.file == nil { // the last rotation failed
 		err = j.open()
 	}
 	if err == nil {
@@ -214,7 +213,7 @@ func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
 	j.failing = failed
 }
 
-// follow opens the file at the path if somebody has renamed or removed the open one.
+// follow opens the file at the path if another program has renamed or removed the open one.
 func (j *JSONLines) follow() error {
 	opened, err := j.file.Stat()
 	if err != nil {
@@ -249,7 +248,7 @@ func (j *JSONLines) write(line []byte) error {
 		if err := j.reopen(j.rotate); err != nil {
 			return err
 		}
-		if isFull() { // another process is putting it aside
+		if isFull() { // another process is rotating it
 			time.Sleep(wait)
 		}
 	}
@@ -280,13 +279,13 @@ func (j *JSONLines) Close() error {
 }
 
 // Redact returns a sink that passes on a copy of each trace with secrets removed from its texts: those
-// that r knows, and what looks like a credential. A nil r removes only the latter. Names of models
-// stay.
+// that r knows, and anything that looks like a credential. A nil r removes only the latter. Names of
+// models are kept.
 func Redact(next Sink, r *redact.Redactor) Sink {
 	return func(ctx context.Context, t *sdk.Trace) { next(ctx, RedactTrace(t, r)) }
 }
 
-// RedactTrace returns a copy of a trace without the secrets that [Redact] takes out.
+// RedactTrace returns a copy of a trace without the secrets that [Redact] removes.
 func RedactTrace(t *sdk.Trace, r *redact.Redactor) *sdk.Trace {
 	clean := r.Text
 	all := func(texts []string) []string {

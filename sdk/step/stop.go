@@ -12,10 +12,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// prefer returns the answer to return where the strategy chose i: not one that a check rejected if
-// others passed; among equal posteriors, one that is whole, and then the one that passed the greater
-// share of checks. Of rejected answers that are equal in that, too, it is the last, which is also what a
-// stream shows.
+// prefer returns the candidate whose answer to return if the strategy chose i. An answer that a check
+// rejected gives way to one that passed. Among equal posteriors it prefers complete answers, then higher
+// verdict scores. Of rejected answers with equal scores it takes the last, which is also what a stream
+// shows.
 func (r *run) prefer(i int) int {
 	i = r.replaceRejected(i)
 	best := i
@@ -31,7 +31,8 @@ func (r *run) prefer(i int) int {
 	return best
 }
 
-// replaceRejected returns i or, if a check rejected its answer, the last of the best that passed, if any did.
+// replaceRejected returns i or, if a check rejected its answer, the best that passed, the last among
+// equals; i if none did.
 func (r *run) replaceRejected(i int) int {
 	if !r.rejected[i] {
 		return i
@@ -75,8 +76,8 @@ func (r *run) best() int {
 	return r.prefer(best)
 }
 
-// stopInterrupted ends the step because the context ended: a deadline returns the best
-// answer so far, a cancellation nothing.
+// stopInterrupted ends the step because the context ended: after a deadline with the best answer so far,
+// after a cancellation with an error.
 func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 	if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
 		return sdk.StopDeadline, r.best(), nil
@@ -101,8 +102,8 @@ func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	return sdk.StopError, -1, r.stopFailed(nil)
 }
 
-// strategyAnswer asks the strategy, with nothing left to run, which answer to
-// return: it may have a rule of its own, such as the last.
+// strategyAnswer asks the strategy, with nothing left to run, which answer to return: its rule can differ
+// from the highest posterior, such as the last answer.
 func (r *run) strategyAnswer() int {
 	r.believe(context.Background())
 	d := r.decide()
@@ -112,7 +113,7 @@ func (r *run) strategyAnswer() int {
 	return r.prefer(d.Answer)
 }
 
-// stopFailed joins the error that ended the step with those of the calls.
+// stopFailed joins the error that ended the step with the errors of the calls.
 func (r *run) stopFailed(err error) error {
 	var list []error
 	isKnown := slices.ContainsFunc(r.failures, func(f error) bool { return errors.Is(f, err) })
@@ -128,7 +129,7 @@ func (r *run) stopFailed(err error) error {
 	return errors.Join(list...)
 }
 
-// infeasibleError says why no model can be asked, or why not the one that the request names.
+// infeasibleError returns why no model can be called, or why the one that the request names cannot.
 func (r *run) infeasibleError() error {
 	var reasons []string
 	for _, i := range r.t.Infeasible {

@@ -31,14 +31,14 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 	for ; ; attempt++ {
 		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
-			if r.isCapped = false; most.usd >= r.cappedAt {
-				r.capped = nil
+			if r.isCapped = false; most.usd >= r.capWorstUSD {
+				r.capErr = nil
 			}
 			return answer, nil
 		}
 		if errors.Is(err, sdk.ErrBudgetExhausted) {
-			if r.capped == nil || most.usd > r.cappedAt {
-				r.capped, r.cappedAt = err, most.usd
+			if r.capErr == nil || most.usd > r.capWorstUSD {
+				r.capErr, r.capWorstUSD = err, most.usd
 			}
 			r.isCapped = true
 			r.drop(i, err.Error())
@@ -88,8 +88,8 @@ func (r *run) pause(ctx context.Context, d time.Duration) {
 func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool) (*sdk.Answer, error) {
 	rec := r.newCall(i, attempt)
 	from := r.e.c.Now()
-	if e := r.early[i]; e != nil && attempt == 1 {
-		delete(r.early, i)
+	if e := r.earlyCalls[i]; e != nil && attempt == 1 {
+		delete(r.earlyCalls, i)
 		<-e.done
 		e.cancel()
 		r.shown, r.cut = false, nil
@@ -249,8 +249,8 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 
 // reserveMore reserves usd in addition to what is already reserved for a verification or estimate.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
-	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
-		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.standing+reserved, usd, limit, sdk.ErrBudgetExhausted)
+	if limit, gone := r.e.c.StepCapUSD, r.spent+r.uncertainUSD+reserved; limit > 0 && nearestPico(gone)+ceilPico(usd) > nearestPico(limit) {
+		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.uncertainUSD+reserved, usd, limit, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
 		return nil, nil
@@ -264,11 +264,11 @@ func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservati
 
 // await reserves usd once calls in flight have made room, within what is left of the step's CapWait.
 func (r *run) await(ctx context.Context, usd float64, refused error) (Reservation, error) {
-	if r.e.room == nil || r.capWaited >= r.e.c.CapWait || nearestPico(r.spent+r.standing)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
+	if r.e.waitable == nil || r.capWaited >= r.e.c.CapWait || nearestPico(r.spent+r.uncertainUSD)+ceilPico(usd) > nearestPico(r.e.c.StepCapUSD) && r.e.c.StepCapUSD > 0 {
 		return nil, refused
 	}
 	from := r.e.c.Now()
-	held, err := r.e.room.await(ctx, r.q, usd, r.e.c.CapWait-r.capWaited)
+	held, err := r.e.waitable.await(ctx, r.q, usd, r.e.c.CapWait-r.capWaited)
 	took := r.e.c.Now().Sub(from)
 	r.waited += took
 	r.capWaited += took
@@ -283,7 +283,7 @@ func (r *run) await(ctx context.Context, usd float64, refused error) (Reservatio
 // fail at the cap, or continue with a model that needs as much room. A step that holds a reservation
 // itself must not wait, since it might wait for its own.
 func (r *run) mayWait(i int) bool {
-	if r.extra || len(r.early) > 0 {
+	if r.isExploring || len(r.earlyCalls) > 0 {
 		return false
 	}
 	if r.only >= 0 || r.e.c.FailAtCap {
@@ -303,7 +303,7 @@ func (r *run) mayWait(i int) bool {
 // settle books usd, or stands if that is more because the bill is unknown, even if ctx has ended.
 func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
-	r.standing += max(0, stands-usd)
+	r.uncertainUSD += max(0, stands-usd)
 	if held == nil && max(usd, stands) > 0 && r.e.c.Ledger != nil {
 		var err error
 		if held, err = r.e.c.Ledger.Reserve(context.WithoutCancel(ctx), r.q, 0); err != nil {

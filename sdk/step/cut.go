@@ -22,7 +22,7 @@ func (r *run) hasSpare(i int, worst float64) bool {
 		return false
 	}
 	limit := r.e.c.StepCapUSD
-	return limit <= 0 || nearestPico(r.spent+r.standing)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
+	return limit <= 0 || nearestPico(r.spent+r.uncertainUSD)+ceilPico(worst)+ceilPico(r.demandOf(next).usd) <= nearestPico(limit)
 }
 
 // repeatCutCall calls candidate i again, since its answer was cut off and no other model gave a better one.
@@ -33,8 +33,8 @@ func (r *run) repeatCutCall(ctx context.Context, stop sdk.StopReason, i int) (sd
 	r.req.Cancel = false
 	answer, err := r.call(ctx, i, false)
 	if err != nil {
-		if r.capped != nil {
-			return sdk.StopBudget, -1, r.stopFailed(r.capped)
+		if r.capErr != nil {
+			return sdk.StopBudget, -1, r.stopFailed(r.capErr)
 		}
 		return sdk.StopError, -1, r.stopFailed(err)
 	}

@@ -154,11 +154,11 @@ func (r *run) hasOpen() bool {
 	if r.only >= 0 {
 		return !r.state.Infeasible[r.only]
 	}
-	return r.hasOpenBeside(-1)
+	return r.hasOtherOpen(-1)
 }
 
-// hasOpenBeside reports whether a candidate other than i can still be run.
-func (r *run) hasOpenBeside(i int) bool {
+// hasOtherOpen reports whether a candidate other than i can still be run.
+func (r *run) hasOtherOpen(i int) bool {
 	for k := range r.e.models {
 		if k != i && r.isOpen(k) {
 			return true

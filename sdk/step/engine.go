@@ -179,18 +179,18 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
-	// patience has an entry for each estimator (missed deadlines), budgets for each verifier (verdicts ended by max_usd).
-	patience, budgets []patience
+	// estimatorCooldowns has an entry for each estimator (missed deadlines), verifierCooldowns for each verifier (verdicts ended by max_usd).
+	estimatorCooldowns, verifierCooldowns []cooldown
 	// silence and verdictCosts have an entry for each verifier.
 	silence      []silence
 	verdictCosts []verdictCost
-	// room wraps the ledger if steps can wait for room under its caps, else nil.
-	room *room
+	// waitable wraps the ledger if steps can wait for room under its caps, else nil.
+	waitable *waitableLedger
 }
 
 // New returns an engine, or an error that lists every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), budgets: make([]patience, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), estimatorCooldowns: make([]cooldown, len(c.Estimators)), verifierCooldowns: make([]cooldown, len(c.Verifiers)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]verdictCost, len(c.Verifiers))}
 	faults := c.faults()
 	for i := range c.Candidates {
 		faults = append(faults, e.add(&c.Candidates[i])...)
@@ -199,8 +199,8 @@ func New(c Config) (*Engine, error) {
 		return nil, fmt.Errorf("configuring the step engine: %w", err)
 	}
 	if c.Ledger != nil && c.CapWait > 0 {
-		e.room = newRoom(c.Ledger)
-		e.c.Ledger = e.room
+		e.waitable = newWaitableLedger(c.Ledger)
+		e.c.Ledger = e.waitable
 	}
 	return e, nil
 }

@@ -53,12 +53,12 @@ func (r *run) askEstimators(ctx context.Context) {
 		if s.Applies != nil && !s.Applies(r.q) {
 			continue
 		}
-		resp := r.askEstimator(ctx, s, &r.e.patience[k], req)
-		if resp == nil && r.away == nil {
-			r.away = make([]bool, len(r.e.c.Estimators))
+		resp := r.askEstimator(ctx, s, &r.e.estimatorCooldowns[k], req)
+		if resp == nil && r.unavailable == nil {
+			r.unavailable = make([]bool, len(r.e.c.Estimators))
 		}
-		if r.away != nil {
-			r.away[k] = resp == nil
+		if r.unavailable != nil {
+			r.unavailable[k] = resp == nil
 		}
 		if resp == nil {
 			continue
@@ -73,15 +73,15 @@ func (r *run) askEstimators(ctx context.Context) {
 				r.addNote(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
 			}
-			r.adopt(i, k, resp)
+			r.adoptEstimate(i, k, resp)
 			asked[k] = -1 // has its estimate
 			open--
 		}
 	}
 }
 
-// adopt makes the k-th estimate of a response the belief about candidate i.
-func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
+// adoptEstimate makes the k-th estimate of a response the belief about candidate i.
+func (r *run) adoptEstimate(i, k int, resp *sdk.QualityResponse) {
 	estimate := resp.Estimates[k]
 	if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
 		estimate.StdDev = 0
@@ -100,7 +100,7 @@ func (r *run) adopt(i, k int, resp *sdk.QualityResponse) {
 }
 
 // askEstimator asks one estimator. If it is unavailable, the result is nil and a note says why.
-func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *sdk.QualityRequest) *sdk.QualityResponse {
+func (r *run) askEstimator(ctx context.Context, s *Estimator, p *cooldown, req *sdk.QualityRequest) *sdk.QualityResponse {
 	if left := p.pauseLeft(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
 		r.addNote(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), maxMisses))
 		return nil

@@ -16,7 +16,7 @@ func (r *run) explore(ctx context.Context, answer int) int {
 	}
 	i := open[min(int(r.e.c.Coin()*float64(len(open))), len(open)-1)]
 	from := len(r.t.Calls)
-	r.extra = true
+	r.isExploring = true
 	got, err := r.call(ctx, i, false)
 	for k := range r.t.Calls[from:] {
 		r.t.Calls[from+k].Propensity = r.e.c.Explore / float64(len(open))
@@ -24,7 +24,7 @@ func (r *run) explore(ctx context.Context, answer int) int {
 	if err != nil || r.judge(ctx, i, got) != nil {
 		return answer
 	}
-	r.believe(ctx)
+	r.updateBeliefs(ctx)
 	d := r.strategy.Decide(&r.state)
 	if d.Answer < 0 {
 		return answer

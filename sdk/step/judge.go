@@ -17,16 +17,16 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
 
-// findJudges sets judged and rates for the candidates whose answers a verifier will judge. Verifiers that
+// updateJudges sets judged and rates for the candidates whose answers a verifier will judge. Verifiers that
 // were inconclusive in this step, or mostly are on such queries, do not count.
-func (r *run) findJudges() {
+func (r *run) updateJudges() {
 	clear(r.judged)
 	if !r.judgesAnswers() {
 		return
 	}
 	for k := range r.e.c.Verifiers {
 		v := &r.e.c.Verifiers[k]
-		if v.Rejects || v.As != AsVerdict || r.mute != nil && r.mute[k] || r.e.silence[k].isSilent(r.q) {
+		if v.Rejects || v.As != AsVerdict || r.inconclusive != nil && r.inconclusive[k] || r.e.silence[k].isSilent(r.q) {
 			continue
 		}
 		for i, name := range r.e.names {
@@ -90,7 +90,7 @@ func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 		r.partial = append(r.partial, i)
 		return &own, nil
 	}
-	measure(answer, r.attempts)
+	addFreeSignals(answer, r.attempts)
 	verdict := r.check(i, answer)
 	if verdict != nil || !r.judgesAnswers() {
 		return verdict, nil
@@ -157,11 +157,11 @@ func (r *run) noteConclusive(v *Verifier, verdict *sdk.Verdict) {
 	if verdict.Outcome != sdk.Inconclusive {
 		return
 	}
-	if r.mute == nil {
-		r.mute = make([]bool, len(r.e.c.Verifiers))
+	if r.inconclusive == nil {
+		r.inconclusive = make([]bool, len(r.e.c.Verifiers))
 	}
-	r.mute[r.e.verifierIndex(v)] = true
-	r.findJudges()
+	r.inconclusive[r.e.verifierIndex(v)] = true
+	r.updateJudges()
 }
 
 // isWorthAsking reports whether another verifier's verdict on candidate i's answer, which others passed,
@@ -306,7 +306,7 @@ func (e *Engine) verifierIndex(v *Verifier) int {
 // pausedVerdict returns an inconclusive verdict if v is paused because max_usd ended too many of its
 // verdicts in a row, else nil.
 func (r *run) pausedVerdict(v *Verifier) *sdk.Verdict {
-	left := r.e.budgets[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
+	left := r.e.verifierCooldowns[r.e.verifierIndex(v)].pauseLeft(r.e.c.Now())
 	if left <= 0 {
 		return nil
 	}
@@ -338,7 +338,7 @@ func (r *run) callVerifier(ctx context.Context, v *Verifier, req *sdk.VerifyRequ
 	verdict.Verifier = cmp.Or(verdict.Verifier, v.Name)
 	verdict.Duration = cmp.Or(verdict.Duration, spent)
 	if isSpent := sdk.ModelBudgetSpent(ctx); err == nil || isSpent && v.OnUnavailable == UnavailableAbstain {
-		r.e.budgets[r.e.verifierIndex(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, maxRefusals)
+		r.e.verifierCooldowns[r.e.verifierIndex(v)].observe(from.Add(spent), !isSpent || verdict.Outcome != sdk.Inconclusive, maxRefusals)
 	}
 	return verdict, err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Weights of leastTokens. Before they merge anything, tokenizers split a text into pieces where words
+// Weights of minTokens. Before they merge anything, tokenizers split a text into pieces where words
 // begin and where digits and letters meet.
 const (
 	perPiece    = 2. / 3  // below 1 for tokenizers that merge words
@@ -46,9 +46,9 @@ var byteKinds, byteWeights = func() (kinds [256]uint8, weights [256]float64) {
 	return kinds, weights
 }()
 
-// leastTokens returns a lower bound on the tokens of s: about half of what tokenizers produce for prose
+// minTokens returns a lower bound on the tokens of s: about half of what tokenizers produce for prose
 // and code, a quarter for base64 and Chinese. White space and runs of one character do not count.
-func leastTokens(s string) float64 {
+func minTokens(s string) float64 {
 	pieces, before, last := 0.0, uint8(spaceByte), byte(' ')
 	for i := range len(s) {
 		c := s[i]
@@ -74,7 +74,7 @@ type textCount struct {
 
 func (c *textCount) add(s string) {
 	if c.isRead {
-		c.tokens += leastTokens(s)
+		c.tokens += minTokens(s)
 	} else {
 		c.bytes += float64(len(s))
 	}

@@ -37,7 +37,7 @@ func TestNoTokenizerGoesBelow(t *testing.T) {
 		"numbers":        {strings.Repeat("1 2 3 4 5 6 7 8 9 10 ", 100), 1001, 6},
 		"digits":         {strings.Repeat("3141592653589793238462643383279502884197", 20), 267, 3},
 	} {
-		least := leastTokens(c.text)
+		least := minTokens(c.text)
 		if least > float64(c.true) || least*c.most < float64(c.true) {
 			t.Errorf("%s: at least %.0f tokens of %d in %d bytes", name, least, c.true, len(c.text))
 		}
@@ -52,6 +52,6 @@ func BenchmarkLeastTokens(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		leastTokens(string(text))
+		minTokens(string(text))
 	}
 }

@@ -39,7 +39,7 @@ func (r *run) seller(i int, look *sdk.Look) *Verifier {
 		if v.As == AsVerdict {
 			judges++
 		}
-		if v.Name == look.Signal && (r.mute == nil || !r.mute[k]) {
+		if v.Name == look.Signal && (r.inconclusive == nil || !r.inconclusive[k]) {
 			seller = v
 		}
 	}
@@ -61,7 +61,7 @@ func (r *run) offer(i int, look *sdk.Look) {
 		return
 	case v.As == AsVerdict:
 		rates := r.judgeRates(i)
-		judge, r.sold = &rates, v
+		judge, r.soldJudge = &rates, v
 		if !cascade.Buys(r.strategy) {
 			return // every verdict is requested anyway
 		}
@@ -101,7 +101,7 @@ func (r *run) offerVerdicts() {
 // isOnSale reports whether v does not run on candidate i's answer by itself: its verdict is left for the
 // strategy to buy, or v was inconclusive in this step and is not paid again.
 func (r *run) isOnSale(v *Verifier, i int) bool {
-	return v == r.sold && (r.mute != nil && r.mute[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
+	return v == r.soldJudge && (r.inconclusive != nil && r.inconclusive[r.e.verifierIndex(v)] || r.state.Beliefs[i].Look != cascade.Look{})
 }
 
 // hasLook reports whether v has already judged candidate i's answer.

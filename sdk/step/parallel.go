@@ -28,7 +28,7 @@ type earlyCall struct {
 // next even if i's answer turned out unusually good. Both worst cases are reserved first. If there is no
 // room for both, or i's answer alone can end the step, it starts neither.
 func (r *run) callPair(ctx context.Context, i int) {
-	if !r.isParallel() || r.early != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.isFinal(i) {
+	if !r.isParallel() || r.earlyCalls != nil || len(r.state.Ran) > 0 || r.req.Paid != nil || r.only >= 0 || r.judged[i] || r.req.Commit && r.isFinal(i) {
 		return
 	}
 	next := r.decideAfter(i, r.state.Beliefs[i].Mean)
@@ -36,7 +36,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 		return
 	}
 	first, second := r.demandOf(i), r.demandOf(next.Run)
-	if limit := r.e.c.StepCapUSD; limit > 0 && nearestPico(r.spent+r.standing)+ceilPico(first.usd)+ceilPico(second.usd) > nearestPico(limit) {
+	if limit := r.e.c.StepCapUSD; limit > 0 && nearestPico(r.spent+r.uncertainUSD)+ceilPico(first.usd)+ceilPico(second.usd) > nearestPico(limit) {
 		return
 	}
 	held, err := r.reserve(ctx, first.usd)
@@ -48,7 +48,7 @@ func (r *run) callPair(ctx context.Context, i int) {
 		r.noteSettling(r.settle(ctx, held, 0, 0))
 		return
 	}
-	r.early = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}
+	r.earlyCalls = map[int]*earlyCall{i: r.beginCall(ctx, i, first, held), next.Run: r.beginCall(ctx, next.Run, second, other)}
 	last := &r.t.Decisions[len(r.t.Decisions)-1]
 	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
 }
@@ -86,9 +86,9 @@ func (r *run) beginCall(ctx context.Context, i int, most demand, held Reservatio
 	return e
 }
 
-// abandon cancels the calls that the step no longer needs, and books their cost.
-func (r *run) abandon(ctx context.Context) {
-	for i, e := range r.early {
+// cancelEarlyCalls cancels the calls that the step no longer needs, and books their cost.
+func (r *run) cancelEarlyCalls(ctx context.Context) {
+	for i, e := range r.earlyCalls {
 		e.cancel()
 		<-e.done
 		r.cut = nil
@@ -99,5 +99,5 @@ func (r *run) abandon(ctx context.Context) {
 		}
 		r.book(ctx, &rec, i, e.answer, e.err, &e.most, e.held)
 	}
-	r.early = nil
+	r.earlyCalls = nil
 }

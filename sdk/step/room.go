@@ -10,18 +10,18 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// room wraps a ledger and tracks its pending reservations, so that a call that finds a cap taken up by
+// waitableLedger wraps a ledger and tracks its pending reservations, so that a call that finds a cap taken up by
 // other calls' worst cases can wait until they are settled.
-type room struct {
+type waitableLedger struct {
 	Ledger
 
 	mu            sync.Mutex
 	tenants, runs map[string]int64 // pending reservations in picodollars
-	lines         map[string]*line
+	lines         map[string]*waitQueue
 }
 
-// line is the queue of steps that wait for room for one run of a tenant.
-type line struct {
+// waitQueue is the queue of steps that wait for room for one run of a tenant.
+type waitQueue struct {
 	tenant  string
 	waiting int
 	turn    chan struct{} // held by the step that may try
@@ -34,12 +34,12 @@ const countDelay = 5 * time.Millisecond
 // pollInterval is how often to try again in case other processes have settled reservations.
 const pollInterval = 250 * time.Millisecond
 
-func newRoom(l Ledger) *room {
-	return &room{Ledger: l, tenants: map[string]int64{}, runs: map[string]int64{}, lines: map[string]*line{}}
+func newWaitableLedger(l Ledger) *waitableLedger {
+	return &waitableLedger{Ledger: l, tenants: map[string]int64{}, runs: map[string]int64{}, lines: map[string]*waitQueue{}}
 }
 
 // Reserve implements [Ledger]. It does not wait.
-func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error) {
+func (m *waitableLedger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	held, err := m.Ledger.Reserve(ctx, q, usd)
 	if err != nil || held == nil {
 		return held, err
@@ -54,7 +54,7 @@ func (m *room) Reserve(ctx context.Context, q *sdk.Query, usd float64) (Reservat
 
 // await reserves usd as soon as there is room. It waits for at most wait, and only while pending
 // reservations hold the missing amount. Waiting steps take turns; each settlement allows another try.
-func (m *room) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
+func (m *waitableLedger) await(ctx context.Context, q *sdk.Query, usd float64, wait time.Duration) (Reservation, error) {
 	key := runAccount(q.Tenant, q.RunName())
 	l := m.join(key, q.Tenant)
 	defer m.leave(key, l)
@@ -97,7 +97,7 @@ func errFull(wait time.Duration) error {
 }
 
 // pending returns the pending reservations of a tenant and of one of its runs, in picodollars.
-func (m *room) pending(tenant, run string) (ofTenant, ofRun int64) {
+func (m *waitableLedger) pending(tenant, run string) (ofTenant, ofRun int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.tenants[tenant], m.runs[run]
@@ -116,19 +116,19 @@ func mayFree(refused error, ofTenant, ofRun int64) bool {
 	return ofTenant >= nearestPico(missing)
 }
 
-func (m *room) join(key, tenant string) *line {
+func (m *waitableLedger) join(key, tenant string) *waitQueue {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.lines[key]
 	if l == nil {
-		l = &line{tenant: tenant, turn: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
+		l = &waitQueue{tenant: tenant, turn: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 		m.lines[key] = l
 	}
 	l.waiting++
 	return l
 }
 
-func (m *room) leave(key string, l *line) {
+func (m *waitableLedger) leave(key string, l *waitQueue) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if l.waiting--; l.waiting == 0 {
@@ -140,7 +140,7 @@ func (m *room) leave(key string, l *line) {
 type pendingReservation struct {
 	Reservation
 
-	m           *room
+	m           *waitableLedger
 	tenant, run string
 	amount      int64
 }

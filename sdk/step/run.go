@@ -26,32 +26,32 @@ type run struct {
 	only     int
 	// twoLeft says that no more than two of several candidates were feasible when the step began: whether
 	// their answers agree then does not change which one is returned.
-	twoLeft bool
-	away    []bool      // by estimator: unavailable when last asked; nil if none was
-	mute    []bool      // by verifier: inconclusive on an answer of this step; nil if none was
-	sellers []*Verifier // by candidate: provides the look in its belief; nil if there are no looks
-	sold    *Verifier   // the judge whose verdicts are offered as looks
+	twoLeft      bool
+	unavailable  []bool      // by estimator: unavailable when last asked; nil if none was
+	inconclusive []bool      // by verifier: inconclusive on an answer of this step; nil if none was
+	sellers      []*Verifier // by candidate: provides the look in its belief; nil if there are no looks
+	soldJudge    *Verifier   // the judge whose verdicts are offered as looks
 
-	attempts  []sdk.Attempt
-	failures  []error
-	refusals  int                   // calls whose request was refused
-	postponed map[int]postponedCall // by candidate, including readmitted ones
-	fatal     error                 // ends the step at once
-	explores  bool                  // one further model is called for the record
-	extra     bool                  // that call has begun
-	shown     bool                  // the caller has shown the last answer
-	cut       *sdk.Verdict          // why the caller cut off the last call
-	partial   []int                 // candidates whose answer was cut off
-	capped    error                 // cap that excluded the model with the highest worst case; nil once one at least as expensive answers
-	cappedAt  float64               // worst case of that model in US dollars
-	isCapped  bool                  // a cap excluded the model chosen last
-	spent     float64
-	standing  float64 // booked in addition to spent, for calls whose bill is unknown
-	waited    time.Duration
-	capWaited time.Duration      // part of waited: for room under a cap
-	early     map[int]*earlyCall // by candidate: calls started before the loop chose it
-	beliefs   []sdk.Belief       // backing array of the decisions' beliefs
-	note      string             // of the next decision
+	attempts     []sdk.Attempt
+	failures     []error
+	refusals     int                   // calls whose request was refused
+	postponed    map[int]postponedCall // by candidate, including readmitted ones
+	fatal        error                 // ends the step at once
+	explores     bool                  // one further model is called for the record
+	isExploring  bool                  // that call has begun
+	shown        bool                  // the caller has shown the last answer
+	cut          *sdk.Verdict          // why the caller cut off the last call
+	partial      []int                 // candidates whose answer was cut off
+	capErr       error                 // cap that excluded the model with the highest worst case; nil once one at least as expensive answers
+	capWorstUSD  float64               // worst case of that model in US dollars
+	isCapped     bool                  // a cap excluded the model chosen last
+	spent        float64
+	uncertainUSD float64 // booked in addition to spent, for calls whose bill is unknown
+	waited       time.Duration
+	capWaited    time.Duration      // part of waited: for room under a cap
+	earlyCalls   map[int]*earlyCall // by candidate: calls started before the loop chose it
+	beliefs      []sdk.Belief       // backing array of the decisions' beliefs
+	note         string             // of the next decision
 }
 
 // buffers is reused between runs. All fields but the first two are indexed by candidate.
@@ -82,7 +82,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	if r.explores && err == nil && answer >= 0 {
 		answer = r.explore(ctx, answer)
 	}
-	r.abandon(ctx)
+	r.cancelEarlyCalls(ctx)
 	result := r.finish(stop, answer, err, start)
 	if req.Done != nil && r.only < 0 {
 		req.Done(result.Trace)
@@ -171,7 +171,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if req.NotBefore != nil && r.only < 0 {
 		r.postponeThrottled(now)
 	}
-	r.findJudges()
+	r.updateJudges()
 	return r
 }
 
@@ -197,7 +197,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if !open && r.sellers == nil {
 			return r.stopExhausted()
 		}
-		r.believe(ctx)
+		r.updateBeliefs(ctx)
 		if !open && (r.only >= 0 || !r.hasLookForSale()) {
 			return r.stopExhausted()
 		}
@@ -282,7 +282,7 @@ func (r *run) isDepthReached() bool {
 // decision.
 func (r *run) settleBeliefs(ctx context.Context) {
 	if r.judgesAnswers() {
-		r.believeQuality(ctx)
+		r.updateQuality(ctx)
 	}
 	for i := range r.state.Beliefs {
 		r.updatePosterior(i)

@@ -8,9 +8,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// measure sets an answer's key and adds the free signals: agreement with earlier answers and features
+// addFreeSignals sets an answer's key and adds the free signals: agreement with earlier answers and features
 // of its log-probabilities. Signals that the caller has set are kept.
-func measure(a *sdk.Answer, earlier []sdk.Attempt) {
+func addFreeSignals(a *sdk.Answer, earlier []sdk.Attempt) {
 	a.Key = feature.HashKey(feature.AnswerKey(&sdk.Answer{Text: a.Text, ToolCalls: a.ToolCalls}))
 	for name, v := range a.Signals {
 		if math.IsNaN(v) || math.IsInf(v, 0) { // JSON cannot represent it

@@ -88,9 +88,9 @@ func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	hasAnswer := len(r.attempts) > 0
 	switch {
-	case r.capped != nil && (!hasAnswer || r.e.c.FailAtCap):
-		return sdk.StopBudget, -1, r.stopFailed(r.capped)
-	case r.capped != nil:
+	case r.capErr != nil && (!hasAnswer || r.e.c.FailAtCap):
+		return sdk.StopBudget, -1, r.stopFailed(r.capErr)
+	case r.capErr != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil
 	case hasAnswer:
 		return sdk.StopExhausted, r.strategyAnswer(), nil
@@ -105,7 +105,7 @@ func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 // strategyAnswer asks the strategy, with nothing left to run, which answer to return: its rule can differ
 // from the highest posterior, such as the last answer.
 func (r *run) strategyAnswer() int {
-	r.believe(context.Background())
+	r.updateBeliefs(context.Background())
 	d := r.decide()
 	if d.Answer == cascade.None {
 		return r.best()

@@ -11,23 +11,23 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// isLookedAt reports whether an estimator that was available when last asked will judge candidate
+// hasEstimator reports whether an estimator that was available when last asked will judge candidate
 // i's answer.
-func (r *run) isLookedAt(i int) bool {
+func (r *run) hasEstimator(i int) bool {
 	for k := range r.e.c.Estimators {
 		s := &r.e.c.Estimators[k]
-		if (r.away == nil || !r.away[k]) && s.covers(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
+		if (r.unavailable == nil || !r.unavailable[k]) && s.covers(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
 			return true
 		}
 	}
 	return false
 }
 
-// believe fills in the state's beliefs and costs, and the post-hoc estimates of
+// updateBeliefs fills in the state's beliefs and costs, and the post-hoc estimates of
 // the models that have run.
-func (r *run) believe(ctx context.Context) {
-	r.believeQuality(ctx)
-	r.believeCost(ctx)
+func (r *run) updateBeliefs(ctx context.Context) {
+	r.updateQuality(ctx)
+	r.updateCosts(ctx)
 	if len(r.t.Decisions) == 0 {
 		left := len(r.askedModels())
 		r.twoLeft = left <= 2 && left < len(r.e.models)
@@ -48,7 +48,7 @@ func (r *run) believe(ctx context.Context) {
 				// A second pass by the same judge would be worth no more than the first.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
-		case !r.isLookedAt(i), r.compared[i] && r.twoLeft:
+		case !r.hasEstimator(i), r.compared[i] && r.twoLeft:
 			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}
@@ -110,7 +110,7 @@ func (r *run) askedModels() []int {
 	return list
 }
 
-func (r *run) believeQuality(ctx context.Context) {
+func (r *run) updateQuality(ctx context.Context) {
 	for i, prior := range r.e.priors {
 		r.state.Beliefs[i] = cascade.Belief{Mean: prior.Mean, StdDev: prior.StdDev}
 	}
@@ -122,7 +122,7 @@ func (r *run) believeQuality(ctx context.Context) {
 	r.offerVerdicts()
 }
 
-func (r *run) believeCost(ctx context.Context) {
+func (r *run) updateCosts(ctx context.Context) {
 	for i := range r.e.models {
 		r.state.Costs[i] = r.e.models[i].Price.CostUSD(r.e.expectedUsage(i, r.q))
 	}

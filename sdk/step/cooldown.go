@@ -15,8 +15,8 @@ const (
 	longPause   = 10 * time.Minute
 )
 
-// patience tracks an estimator's missed deadlines, or a verifier's verdicts that max_usd ended.
-type patience struct {
+// cooldown tracks an estimator's missed deadlines, or a verifier's verdicts that max_usd ended.
+type cooldown struct {
 	mu     sync.Mutex
 	missed int
 	pause  time.Duration
@@ -24,14 +24,14 @@ type patience struct {
 }
 
 // pauseLeft returns the remaining time of a pause; it is not positive if there is none.
-func (p *patience) pauseLeft(now time.Time) time.Duration {
+func (p *cooldown) pauseLeft(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)
 }
 
 // observe records an attempt. The most-th failure in a row, and each further one, starts a pause.
-func (p *patience) observe(now time.Time, succeeded bool, most int) {
+func (p *cooldown) observe(now time.Time, succeeded bool, most int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if succeeded {

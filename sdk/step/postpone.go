@@ -14,7 +14,7 @@ type postponedCall struct {
 	attempt, round int       // of the next try; round counts only tries subject to backoff
 	until          time.Time // the model is not called before this time
 	err            error     // of the last try; nil if there was none
-	out            bool      // still set aside: recall has not readmitted it
+	isWaiting      bool      // still set aside: recall has not readmitted it
 }
 
 // hasAlternative reports whether the step can go on without candidate i.
@@ -22,12 +22,12 @@ func (r *run) hasAlternative(i int) bool {
 	if r.only >= 0 || r.explores && len(r.attempts) > 0 || r.hasRun(i) {
 		return false
 	}
-	return r.hasPostponed() || r.hasOpenBeside(i)
+	return r.hasPostponed() || r.hasOtherOpen(i)
 }
 
 func (r *run) hasPostponed() bool {
 	for _, a := range r.postponed {
-		if a.out {
+		if a.isWaiting {
 			return true
 		}
 	}
@@ -39,7 +39,7 @@ func (r *run) postpone(i int, a postponedCall) {
 	if r.postponed == nil {
 		r.postponed = map[int]postponedCall{}
 	}
-	a.out = true
+	a.isWaiting = true
 	r.postponed[i] = a
 	r.drop(i, "has to be waited for")
 }
@@ -68,19 +68,19 @@ func (r *run) recall() bool {
 		return false
 	}
 	for _, i := range r.state.Ran {
-		if !r.rejected[i] && !r.isLookedAt(i) && !r.judged[i] {
+		if !r.rejected[i] && !r.hasEstimator(i) && !r.judged[i] {
 			return false
 		}
 	}
 	var first time.Time
 	for _, a := range r.postponed {
-		if a.out && (first.IsZero() || a.until.Before(first)) {
+		if a.isWaiting && (first.IsZero() || a.until.Before(first)) {
 			first = a.until
 		}
 	}
 	for i, a := range r.postponed {
-		if a.out && !a.until.After(first.Add(r.e.c.Retry.SwitchAfter)) {
-			a.out = false
+		if a.isWaiting && !a.until.After(first.Add(r.e.c.Retry.SwitchAfter)) {
+			a.isWaiting = false
 			r.postponed[i], r.state.Infeasible[i] = a, false
 			r.t.Infeasible = slices.DeleteFunc(r.t.Infeasible, func(out sdk.Infeasible) bool { return out.Model == r.e.names[i] })
 		}

@@ -12,11 +12,11 @@ type Answer struct {
 	LogProbs   []TokenLogProb `json:"log_probs,omitempty"`
 	Usage      Usage          `json:"usage"`
 	CostUSD    float64        `json:"cost_usd"`
-	// PriceFactor multiplies the cost of this answer, where the server reports another tier or lifetime of
-	// its cache than requested. 0 means 1.
+	// PriceFactor multiplies the cost of this answer if the server reports another service tier or cache
+	// lifetime than requested. 0 means 1.
 	PriceFactor float64 `json:"-"`
-	// ListsHostedCalls is set if the answer states how often the provider's tools ran, even if that is
-	// never: then only the uses in its usage are billed.
+	// ListsHostedCalls is set if the answer states how often the provider's tools ran, even if they did
+	// not: then only the uses in its usage are billed.
 	ListsHostedCalls bool          `json:"-"`
 	Latency          time.Duration `json:"latency_ns"`
 	// Signals are numbers measured on the finished answer, by name, for estimators to use: perplexity,
@@ -28,18 +28,18 @@ type Answer struct {
 	Key string `json:"key,omitempty"`
 	// Deployment names the server that answered, if the model has several.
 	Deployment string `json:"deployment,omitempty"`
-	// NotSent lists what the caller asked for and the model's API cannot express. It is not sent to
-	// plugins.
+	// NotSent lists options that the caller requested but the model's API cannot express. It is not sent
+	// to plugins.
 	NotSent []string `json:"-"`
-	// Choices are the texts of the call's further answers, if several were requested.
+	// Choices are the texts of the call's other answers, if several were requested.
 	Choices []string `json:"-"`
-	// Raw is the caller's own form of the answer. It stays in the process: it
-	// is neither sent to plugins nor written to traces.
+	// Raw is the caller's own representation of the answer. It is neither sent to plugins nor written to
+	// traces.
 	Raw any `json:"-"`
 }
 
 // SignalCostUSD is the suffix of the name of the signal that holds another signal's cost, such as
-// "judge_cost_usd" for "judge". A signal with a cost is bought only where it is worth it; see
+// "judge_cost_usd" for "judge". A signal with a cost is bought only if it is worth its price; see
 // cascade.Look.
 const SignalCostUSD = "_cost_usd"
 
@@ -47,8 +47,8 @@ const SignalCostUSD = "_cost_usd"
 type TokenLogProb struct {
 	Token   string  `json:"token"`
 	LogProb float64 `json:"log_prob"`
-	// Top holds the most probable tokens at this place, the chosen one included
-	// when the provider reports it.
+	// Top holds the most probable tokens at this position, including the chosen one if the provider
+	// reports it.
 	Top []TopLogProb `json:"top,omitempty"`
 }
 

@@ -1,5 +1,5 @@
-// Package sdk has the types that all packages of stepfall share. It imports only the standard library,
-// and holds data and small interfaces, nothing that needs a network, a file or a clock.
+// Package sdk defines the types that all packages of stepfall share. It imports only the standard
+// library, and holds data and small interfaces: nothing in it needs a network, a file or a clock.
 //
 // # One step
 //
@@ -22,6 +22,6 @@
 //
 // # Concurrency
 //
-// Values of this package are plain data. They are safe to read from many goroutines, and stepfall does
-// not modify them once they are handed over. Estimators and verifiers must be safe for concurrent use.
+// Values of this package are plain data. They are safe for concurrent reads, and stepfall does not
+// modify values passed to it. Estimators and verifiers must be safe for concurrent use.
 package sdk

@@ -4,7 +4,7 @@ import "errors"
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrNoFeasibleModel: no candidate can be asked this query.
+	// ErrNoFeasibleModel: no candidate can serve this query.
 	ErrNoFeasibleModel = errors.New("no feasible model")
 	// ErrBudgetExhausted: a hard cap leaves no room for the first call.
 	ErrBudgetExhausted = errors.New("budget exhausted")
@@ -17,11 +17,11 @@ var (
 	ErrStoreUnavailable = errors.New("the store cannot be reached")
 )
 
-// SpentError is the error of a call that cost money all the same: of a model, or of an estimator or
-// a verifier that called one.
+// SpentError is the error of a failed call that cost money: of a model, or of an estimator or verifier
+// that called one.
 type SpentError struct {
 	Err error
-	// CostUSD is what it cost in US dollars, an estimate where the bill is not known.
+	// CostUSD is the cost in US dollars, an estimate if the bill is unknown.
 	CostUSD float64
 }
 
@@ -34,8 +34,8 @@ func (e *SpentError) Unwrap() error { return e.Err }
 // SpentUSD returns CostUSD.
 func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
 
-// SpentUSD returns the cost, in US dollars, of a verifier's or an estimator's call that failed: the
-// result of the method SpentUSD of an error in the chain.
+// SpentUSD returns the cost in US dollars of a verifier's or estimator's failed call: the result of the
+// SpentUSD method of the first error in the chain that has one, else 0.
 func SpentUSD(err error) float64 {
 	var spender interface{ SpentUSD() float64 }
 	if errors.As(err, &spender) {

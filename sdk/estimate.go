@@ -11,18 +11,18 @@ import (
 //
 // For the quality of a model that has not run, Mean is the expected quality, and StdDev the standard
 // deviation of the estimate that will be made after it has run: how much running it is expected to
-// tell. For a model that has run, Mean is the expected quality of its answer, and StdDev the remaining
+// reveal. For a model that has run, Mean is the expected quality of its answer, and StdDev the remaining
 // uncertainty.
 type Estimate struct {
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"std_dev"`
 }
 
-// abstained is the deviation of an abstention. No calculation gives it, which distinguishes it from a mean
-// that is NaN by a fault.
+// abstained is the deviation of an abstention. No calculation yields it, which distinguishes an abstention
+// from a faulty NaN mean.
 const abstained = -1
 
-// Abstain returns the estimate of an estimator that has nothing to say. Any other NaN is a fault.
+// Abstain returns the estimate of an estimator that abstains. Any other NaN is an error.
 func Abstain() Estimate { return Estimate{Mean: math.NaN(), StdDev: abstained} }
 
 // Abstains reports whether e is the estimate of an estimator that abstained.
@@ -40,24 +40,23 @@ type QualityRequest struct {
 // QualityResponse holds one estimate for each of the request's models, in order.
 type QualityResponse struct {
 	Estimates []Estimate
-	// Looks lists, for each of the request's models, what can be bought next about its answer, in order;
-	// nil is nothing. Plugins offer none.
+	// Looks has, for each of the request's models in order, the look that can be bought next at its
+	// answer; nil means none. Plugins offer none.
 	Looks []Look
 	// Weighs says that the estimates already take fallible verdicts into account; see [Verdict.Errs]. If
 	// they do not, such a verdict shifts the estimate of its answer. Plugins leave it unset.
 	Weighs bool
-	// Judge is nil if what is known about a judge's errors does not change within a step. Plugins leave it
-	// unset.
+	// Judge is nil if the judge's error rates do not change within a step. Plugins leave it unset.
 	Judge *JudgeRates
 	// Shared holds, for each of the request's models, the share of a verdict's information about its
-	// answer that also applies to the best answer so far; see [cascade.Belief]. Nil is none. Plugins leave
-	// it unset.
+	// answer that also applies to the best answer so far; see [cascade.Belief]. Nil means none. Plugins
+	// leave it unset.
 	Shared []float64
-	// ByAgreement says that the estimate of an answer changes only by whether others agree with it, so the
-	// first answer of a step changes none. Plugins leave it unset.
+	// ByAgreement says that the estimate of an answer changes only with the agreement of other answers, so
+	// the first answer of a step changes none. Plugins leave it unset.
 	ByAgreement bool
-	// CostUSD is the cost of making the estimates, for calls of models. It counts towards the step's cost.
-	// Plugins leave it unset: what their calls of models cost is added.
+	// CostUSD is the cost of the model calls made for the estimates. It counts towards the step's cost.
+	// Plugins leave it unset: the cost of their model calls is added.
 	CostUSD float64
 }
 
@@ -66,18 +65,18 @@ type QualityResponse struct {
 type JudgeRates struct {
 	// Usual are its rates over all queries.
 	Usual cascade.Rates
-	// Next has its rates on the answer that each of the request's models would give.
+	// Next has its rates on the next answer of each of the request's models, in order.
 	Next []cascade.Rates
 }
 
 // Look is a number about an answer that can be bought, such as a judge's score or a verdict. The zero
 // Look is none.
 type Look struct {
-	// Signal is its name in [Answer].Signals once it was bought, or the name of the judge if it is a
+	// Signal is its name in [Answer].Signals once it is bought, or the name of the judge if it is a
 	// verdict.
 	Signal string `json:"signal"`
-	// StdDev is the standard deviation of the change that it makes in the estimate; for a model that has
-	// not run, in addition to that of running it. CostUSD is its price, in US dollars.
+	// StdDev is the standard deviation of the change that it makes to the estimate; for a model that has
+	// not run, in addition to that of running it. CostUSD is its price in US dollars.
 	StdDev  float64 `json:"std_dev"`
 	CostUSD float64 `json:"cost_usd"`
 	// Judge, when not nil, says that it is a verdict, and holds the judge's error rates.
@@ -103,8 +102,8 @@ type CostResponse struct {
 	Estimates []Estimate
 }
 
-// CostEstimator says what a call would cost. An error beside a response is noted, and the response
-// counts. It must be safe for concurrent use.
+// CostEstimator predicts what calls would cost. If it returns an error together with a response, the
+// error is noted and the response is used. It must be safe for concurrent use.
 type CostEstimator interface {
 	EstimateCost(ctx context.Context, req *CostRequest) (*CostResponse, error)
 }

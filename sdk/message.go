@@ -47,7 +47,7 @@ func TextPart(text string) Part { return Part{Kind: PartText, Text: text} }
 type ToolCall struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
-	// Arguments is the text that the model wrote. It should be JSON, but may not be.
+	// Arguments is the text that the model wrote. It should be JSON but need not be.
 	Arguments string `json:"arguments"`
 }
 
@@ -60,7 +60,7 @@ type ToolResult struct {
 	IsError bool `json:"is_error,omitempty"`
 }
 
-// Tool is a tool on offer in a query.
+// Tool is a tool that a query offers.
 type Tool struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`

@@ -2,24 +2,24 @@ package sdk
 
 import "math"
 
-// Model describes a candidate: what is known about a model without calling it.
+// Model describes a candidate. It is data, not a client.
 type Model struct {
 	// Name is the model's name in the policy, unique there.
 	Name string `json:"name"`
-	// Provider and Served say which provider serves the model, and under which name.
+	// Provider names the provider that serves the model, and Served the model's name there.
 	Provider string `json:"provider,omitempty"`
 	Served   string `json:"served,omitempty"`
 
 	Price Price `json:"price"`
-	// ContextTokens limits prompt and answer together; 0 means unknown.
+	// ContextTokens limits the prompt and the answer together; 0 means unknown.
 	ContextTokens int `json:"context_tokens,omitempty"`
 	// MaxOutputTokens limits one answer; 0 means unknown.
 	MaxOutputTokens int          `json:"max_output_tokens,omitempty"`
 	Capabilities    Capabilities `json:"capabilities"`
 }
 
-// Capabilities says what a model can do. Requests that need a capability that is false do not go to
-// the model.
+// Capabilities says what a model can do. A request that needs a capability that the model lacks is not
+// sent to it.
 type Capabilities struct {
 	Tools      bool `json:"tools,omitempty"`
 	Images     bool `json:"images,omitempty"`
@@ -29,47 +29,46 @@ type Capabilities struct {
 	Reasoning  bool `json:"reasoning,omitempty"`
 }
 
-// Price is in US dollars per million tokens. A step takes a CachedInput or CacheWrite
-// of 0 as Input and a Reasoning of 0 as Output; CostUSD takes them as they are.
+// Price is in US dollars per million tokens. A step replaces a CachedInput or CacheWrite of 0 by Input and
+// a Reasoning of 0 by Output; CostUSD does not.
 type Price struct {
 	Input       float64 `json:"input_usd_per_million"`
 	CachedInput float64 `json:"cached_input_usd_per_million,omitempty"`
 	CacheWrite  float64 `json:"cache_write_usd_per_million,omitempty"`
-	// AudioInput is the price of prompt tokens that are audio; 0 is Input. CostUSD does not know of them: the
-	// answer's PriceFactor does.
+	// AudioInput is the price of audio tokens in the prompt; 0 means Input. CostUSD ignores it: the answer's
+	// PriceFactor accounts for it.
 	AudioInput float64 `json:"audio_input_usd_per_million,omitempty"`
 	Output     float64 `json:"output_usd_per_million"`
 	Reasoning  float64 `json:"reasoning_usd_per_million,omitempty"`
 	// Long holds the surcharge on long prompts.
 	Long LongContext `json:"long_context,omitzero"`
-	// FastFactor multiplies the prices on the provider's faster tier; 0 is unknown.
+	// FastFactor multiplies the prices on the provider's faster tier; 0 means unknown.
 	FastFactor float64 `json:"fast_factor,omitempty"`
-	// RequestUSD is charged for each request, HostedCallUSD for each use of a tool that
-	// the provider runs, such as a search; both in US dollars.
+	// RequestUSD is charged per request, and HostedCallUSD per use of a tool that the provider runs, such
+	// as a search; both are in US dollars.
 	RequestUSD    float64 `json:"request_usd,omitempty"`
 	HostedCallUSD float64 `json:"hosted_call_usd,omitempty"`
 }
 
-// LongContext holds the factors on the prices of a request whose prompt has more than Tokens tokens.
-// Tokens of 0 means never.
+// LongContext holds the price factors for requests whose prompt has more than Tokens tokens. If Tokens
+// is 0, they never apply.
 type LongContext struct {
 	Tokens       int     `json:"tokens"`
 	InputFactor  float64 `json:"input_factor"`
 	OutputFactor float64 `json:"output_factor"`
 }
 
-// Usage counts the tokens of one call. The counts do not overlap:
-// InputTokens excludes cached ones and OutputTokens excludes reasoning.
+// Usage counts the tokens of one call. The counts do not overlap: InputTokens excludes cached tokens and
+// cache writes, and OutputTokens excludes reasoning.
 type Usage struct {
 	InputTokens       int `json:"input_tokens"`
 	CachedInputTokens int `json:"cached_input_tokens,omitempty"`
 	CacheWriteTokens  int `json:"cache_write_tokens,omitempty"`
 	OutputTokens      int `json:"output_tokens"`
 	ReasoningTokens   int `json:"reasoning_tokens,omitempty"`
-	// HostedCalls are uses of tools that the provider ran within the call, such as searches.
+	// HostedCalls counts the uses of tools that the provider ran within the call, such as searches.
 	HostedCalls int `json:"hosted_calls,omitempty"`
-	// Estimated is true when the provider reported no usage and the counts
-	// were estimated from the texts.
+	// Estimated is true if the provider reported no usage and the counts were estimated from the texts.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
@@ -86,8 +85,7 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// CostUSD returns what a request with usage u costs at price p, in US dollars. Without usage
-// it is 0.
+// CostUSD returns the cost of a request with usage u at price p, in US dollars. It is 0 if u is empty.
 func (p Price) CostUSD(u Usage) float64 {
 	input := float64(u.InputTokens)*p.Input + float64(u.CachedInputTokens)*p.CachedInput + float64(u.CacheWriteTokens)*p.CacheWrite
 	output := float64(u.OutputTokens)*p.Output + float64(u.ReasoningTokens)*p.Reasoning
@@ -101,7 +99,7 @@ func (p Price) CostUSD(u Usage) float64 {
 	return usd
 }
 
-// RoundUSD rounds an amount to the nearest 1e-12 dollars, which removes the meaningless last digits of
+// RoundUSD rounds an amount below 1000 dollars to the nearest 1e-12, which removes rounding noise from
 // sums of prices times tokens.
 func RoundUSD(usd float64) float64 {
 	const parts, many = 1e12, 1e3

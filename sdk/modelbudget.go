@@ -12,14 +12,13 @@ type modelBudget struct {
 	spent atomic.Bool
 }
 
-// WithModelBudget returns a context for one verification or estimate. Once its model calls have cost
-// usd US dollars, no further one begins.
+// WithModelBudget returns a context for one verification or estimate. Once its model calls have cost usd
+// US dollars, no further call begins.
 func WithModelBudget(ctx context.Context, usd float64) context.Context {
 	return context.WithValue(ctx, modelBudgetKey{}, &modelBudget{usd: usd})
 }
 
-// ModelBudget returns the budget that [WithModelBudget] set, in US dollars, and whether
-// there is one.
+// ModelBudget returns the budget set by [WithModelBudget] in US dollars, and whether there is one.
 func ModelBudget(ctx context.Context) (usd float64, ok bool) {
 	b, ok := ctx.Value(modelBudgetKey{}).(*modelBudget)
 	if !ok {
@@ -28,7 +27,7 @@ func ModelBudget(ctx context.Context) (usd float64, ok bool) {
 	return b.usd, true
 }
 
-// MarkModelBudgetSpent records that a model call was refused since the budget was spent.
+// MarkModelBudgetSpent records that a model call was refused because the budget was spent.
 func MarkModelBudgetSpent(ctx context.Context) {
 	if b, ok := ctx.Value(modelBudgetKey{}).(*modelBudget); ok {
 		b.spent.Store(true)

@@ -26,7 +26,7 @@ type Query struct {
 	// InputTokens is the estimated length of the prompt in tokens.
 	InputTokens int `json:"input_tokens,omitempty"`
 
-	// Run, Session and Tenant say whose budget and which conversation the step belongs to.
+	// Run, Session and Tenant name the budgets and the conversation that the step belongs to.
 	Run     string `json:"run,omitempty"`
 	Session string `json:"session,omitempty"`
 	Tenant  string `json:"tenant,omitempty"`
@@ -35,8 +35,8 @@ type Query struct {
 	Conversation string `json:"conversation,omitempty"`
 
 	Labels map[string]string `json:"labels,omitempty"`
-	// Features are numbers known before any model runs, by name: turn of the
-	// conversation, tools offered, repeated calls.
+	// Features are numbers known before any model runs, by name, such as the turn of the conversation, the
+	// number of tools offered, or repeated calls.
 	Features map[string]float64 `json:"features,omitempty"`
 
 	// WorkDir is the source tree that the query is about, if there is one. Verifiers work on a copy of it
@@ -46,7 +46,7 @@ type Query struct {
 	Checks Checks `json:"checks,omitzero"`
 }
 
-// AnyTool is the ToolChoice of a query whose answer must call a tool, whichever.
+// AnyTool is the ToolChoice of a query whose answer must call a tool, no matter which.
 const AnyTool = "*"
 
 // ResponseFormat is the format that a caller requested for an answer.
@@ -65,11 +65,11 @@ type Checks struct {
 	PassToPass []string `json:"pass_to_pass,omitempty"`
 }
 
-// RunName returns what a cap on one run counts together: Run, or else Session. It is empty if neither
-// is set, since unrelated conversations may begin alike.
+// RunName returns the name under which a cap on one run counts the query: Run, or else Session. It is
+// empty if neither is set: Conversation does not count, since unrelated conversations can begin alike.
 func (q *Query) RunName() string { return cmp.Or(q.Run, q.Session) }
 
-// LastUserText returns the text of the last message of the user, or "".
+// LastUserText returns the text of the user's last message, or "".
 func (q *Query) LastUserText() string {
 	for _, m := range slices.Backward(q.Messages) {
 		if m.Role == RoleUser {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Samples returns, for each of some models, the index of the one whose further answer
-// it is: "small#2" is the second answer of "small", asked again, where "small" is
-// among the names too. All other models are their own.
+// Samples returns, for each name, the index of the model that it samples again: "small#2" is the second
+// answer of "small", if "small" is among the names too. For all other names it is their own index.
 func Samples(names []string) []int {
 	first := make([]int, len(names))
 	for i, name := range names {
@@ -30,8 +29,8 @@ func Samples(names []string) []int {
 	return first
 }
 
-// Families returns, for each of some models, the index of the first that is the same
-// model: its further answers (see [Samples]), and its arms, "large@low" and "large@high".
+// Families returns, for each name, the index of the first name of the same model: its further samples (see
+// [Samples]), and its arms, such as "large@low" and "large@high".
 func Families(names []string) []int {
 	first := Samples(names)
 	seen := map[string]int{}

@@ -25,8 +25,7 @@ const (
 	StopDeadline StopReason = "context_done"
 	// StopError: nothing could be called.
 	StopError StopReason = "error"
-	// StopRefused: models refused the request as it was sent, and the only other answers had been
-	// rejected. The step fails.
+	// StopRefused: models refused the request itself, and all answers were rejected. The step fails.
 	StopRefused StopReason = "request_refused"
 )
 
@@ -34,10 +33,10 @@ const (
 // the request, not an answer of the model.
 const StopReasonRefused = "request_refused"
 
-// StopReasonCancelled is the stop reason of an answer that was cut off while it arrived because a
-// check would have rejected it; its verdict names the check, and its usage counts what had arrived. It
-// is also the stop reason of a call that the step cancelled because it no longer needed the answer:
-// see [Call.Failed].
+// StopReasonCancelled is the stop reason of an answer that was cut off in mid-stream because a check
+// would have rejected it; its verdict names the check, and its usage counts what had arrived. It is also
+// the stop reason of a call that the step cancelled because it no longer needed the answer: see
+// [Call.Failed].
 const StopReasonCancelled = "cancelled"
 
 // ModeEmbeddings is the mode in the trace of a call for embeddings, which has no decisions and no
@@ -45,27 +44,27 @@ const StopReasonCancelled = "cancelled"
 const ModeEmbeddings = "embeddings"
 
 // ModeVerdict is the mode of a trace that reports how a run ended. It has the run's name and the
-// verdict; no model was asked.
+// verdict, and no calls.
 const ModeVerdict = "verdict"
 
-// Modes of what an agent does at a task of which the whole attempt is judged, as `stepfall swe` does.
+// The modes of agents whose attempt at a task is judged as a whole, as in `stepfall swe`.
 const (
 	// ModeAttempt is the mode of an attempt by a model that a strategy chose for the whole task. Its
-	// call is the attempt, and costs what the traces of [ModeAttemptCall] cost together.
+	// call is the attempt, whose cost is the sum of its [ModeAttemptCall] traces.
 	ModeAttempt = "attempt"
-	// ModeAttemptCall is the mode of a call within an attempt, of which nothing was decided.
+	// ModeAttemptCall is the mode of a call within an attempt, for which the strategy had no choice.
 	ModeAttemptCall = "attempt_call"
-	// ModeRoutedAttempt is the mode of an attempt each call of which is a step of the same run, decided
-	// like any other. Its one call is the attempt, and the verdict on it is one on the run.
+	// ModeRoutedAttempt is the mode of an attempt whose calls are themselves steps of the same run, each
+	// decided like any other. Its one call is the attempt, and its verdict is one on the run.
 	ModeRoutedAttempt = "step"
 )
 
-// IsStep reports whether a trace of the mode records a step, as all do except those of [ModeVerdict].
-// Use it wherever steps are counted, logged or listed.
+// IsStep reports whether a trace of that mode records a step, which all but [ModeVerdict] do. Use it
+// wherever steps are counted, logged or listed.
 func IsStep(mode string) bool { return mode != ModeVerdict }
 
-// HasChoice reports whether a trace of the mode records a step in which a strategy could choose
-// between models. Use it wherever decisions are compared, repeated or learnt from.
+// HasChoice reports whether a trace of that mode records a step in which a strategy could choose between
+// models. Use it wherever decisions are compared, replayed or learned from.
 func HasChoice(mode string) bool {
 	switch mode {
 	case ModeVerdict, ModeEmbeddings, ModeAttemptCall, ModeRoutedAttempt:
@@ -98,14 +97,14 @@ type Trace struct {
 	Prompt      string             `json:"prompt,omitempty"`
 	InputTokens int                `json:"input_tokens,omitempty"`
 	Features    map[string]float64 `json:"features,omitempty"`
-	// Labels are the query's labels, and Tools the names of the tools that it offers: what a policy's
-	// match blocks select by.
+	// Labels are the query's labels, and Tools the names of the tools that it offers: the match blocks of
+	// a policy select by them.
 	Labels map[string]string `json:"labels,omitempty"`
 	Tools  []string          `json:"tools,omitempty"`
 
-	// Holdout says whether the run goes to the baseline, if the policy has a holdout.
+	// Holdout says whether the run uses the baseline, if the policy has a holdout.
 	Holdout *Holdout `json:"holdout,omitempty"`
-	// Verdict is what was reported of the run, in a trace of [ModeVerdict].
+	// Verdict is the verdict on the run, in a trace of [ModeVerdict].
 	Verdict *Verdict `json:"verdict,omitempty"`
 
 	// Infeasible lists the models that were excluded before the first decision.
@@ -127,8 +126,8 @@ type Trace struct {
 	Overhead time.Duration `json:"overhead_ns"`
 }
 
-// Setting holds the parameters of a strategy. Together with the beliefs of a [Decision] it allows the
-// decision to be reproduced.
+// Setting holds the parameters of a strategy. Together with the beliefs of a [Decision] it is enough to
+// reproduce the decision.
 type Setting struct {
 	cascade.Setting
 
@@ -136,66 +135,64 @@ type Setting struct {
 	Coin float64 `json:"coin,omitempty"`
 }
 
-// Holdout says whether a run goes to the baseline or is decided by the policy.
+// Holdout says whether a run uses the baseline or is decided by the policy.
 type Holdout struct {
-	// Share is the share of runs that go to the baseline: the propensity.
+	// Share is the share of runs that use the baseline: the propensity.
 	Share float64 `json:"share"`
-	// Baseline is true if this run goes to the baseline.
+	// Baseline is true if this run uses the baseline.
 	Baseline bool `json:"baseline"`
-	// Fallback is true if it does so because the policy was measured to do harm, not by chance.
+	// Fallback is true if it does so because measurements show that the policy does harm, not by chance.
 	Fallback bool `json:"fallback,omitempty"`
 }
 
-// Infeasible is a model that could not be asked this query, and why.
+// Infeasible is a model that could not serve this query, and why.
 type Infeasible struct {
 	Model  string `json:"model"`
 	Reason string `json:"reason"`
 }
 
-// Decision is one turn of the loop: what was believed and what was decided.
+// Decision is one turn of the loop: the beliefs and the decision based on them.
 type Decision struct {
 	// Run is the model to run next; empty means stop.
 	Run string `json:"run,omitempty"`
-	// Look names the model, already run, about whose answer a look was bought instead of running a model
-	// or stopping.
+	// Look names a model that has run if a look at its answer was bought instead of running a model or
+	// stopping.
 	Look string `json:"look,omitempty"`
 	// Answer is the model whose answer is best so far, if any.
 	Answer string  `json:"answer,omitempty"`
 	Lambda float64 `json:"lambda"`
 	// Models are the beliefs that the decision is based on, one for each feasible model.
 	Models []Belief `json:"models"`
-	// Alternatives are the ranked alternatives when explanations are on.
+	// Alternatives are the ranked alternatives if explanations are on.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
-	// Approximate is true when the search hit its node limit.
+	// Approximate is true if the search hit its node limit.
 	Approximate bool `json:"approximate,omitempty"`
-	// Note is what no number shows, such as "estimator logprob unavailable: abstained".
+	// Note records incidents that the numbers do not show, such as "estimator logprob unavailable, abstained".
 	Note string `json:"note,omitempty"`
 }
 
-// Belief is what was believed about one model at one decision.
+// Belief is the strategy's input about one model at one decision.
 type Belief struct {
 	Model   string   `json:"model"`
 	Quality Estimate `json:"quality"`
 	CostUSD float64  `json:"cost_usd"`
 	// Price is the price of the model's tokens in this step; only the first decision has it.
 	Price *Price `json:"price,omitempty"`
-	// OutputTokens is how long the model's answer was expected to be, before any is there; only the
-	// first decision has it.
+	// OutputTokens is the expected length of the model's answer; only the first decision has it.
 	OutputTokens float64 `json:"output_tokens,omitempty"`
 	Ran          bool    `json:"ran,omitempty"`
 	// Judged is set for a model that has not run if a verifier will judge its answer: then Quality.Mean is
 	// the probability that the answer is right.
 	Judged bool `json:"judged,omitempty"`
-	// Judge holds that verifier's error rates; zeros if its verdicts are final.
+	// Judge holds that verifier's error rates; they are 0 if its verdicts are final.
 	Judge cascade.Rates `json:"judge,omitzero"`
 	// Shared is the share of its verdict's information that also applies to the best answer so far.
 	Shared float64 `json:"shared,omitempty"`
-	// Look is what can be bought about its answer; nil is nothing.
+	// Look is the look at its answer that can be bought; nil means none.
 	Look *Look `json:"look,omitempty"`
 }
 
-// Alternative is one supermodel, or one model with its reservation value, that
-// was considered.
+// Alternative is a supermodel that was considered, or a model with its reservation value.
 type Alternative struct {
 	Models      []string `json:"models"`
 	ExpectedMax float64  `json:"expected_max,omitempty"`
@@ -217,17 +214,17 @@ type Call struct {
 	Attempt int       `json:"attempt"`
 	Start   time.Time `json:"start,omitzero"`
 	Usage   Usage     `json:"usage"`
-	// UsageDoubt is why the usage is estimated although the call ended: the server reported none, or an
+	// UsageDoubt is why the usage of a completed call is estimated: the server reported none, or an
 	// impossible one. Under a cap the call is charged what was reserved for it.
 	UsageDoubt string        `json:"usage_doubt,omitempty"`
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`
 	StopReason string        `json:"stop_reason,omitempty"`
-	// ShownTokens is the approximate length of the visible answer, in the model's tokens, if much more is
+	// ShownTokens is the approximate length of the visible answer, in the model's tokens, if far more is
 	// billed as output because the provider counts hidden reasoning among OutputTokens. Later prompts
-	// contain only these. 0 means all of Usage.OutputTokens.
+	// contain only the visible part. 0 means all of Usage.OutputTokens.
 	ShownTokens int `json:"shown_tokens,omitempty"`
-	// NotSent lists what the caller asked for and the model's API cannot express.
+	// NotSent lists options that the caller requested but the model's API cannot express.
 	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
 	Answer string `json:"answer,omitempty"`
@@ -240,19 +237,19 @@ type Call struct {
 	// Quality is the post-hoc estimate.
 	Quality Estimate `json:"quality"`
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// Propensity is the probability with which the model was asked, given the answers before: 1 if the
-	// strategy chose it, less if it was drawn at random for the record. 0 means that nothing was left to
-	// chance.
+	// Propensity is the probability with which the model was called, given the answers before: 1 if the
+	// strategy chose it, less if it was drawn at random for the record. 0 means that the step involved no
+	// random choice.
 	Propensity float64 `json:"propensity,omitempty"`
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
 }
 
-// maxCostUSD is more than a step can cost.
+// maxCostUSD is more than any step costs.
 const maxCostUSD = 1e6
 
-// HasCosts reports whether the costs in t are plausible for a step. A damaged line, or one that others
-// wrote, may have any number, which would dominate every sum.
+// HasCosts reports whether the costs in t are plausible for a step. A damaged or foreign trace file can
+// contain any number, which would dominate every sum.
 func (t *Trace) HasCosts() bool {
 	isCost := func(usd float64) bool { return usd >= 0 && usd <= maxCostUSD }
 	for i := range t.Calls {
@@ -264,7 +261,7 @@ func (t *Trace) HasCosts() bool {
 	return isCost(t.CostUSD)
 }
 
-// VerdictsUSD returns the part of CostUSD that verdicts and signals cost.
+// VerdictsUSD returns the part of CostUSD spent on verdicts and signals.
 func (t *Trace) VerdictsUSD() float64 {
 	usd := t.CostUSD
 	for i := range t.Calls {
@@ -276,8 +273,8 @@ func (t *Trace) VerdictsUSD() float64 {
 	return usd
 }
 
-// ForSums returns t as sums over traces count it: t itself, or of an attempt, the calls of which have
-// traces of their own, a copy without what they cost and used.
+// ForSums returns t as it counts in sums over traces. This is t itself, except for an attempt: since its
+// calls have traces of their own, it is a copy without their cost and usage.
 func (t *Trace) ForSums() *Trace {
 	if t.Mode != ModeAttempt && t.Mode != ModeRoutedAttempt {
 		return t
@@ -290,8 +287,8 @@ func (t *Trace) ForSums() *Trace {
 	return &own
 }
 
-// RunVerdict returns the verdict on its run that a trace reports, nil if that says nothing. isReport
-// is false if the trace reports none.
+// RunVerdict returns the verdict that t reports on its run, which can be nil. isReport is false if t
+// reports none.
 func (t *Trace) RunVerdict() (v *Verdict, isReport bool) {
 	switch t.Mode {
 	case ModeVerdict:
@@ -305,9 +302,9 @@ func (t *Trace) RunVerdict() (v *Verdict, isReport bool) {
 	return nil, false
 }
 
-// PromptedTokens returns how many tokens of the answer later prompts hold.
+// PromptedTokens returns how many tokens of the answer later prompts contain.
 func (c *Call) PromptedTokens() int { return cmp.Or(c.ShownTokens, c.Usage.OutputTokens) }
 
-// Failed reports whether the model, or the connection to it, failed to give an answer. A call that the
-// step itself cancelled has an Error and no answer, but has not failed.
+// Failed reports whether the model or the connection to it failed. A call that the step itself cancelled
+// has an Error and no answer, but has not failed.
 func (c *Call) Failed() bool { return c.Error != "" && c.StopReason != StopReasonCancelled }

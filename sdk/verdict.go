@@ -12,7 +12,7 @@ type Outcome int
 
 // The outcomes. The zero value says nothing about the answer.
 const (
-	// Inconclusive: no check could be run. It is not evidence about the answer.
+	// Inconclusive: no check could be run. It is no evidence about the answer.
 	Inconclusive Outcome = iota
 	// Passed: every check passed.
 	Passed
@@ -58,21 +58,20 @@ type Verdict struct {
 	// engine sets them.
 	IfRight float64 `json:"if_right,omitempty"`
 	IfWrong float64 `json:"if_wrong,omitempty"`
-	// Evidence is for people and for the next model: which checks failed and how, or why none could be
-	// run.
+	// Evidence tells people and the next model which checks failed and how, or why none could be run.
 	Evidence string `json:"evidence,omitempty"`
-	// Isolation lists the layers that confined the checked program; IsolationMissing those that were
-	// requested but unavailable, with the reason.
+	// Isolation lists the isolation layers that confined the checked program, and IsolationMissing those
+	// that were requested but unavailable, with the reason.
 	Isolation        []string          `json:"isolation,omitempty"`
 	IsolationMissing map[string]string `json:"isolation_missing,omitempty"`
-	// Way is how the outcome was reached, to measure error rates by kind of judge: "tests in process",
-	// "exit code", "cases"; "" when unknown.
+	// Way is how the outcome was reached, so that error rates can be measured by kind of judge: "tests in
+	// process", "exit code", "cases"; "" if unknown.
 	Way string `json:"way,omitempty"`
-	// Altered is how many tests were run with altered expectations, Noticed how many of
-	// them failed then, as they must.
+	// Altered counts the tests that were run again with altered expectations, and Noticed those of them
+	// that then failed, as they must.
 	Altered int `json:"altered,omitempty"`
 	Noticed int `json:"noticed,omitempty"`
-	// LeftOut lists the files whose edits were discarded before the answer was judged: the verdict is on
+	// LeftOut lists the files whose edits were discarded before the answer was judged. The verdict is on
 	// the rest.
 	LeftOut []string `json:"left_out,omitempty"`
 	// CostUSD is the cost of the verification itself in US dollars, for instance for a judge's call.
@@ -80,8 +79,7 @@ type Verdict struct {
 	Duration time.Duration `json:"duration_ns,omitempty"`
 }
 
-// Quality returns the probability that the answer is right after v, and false
-// when v says nothing about it.
+// Quality returns the probability that the answer is right given v, and false if v is nil or inconclusive.
 func (v *Verdict) Quality() (float64, bool) {
 	if v == nil || v.Outcome == Inconclusive {
 		return 0, false
@@ -96,8 +94,8 @@ func (v *Verdict) Quality() (float64, bool) {
 	return confidence, true
 }
 
-// IsCheck reports whether a verdict comes from one of the free checks, which can only reject: they do
-// not measure quality.
+// IsCheck reports whether a verifier's name is that of a free check. Checks can only reject; they do not
+// measure quality.
 func IsCheck(verifier string) bool { return strings.HasPrefix(verifier, "check:") }
 
 // Errs reports whether v is evidence from a judge with known error rates: it shifts the estimate of
@@ -114,9 +112,9 @@ type VerifyRequest struct {
 	Earlier []Attempt
 }
 
-// Verifier checks an answer. A checker that broke returns an Inconclusive verdict
-// that says why; an error means that no verdict could be had at all. The verdict
-// is non-nil if and only if the error is nil. It must be safe for concurrent use.
+// Verifier checks an answer. If its checker fails, it returns an Inconclusive verdict that says why; an
+// error means that the verifier is unavailable. The verdict is non-nil if and only if the error is nil.
+// It must be safe for concurrent use.
 type Verifier interface {
 	Verify(ctx context.Context, req *VerifyRequest) (*Verdict, error)
 }

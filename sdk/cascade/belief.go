@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// negInf is the value of having nothing.
+// negInf is the value of having no answer.
 var negInf = math.Inf(-1)
 
 // tieTolerance is the difference below which two values of tau count as equal.
 const tieTolerance = 1e-8
 
-// Validate reports what makes the state unusable for strategies: slices of different lengths, indexes
-// out of range or repeated, and beliefs and costs that are NaN, negative or infinite. All faults are
-// reported at once. Entries that no strategy reads (the cost of a model that has run, everything about
-// a model that is infeasible and has not run) are not checked.
+// Validate returns an error that lists everything that makes the state unusable for strategies: slices of
+// different lengths, indexes out of range or repeated, and beliefs and costs that are NaN, negative or
+// infinite. Entries that no strategy reads (the cost of a model that has run, everything about a model
+// that is infeasible and has not run) are not checked.
 func (s *State) Validate() error {
 	n := len(s.Beliefs)
 	if n == 0 {
@@ -66,7 +66,7 @@ func (b Belief) validate() error {
 	return b.validateSpread()
 }
 
-// validateSpread validates what is predicted of an answer that something will look at.
+// validateSpread validates the prediction for an answer that will be judged.
 func (b Belief) validateSpread() error {
 	switch {
 	case b.Bernoulli && !isShare(b.Mean):
@@ -88,17 +88,16 @@ func isAmount(x float64) bool { return x >= 0 && finite(x) }
 func isShare(x float64) bool { return x >= 0 && x <= 1 }
 
 // law is the distribution of one model's post-hoc estimate: normal with deviation
-// dev, or, when two is set, the two points lo and hi, of which hi has probability p
-// (dev is then 0).
-// A normal with dev 0 is the point mean.
+// dev, or, if two is set, the two points lo and hi, where hi has probability p
+// (dev is then 0). A normal with dev 0 is the point mean.
 type law struct {
 	mean, dev float64
 	lo, hi, p float64
 	two       bool
 }
 
-// law returns the distribution of mean + scale·(X - mean), X distributed as the
-// belief says: the deviation shrinks with the scale, and the mean stays.
+// law returns the distribution of mean + scale·(X - mean), where X has the belief's
+// distribution: scale shrinks the deviation and keeps the mean.
 func (b Belief) law(scale float64) law {
 	if b.Unseen {
 		return law{mean: b.Mean}
@@ -133,7 +132,7 @@ func (l *law) cdf(x float64) float64 {
 	return normalCDF((x - l.mean) / l.dev)
 }
 
-// excess returns E[(X - t)^+], what is gained over a sure t.
+// excess returns E[(X - t)^+], the expected gain over a certain t.
 func (l *law) excess(t float64) float64 {
 	switch {
 	case l.two:
@@ -144,13 +143,13 @@ func (l *law) excess(t float64) float64 {
 	return l.dev * normalExcess((l.mean-t)/l.dev)
 }
 
-// check panics when the slices of the state disagree in length.
+// check panics if the slices of the state differ in length.
 func (s *State) check() {
 	if len(s.Costs) != len(s.Beliefs) || s.Infeasible != nil && len(s.Infeasible) != len(s.Beliefs) {
 		panic("cascade: beliefs, costs and infeasible marks of a state differ in length")
 	}
 }
 
-// negligible is the deviation below which a belief counts as deterministic; the
-// error of that is at most 0.4 times as large.
+// negligible is the deviation up to which a belief counts as deterministic, which
+// causes an error of at most 0.4 times the deviation.
 const negligible = 1e-12

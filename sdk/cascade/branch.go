@@ -1,7 +1,7 @@
 package cascade
 
-// branch looks at all sets that could beat q.top by more than settled, and leaves
-// the best in q.best, and in q.rival a bound on all others.
+// branch searches all sets that could beat q.top by more than settled. It leaves
+// the best in q.best, and an upper bound on all others in q.rival.
 func (q *search) branch() {
 	q.nodes = 0
 	value, spent := q.upper, 0.0
@@ -19,8 +19,8 @@ func (q *search) branch() {
 	q.walk(0, q.cands[:len(q.open)], value, spent, q.ceiling)
 }
 
-// settle chooses, among all sets within the tie tolerance of the best, the
-// cheapest or the dearest.
+// settle breaks ties: it chooses the cheapest or the most expensive of all sets
+// within the tie tolerance of the best.
 func (q *search) settle() {
 	q.second, q.least, q.pick = true, q.top-tieTolerance, 0
 	for _, i := range q.best {
@@ -33,7 +33,7 @@ func (q *search) settle() {
 	q.second = false
 }
 
-// offer considers the set of the branch under way.
+// offer considers the set of the current branch as the best.
 func (q *search) offer(tau, cost float64) {
 	switch {
 	case q.second:
@@ -51,8 +51,8 @@ func (q *search) offer(tau, cost float64) {
 	q.best = append(append(q.best[:0], q.base...), q.set...)
 }
 
-// idle reports whether no set with at most this value, at a cost between least and
-// most, needs to be looked at, and keeps account of what is passed over.
+// idle reports whether sets with values of at most bound and costs between least
+// and most can be skipped. If so, q.rival accounts for them.
 func (q *search) idle(bound, least, most float64) bool {
 	if q.second {
 		cost := most
@@ -68,13 +68,13 @@ func (q *search) idle(bound, least, most float64) bool {
 	return true
 }
 
-// walk looks at the sets that add some of the candidates to the set of the branch
-// under way, whose value of E[max] and cost are given; depth is its size.
+// walk searches the sets that add some of the candidates to the set of the current
+// branch, which has depth items, the value tau and the cost spent.
 //
 // The gain of an item never grows with the set it is added to (E[max] is
 // submodular), so the value of the set plus the positive gains of all candidates
-// bounds every set below. The candidates are taken by falling gain: the first
-// branch is the greedy set, and the bound falls as they are passed by.
+// bounds every larger set. Candidates are taken in order of decreasing gain: the
+// first branch is the greedy set, and the bound falls with each candidate passed.
 func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 	switch {
 	case depth >= q.room, len(cands) == 0:
@@ -100,8 +100,8 @@ func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 	}
 }
 
-// rank returns the candidates that may be worth adding and their gains, the greatest first, and bounds of
-// the value and the cost of the sets below. It counts what it cuts off for the rival.
+// rank returns the candidates that can be worth adding and their gains, in decreasing order, and upper
+// bounds on the value and cost of the sets that add them. q.rival accounts for the candidates cut off.
 func (q *search) rank(depth int, cands []int, value, spent float64, cut bool) (next []int, nets []float64, bound, most float64) {
 	k, n := len(q.node), len(q.items)
 	row := q.fillRow(depth)
@@ -132,8 +132,7 @@ func (q *search) rank(depth int, cands []int, value, spent float64, cut bool) (n
 	return next, nets, bound, most
 }
 
-// fillRow works out the row of the branch under way, of this size, from that of the branch
-// without its last item.
+// fillRow computes the row of the current branch, which has depth items, from the row without its last item.
 func (q *search) fillRow(depth int) []float64 {
 	k := len(q.node)
 	row := q.rows[depth*k:][:k]

@@ -66,7 +66,7 @@ func (c *Cascade) Decide(s *State) Decision {
 	return d
 }
 
-// fill makes the items of the models that may run, from a place in the order on.
+// fill sets q.items to the models that can run, from place next of the order on.
 func (c *Cascade) fill(q *search, s *State, next int) {
 	lambda := c.lambda(len(s.Ran))
 	q.items = q.items[:0]
@@ -78,8 +78,8 @@ func (c *Cascade) fill(q *search, s *State, next int) {
 	}
 }
 
-// anyUnseen reports whether nothing will look at the answer of some model that may
-// be run.
+// anyUnseen reports whether some model that can run has an answer that nothing will
+// judge.
 func (s *State) anyUnseen() bool {
 	for i := range s.Beliefs {
 		if s.Beliefs[i].Unseen && s.open(i) {
@@ -89,8 +89,8 @@ func (s *State) anyUnseen() bool {
 	return false
 }
 
-// continuations calls yield with each way to go on: the models of the order up to some place,
-// without those on the way that nothing looks at. The slice is used again.
+// continuations calls yield with each way to continue: the models of the order up to some place, without
+// earlier ones whose answers nothing will judge. The slice is reused.
 func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	var seen []int
 	_, floor := s.best()
@@ -107,8 +107,8 @@ func (c *Cascade) continuations(s *State, yield func(added []int)) {
 	}
 }
 
-// among decides where nothing looks at some models: it returns the first model of the
-// best way to go on, or Stop.
+// among returns the first model of the best continuation, or Stop, if nothing will judge
+// the answers of some models.
 func (c *Cascade) among(s *State) int {
 	run, lambda, cheap := Stop, c.lambda(len(s.Ran)), c.cheap(s)
 	best := c.value(s, lambda, nil)
@@ -121,14 +121,14 @@ func (c *Cascade) among(s *State) int {
 	return run
 }
 
-// better reports whether to go on, given by how much the best way to go on beats
+// better reports whether to continue, given by how much the best continuation beats
 // stopping.
 func (c *Cascade) better(s *State, by float64) bool {
 	return by > tieTolerance || by >= -tieTolerance && !c.cheap(s)
 }
 
-// last returns by how much the best way to go on beats stopping when supermodels
-// are worth what their last model is.
+// last returns by how much the best continuation beats stopping if a supermodel is
+// worth what its last model is.
 func (c *Cascade) last(s *State, lambda float64, next int) float64 {
 	by, cost := negInf, 0.0
 	for k, room := next, c.room(s); k < s.length(c.order) && room > 0; k++ {
@@ -141,11 +141,11 @@ func (c *Cascade) last(s *State, lambda float64, next int) float64 {
 	return by - s.Beliefs[s.Ran[len(s.Ran)-1]].Mean
 }
 
-// along returns by how much the best of the items' prefixes beats the floor. When
-// only the sign is certain, because closed forms show it, it is a number of that
-// sign well beyond the tie tolerance.
+// along returns by how much the best prefix of the items beats the floor. If closed
+// forms already prove the sign, the result is only some number of that sign, well
+// beyond the tie tolerance.
 func (q *search) along() float64 {
-	// The gain of a set lies between its greatest and the sum of its gains alone.
+	// The gain of a set lies between the greatest single gain of its items and their sum.
 	least, sum, greatest, paid := negInf, 0.0, 0.0, 0.0
 	most := negInf
 	for i := range q.items {
@@ -179,5 +179,5 @@ func (q *search) along() float64 {
 
 func newSearch() *search { return &search{curve: sharedCurve()} }
 
-// newPool returns a pool of searches, the memory that decisions work in.
+// newPool returns a pool of searches, whose buffers decisions reuse.
 func newPool() *sync.Pool { return &sync.Pool{New: func() any { return newSearch() }} }

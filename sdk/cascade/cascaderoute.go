@@ -9,26 +9,26 @@ import (
 // searchRule says how CascadeRoute looks for the best supermodel.
 type searchRule int
 
-// The searches.
+// The search rules.
 const (
 	// exactSearch finds the best supermodel by branch and bound.
 	exactSearch searchRule = iota
-	// slowSearch values every supermodel within the depth limit: the same decisions as
-	// exactSearch in exponential time, for comparison.
+	// slowSearch evaluates every supermodel within the depth limit: the same decisions
+	// as exactSearch in exponential time, for comparison.
 	slowSearch
-	// greedySearch considers one further model only.
+	// greedySearch considers single further models only.
 	greedySearch
 )
 
-// defaultNodeLimit is the NodeLimit that 0 stands for.
+// defaultNodeLimit replaces a NodeLimit of 0.
 const defaultNodeLimit = 50000
 
-// CascadeRoute chooses at each turn among all supermodels that contain what has
-// run the one with the greatest
+// CascadeRoute chooses at each turn, among all supermodels that contain what has
+// run, the one with the greatest
 //
 //	tau(S) = E[max over S] - lambda·(cost of what has not run),
 //
-// and runs the cheapest model of it, or stops if nothing is to be added. It is the
+// and runs its cheapest model, or stops if there is nothing to add. It is the
 // paper's theorem 3 and algorithm 3: routing and cascading in one.
 type CascadeRoute struct {
 	common

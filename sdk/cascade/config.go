@@ -15,15 +15,15 @@ const (
 	// Best returns the answer with the highest post-hoc estimate.
 	Best AnswerRule = iota
 	// Last returns the answer of the model that ran last, and values a supermodel
-	// by its last model, as cascades do that never go back.
+	// by its last model, like cascades that never go back to an earlier answer.
 	Last
 )
 
-// Params holds the parameters of all strategies; each reads its own. The zero value is sensible for
-// each.
+// Params holds the parameters of all strategies; each reads its own. The zero value is a sensible
+// default for all.
 type Params struct {
 	// Lambdas are the prices of one unit of cost in quality, one for each depth
-	// (number of models that have run); the last one repeats. Nil is the price 0:
+	// (number of models that have run); the last one repeats. Nil means a price of 0:
 	// quality at any cost.
 	Lambdas []float64
 	// Gamma in [0, 1] is the probability of the cheapest of tied optima; see
@@ -32,22 +32,21 @@ type Params struct {
 	// MaxDepth is the greatest number of models run in one step; 0 is no limit.
 	MaxDepth int
 	// Scale in (0, 1] multiplies the predictive deviations: below 1, further models are expected to gain
-	// less. Correlated errors of estimates overstate E[max], and a fitted scale corrects part of that. 0
-	// means 1; for 0, set NoExpect.
+	// less. If the errors of estimates are correlated, E[max] is overstated, and a fitted scale corrects
+	// part of that. 0 means 1; for a scale of 0 set NoExpect.
 	Scale float64
 	// NoExpect treats every estimate as certain: Scale 0.
 	NoExpect bool
-	// Order is the order in which the models run: of a cascade or threshold, nil
-	// meaning 0, 1, 2, ...; of a cascade_route, nil meaning any order. A model that
-	// is not listed never runs.
+	// Order is the order in which the models run. Nil means 0, 1, 2, ... for cascade and
+	// threshold, and any order for cascade_route. A model that is not listed never runs.
 	Order []int
 	// Thresholds are the post-hoc estimates at which the threshold strategy stops, one for each depth from
-	// the first model on; the last one repeats. Nil is the threshold 0.
+	// the first model on; the last one repeats. Nil means a threshold of 0.
 	Thresholds []float64
 	// Answer says which answer a cascade or threshold returns.
 	Answer AnswerRule
-	// NodeLimit limits the search of cascade_route, as a number of supermodels to evaluate. 0 means
-	// 50,000, a negative number no limit.
+	// NodeLimit is the number of supermodels that the search of cascade_route may evaluate. 0 means
+	// 50,000, and a negative number no limit.
 	NodeLimit int
 }
 
@@ -98,7 +97,7 @@ func New(name string, p Params) (Strategy, error) {
 	return nil, fmt.Errorf("cascade: %w %q", errUnknownStrategy, name)
 }
 
-// wrap returns a strategy or, where its parameters are at fault, none.
+// wrap returns s as a Strategy, which is nil if there is an error.
 func wrap[S Strategy](s S, err error) (Strategy, error) {
 	if err != nil {
 		return nil, err
@@ -106,17 +105,16 @@ func wrap[S Strategy](s S, err error) (Strategy, error) {
 	return s, nil
 }
 
-// Tunable is a strategy from which others can be made that differ only in the values of their
-// parameter: the lambdas, or for threshold the thresholds. This is cheap, and the new strategy shares
-// its working memory with the old one, so a sweep over hundreds of values hardly validates or
-// allocates. Every strategy of this package is Tunable.
+// Tunable is a strategy that can be copied with other values of its main parameter: the lambdas, or for
+// threshold the thresholds. This is cheap, and the copy shares its working memory with the original, so a
+// sweep over hundreds of values hardly validates or allocates. Every strategy of this package is Tunable.
 type Tunable interface {
 	Strategy
 	// Tune returns the strategy with these values and this gamma.
 	Tune(values []float64, gamma float64) (Strategy, error)
 }
 
-// common is what the strategies share.
+// common holds the parameters that the strategies share.
 type common struct {
 	name     string
 	lambdas  []float64
@@ -149,7 +147,7 @@ func newCommon(name string, p Params) (common, error) {
 	return c, errors.Join(f...)
 }
 
-// faults are the errors that checks find.
+// faults collects the errors of a validation.
 type faults []error
 
 func (f *faults) checkf(ok bool, format string, args ...any) {
@@ -164,10 +162,9 @@ func (c common) withLambdas(lambdas []float64, gamma float64) (common, error) {
 	return c, err
 }
 
-// lambda returns the price at a depth.
 func (c *common) lambda(depth int) float64 { return at(c.lambdas, depth) }
 
-// at returns values[i], where the last value repeats and no values mean 0.
+// at returns values[i]; the last value repeats, and no values mean 0.
 func at(values []float64, i int) float64 {
 	if len(values) == 0 {
 		return 0
@@ -175,11 +172,10 @@ func at(values []float64, i int) float64 {
 	return values[min(i, len(values)-1)]
 }
 
-// DepthReached reports whether the limit on models per step is reached, so that no
-// further one may run.
+// DepthReached reports whether the limit on models per step is reached.
 func (c *common) DepthReached(s *State) bool { return c.maxDepth > 0 && len(s.Ran) >= c.maxDepth }
 
-// room returns how many further models the depth limit allows.
+// room returns how many more models the depth limit allows.
 func (c *common) room(s *State) int {
 	if c.maxDepth == 0 {
 		return len(s.Beliefs)
@@ -187,23 +183,23 @@ func (c *common) room(s *State) int {
 	return c.maxDepth - len(s.Ran)
 }
 
-// cheap reports whether this step follows the cheapest of tied optima.
+// cheap reports whether this step takes the cheapest of tied optima.
 func (c *common) cheap(s *State) bool { return s.Coin < c.gamma }
 
-// open reports whether model i may be run and has not run.
+// open reports whether model i is feasible and has not run.
 func (s *State) open(i int) bool {
 	return (s.Infeasible == nil || !s.Infeasible[i]) && !slices.Contains(s.Ran, i)
 }
 
-// idle reports whether nothing will look at model i's answer, which is expected to be
-// no better than the floor.
+// idle reports whether running model i cannot improve on the floor: nothing will judge
+// its answer, and its mean is no higher.
 func (s *State) idle(i int, floor float64) bool {
 	return s.Beliefs[i].Unseen && s.Beliefs[i].Mean <= floor
 }
 
-// best returns the model that has run with the highest post-hoc estimate, the
-// earliest of equals but of answers that are all wrong the last, as a step returns them, and that
-// estimate; None and -Inf before any has run.
+// best returns the model with the highest post-hoc estimate among those that have run,
+// and that estimate; None and -Inf before any has run. Of equals it takes the earliest,
+// but of wrong answers the last, as a step does.
 func (s *State) best() (int, float64) {
 	answer, v := None, negInf
 	for _, i := range s.Ran {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// From dense items on the relaxation always pays; with fewer, once the plain search
-// has valued as many sets as patience says.
+// With dense items or more, the relaxation always pays; with fewer, only once the
+// plain search has evaluated patience sets.
 const (
 	dense    = 14
 	patience = 200
 )
 
-// core fixes what the relaxation proves: items that every set within the tolerance
-// of the best holds move to the base, those that none holds leave the candidates.
-// Nearly always at most a handful is left for branch.
+// core fixes items by the relaxation: those in every set within the tolerance of the
+// best move to the base, and those in none are dropped. Nearly always at most a
+// handful is left for branch.
 func (q *search) core() {
 	q.logarithms()
 	for range 4 {
@@ -35,12 +35,12 @@ func (q *search) core() {
 			break
 		}
 	}
-	// After items were fixed, the bound of the last round still holds: they stand
-	// as its sign wants them.
+	// The bound of the last round still holds, since items were fixed by the signs
+	// of their reduced costs.
 	q.relaxed = true
 }
 
-// force adds an item to the base, the set that every branch starts from.
+// force adds an item to the base.
 func (q *search) force(i int) {
 	q.addTo(q.rows[:len(q.node)], i)
 	q.base = append(q.base, i)
@@ -48,7 +48,7 @@ func (q *search) force(i int) {
 	q.room--
 }
 
-// addTo works out the row of a set with item i from that of the set without it.
+// addTo turns the row of a set into that of the set with item i.
 func (q *search) addTo(row []float64, i int) {
 	tail := q.tail[i*len(row):][:len(row)]
 	for j := range row {
@@ -56,8 +56,8 @@ func (q *search) addTo(row []float64, i int) {
 	}
 }
 
-// round raises the bar by whole sets near the fractional one: its nearest, and
-// with each fractional item up or down.
+// round raises the bar to the value of an integral set near the fractional one: the
+// nearest, or the nearest with one of its fractional items rounded the other way.
 func (q *search) round() {
 	q.try(q.cutoff(), -1)
 	flips := 0
@@ -69,8 +69,8 @@ func (q *search) round() {
 	}
 }
 
-// cutoff returns the share above which an item belongs to the nearest whole set:
-// one half, or more when the room is short.
+// cutoff returns the share above which an item belongs to the nearest integral set:
+// one half, or more if that set exceeds the room.
 func (q *search) cutoff() float64 {
 	least := 0.5
 	for {
@@ -88,8 +88,8 @@ func (q *search) cutoff() float64 {
 	}
 }
 
-// try considers the base, the open items whose share is above the least, and flip the
-// other way round.
+// try considers the set of the base and the open items whose share is above least, with
+// item flip the other way round.
 func (q *search) try(least float64, flip int) {
 	tau := q.roundedValue(least, flip)
 	if tau <= q.bar {
@@ -104,7 +104,7 @@ func (q *search) try(least float64, flip int) {
 	}
 }
 
-// roundedValue returns the value of the set that try considers, -Inf if it is empty or too large.
+// roundedValue returns the value of the set that try considers, or -Inf if it is empty or too large.
 func (q *search) roundedValue(least float64, flip int) float64 {
 	row := append(q.mass[:0], q.rows[:len(q.node)]...)
 	size, spent := 0, 0.0
@@ -132,21 +132,21 @@ func (q *search) roundedValue(least float64, flip int) float64 {
 // relaxation bounds tau over all sets at once. See relax and bound.
 type relaxation struct {
 	relaxed bool
-	ceiling float64   // a bound of tau over all sets
-	size    float64   // the price of one item of size, when the room is short
+	ceiling float64   // upper bound on tau over all sets
+	size    float64   // price per item that keeps the set within the room
 	logs    []float64 // -log(1 - tail), one row for each item
 	mass    []float64 // weight·prod(1 - tail)^share for each node
 	share   []float64 // the fractional set
 	reduced []float64 // by how much the ceiling falls for a set with the item (positive) or without (negative), 0 until it is known
 }
 
-// longest stands for -log 0, sliver for the 0.
+// longest replaces -log 0, and sliver that 0.
 const (
 	longest = 36
 	sliver  = 2.3e-16
 )
 
-// logarithms fills the table that relax works with.
+// logarithms fills in the table of logarithms for relax.
 func (q *search) logarithms() {
 	q.logs = slices.Grow(q.logs[:0], len(q.tail))[:len(q.tail)]
 	for j, t := range q.tail {
@@ -162,8 +162,8 @@ func (q *search) logarithms() {
 //
 //	f(y) = sum over nodes of weight·exp(-sum of y_i a_i(node)) + sum of y_i price_i,
 //
-// where a_i = -log(1 - tail_i), which for whole sets is upper - tau. When the
-// solution is larger than the room, a price on size is looked for that makes it fit.
+// where a_i = -log(1 - tail_i); for integral sets f is upper - tau. If the solution
+// exceeds the room, relax searches for a price on size that makes it fit.
 func (q *search) relax() {
 	if q.descend() <= float64(q.room)+1e-6 {
 		return
@@ -202,7 +202,7 @@ func (q *search) descend() float64 {
 	return size
 }
 
-// adjustShares minimises f in each share, one after the other, and returns about how much it fell.
+// adjustShares minimises f in each share in turn, and returns approximately how much it fell.
 func (q *search) adjustShares() (moved float64) {
 	k := len(q.node)
 	for _, i := range q.open {
@@ -248,9 +248,8 @@ func (q *search) scale(i int, by float64) {
 // minusLog1m returns -log(1 - t) for t in [0, 1], to 2e-13 and at most longest.
 func (c *curve) minusLog1m(t float64) float64 { return min(-c.log(max(1-t, 0)), longest) }
 
-// roughExp returns exp(x) to a relative 2e-5, and 0 or a great number beyond
-// |x| = 700. The relaxation may use it: its bound holds at any point, and is best
-// where the masses are exact.
+// roughExp returns exp(x) to a relative 2e-5, with x clamped to |x| <= 700. That
+// suffices for the relaxation, whose bound holds at any point.
 func roughExp(x float64) float64 {
 	x = min(max(x, -700), 700) * math.Log2E
 	whole := math.Floor(x)
@@ -260,8 +259,8 @@ func roughExp(x float64) float64 {
 	return scale * (1.0000034929076982 + f*(0.6929729221730485+f*(0.2416043572701053+f*(0.05174499776408733+f*(0.013670309453365028)))))
 }
 
-// bound returns an upper bound of tau over the base with any open items, from the
-// mass that relax has left.
+// bound returns an upper bound on tau over the base with any open items, from the
+// mass at the end of relax.
 //
 // For any p in (0, 1] at a node, with alpha = p(1 - log p), and any set T,
 //

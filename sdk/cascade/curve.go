@@ -6,10 +6,10 @@ import (
 )
 
 // The curve tabulates the standard normal on [-curveEnd, curveEnd] with
-// curveSteps points to one deviation. Between two points it is a cubic with the
+// curveSteps points per deviation. Between two points it is a cubic with the
 // function's own slopes at both: the error of Phi and of the excess is below
-// 1/384·h⁴·max|f””| < 3e-9. Two loads and a dozen multiplications take the place of
-// an exponential and an error function; the search asks for hundreds of values per
+// 1/384·h⁴·max|f””| < 3e-9. Two loads and a dozen multiplications replace an
+// exponential and an error function; the search needs hundreds of values per
 // decision.
 const (
 	curveEnd   = 8
@@ -18,14 +18,14 @@ const (
 
 type curve struct {
 	points [2*curveEnd*curveSteps + 2]struct{ excess, cdf, pdf float64 }
-	// logs are for numbers around the middles of equal parts of [1, 2).
+	// logs has the logarithms of the midpoints of equal parts of [1, 2).
 	logs [1 << logBits]struct{ inverse, log float64 }
 }
 
-// logBits are the bits of a number's fraction that choose its part.
+// logBits is the number of leading fraction bits that select a part.
 const logBits = 7
 
-// sharedCurve returns the table, which is worked out when it is first asked for.
+// sharedCurve returns the table, which is computed on first use.
 var sharedCurve = sync.OnceValue(func() *curve {
 	c := new(curve)
 	for i := range c.points {
@@ -79,8 +79,8 @@ func (c *curve) log(x float64) float64 {
 	return exponent*math.Ln2 + at.log + r*(1-r*(1.0/2-r*(1.0/3-r*(1.0/4))))
 }
 
-// hermite returns at u in [0, 1] the cubic with values f0, f1 and slopes d0, d1 at
-// the ends.
+// hermite evaluates at u in [0, 1] the cubic with values f0, f1 and slopes d0, d1
+// at the ends.
 func hermite(u, f0, f1, d0, d1 float64) float64 {
 	df := f1 - f0
 	return f0 + u*(d0+u*((3*df-2*d0-d1)+u*(d0+d1-2*df)))

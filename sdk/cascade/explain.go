@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Explainer is a strategy that can say why it decides as it does. Every strategy
-// of this package is one. Explain allocates, and takes many times as long as
-// Decide, which pays nothing for it.
+// Explainer is a strategy that can explain its decisions. Every strategy of this
+// package is one. Explain allocates, and takes many times as long as Decide.
 type Explainer interface {
 	Strategy
 	Explain(s *State) Explanation
@@ -36,7 +35,7 @@ type alternative struct {
 	Models []int
 	// ExpectedMax is the expected quality of its best answer, -Inf for none.
 	ExpectedMax float64
-	// Cost is what is still to be paid for it.
+	// Cost is the predicted cost of its models that have not run.
 	Cost float64
 	// Tau is ExpectedMax less lambda times Cost.
 	Tau float64
@@ -49,16 +48,16 @@ type Option struct {
 	Model int
 	// Price is lambda times the cost.
 	Price float64
-	// Gain is what the model adds to the E[max] of the chosen supermodel, or, when
+	// Gain is what the model adds to the E[max] of the chosen supermodel or, if
 	// Chosen, what the supermodel would lose without it.
 	Gain   float64
 	Chosen bool
-	// Pruned says that the model was ruled out without a search: no optimal
-	// supermodel contains it.
+	// Pruned says that no optimal supermodel contains the model, which was proved
+	// without a search.
 	Pruned bool
 }
 
-// shown is how many alternatives an explanation holds at most.
+// shown is the maximum number of alternatives in an explanation.
 const shown = 16
 
 // weigh returns the alternative that adds the models to what has run.
@@ -93,7 +92,7 @@ func (r *Route) Explain(s *State) Explanation {
 	return e.sortBy(byTau)
 }
 
-// Explain implements [Explainer]: there is nothing to show but the threshold.
+// Explain implements [Explainer]: there is only the threshold to show.
 func (t *Threshold) Explain(s *State) Explanation {
 	e := Explanation{Decision: t.Decide(s)}
 	if len(s.Ran) > 0 {

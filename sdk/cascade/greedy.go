@@ -2,7 +2,8 @@ package cascade
 
 import "math"
 
-// greedy leaves in q.best the one item, or nothing, that is worth most.
+// greedy leaves in q.best the single item of the highest value, or nothing if
+// stopping is better.
 func (q *search) greedy() {
 	q.best = q.best[:0]
 	q.top = negInf

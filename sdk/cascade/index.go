@@ -6,15 +6,14 @@ import (
 )
 
 // Index runs the model with the highest reservation value while that exceeds the
-// best post-hoc estimate. The reservation value r of a model is the sure quality
-// that is worth as much as having the chance to run it:
+// best post-hoc estimate. The reservation value r of a model is the certain quality
+// that is worth as much as the option to run it:
 //
 //	E[(X - r)^+] = lambda·cost.
 //
 // Weitzman (1979, "Optimal search for the best alternative") proved the rule
-// optimal among all adaptive policies when the X are independent. Unlike
-// CascadeRoute, which plans a set and ignores that it may stop half way, it needs
-// no search.
+// optimal among all adaptive policies if the X are independent. It needs no search,
+// unlike CascadeRoute, which plans a set and ignores that it can stop half way.
 type Index struct {
 	common
 	curve *curve
@@ -56,9 +55,9 @@ func (x *Index) Decide(s *State) Decision {
 
 // highest returns the model with the highest reservation value, given the best answer's estimate.
 func (x *Index) highest(s *State, lambda, v float64) (run int, top float64) {
-	// A reservation value lies above the mean less the price, so the greatest of
-	// all lies above the greatest of these; most models are seen to lie below it
-	// without working out theirs.
+	// A reservation value is at least the mean less the price, so the greatest of
+	// these bounds the greatest reservation value from below. That rules out most
+	// models without computing theirs.
 	least := max(v, s.bestNet(lambda)) - tieTolerance
 	run, top = Stop, negInf
 	cost, cheap := 0.0, x.cheap(s)
@@ -86,8 +85,8 @@ func (x *Index) highest(s *State, lambda, v float64) (run int, top float64) {
 	return run, top
 }
 
-// below reports whether the reservation value of a law at a price is surely below
-// t, since E[(X - t)^+] is below the price.
+// below reports whether the reservation value of a law at a price is certainly
+// below t, since E[(X - t)^+] is below the price.
 func (c *curve) below(l *law, t, price float64) bool {
 	if l.dev == 0 {
 		return l.excess(t) < price
@@ -95,11 +94,11 @@ func (c *curve) below(l *law, t, price float64) bool {
 	return max(l.mean-t, 0)+0.4*l.dev < price || l.dev*(c.excess((l.mean-t)/l.dev)+3e-9) < price
 }
 
-// ReservationValue returns the r for which E[(X - r)^+] = price: the sure quality
-// that is worth as much as the chance to run the model and pay the price for it.
-// It decreases in the price, lies above Mean - price, and is the highest possible
-// value, +Inf for a normal, at the price 0. A price below 0 or a belief that is not
-// a number gives NaN.
+// ReservationValue returns the r for which E[(X - r)^+] = price: the certain quality
+// that is worth as much as the option to run the model at that price. It decreases
+// in the price and is at least Mean - price. At the price 0 it is the highest
+// possible value, which is +Inf for a normal. For a negative price or an invalid
+// belief it is NaN.
 func ReservationValue(b Belief, price float64) float64 {
 	if !(price >= 0) || b.validate() != nil {
 		return math.NaN()
@@ -124,9 +123,8 @@ func (c *curve) reservation(l *law, price float64) float64 {
 	return l.mean - l.dev*c.inverseExcess(price/l.dev)
 }
 
-// inverseExcess returns the z for which E[(Z + z)^+] = y > 0. Starting from the
-// curve, or in the far tail from the asymptote, it takes steps of Halley's method,
-// in the tail on the logarithm.
+// inverseExcess returns the z for which E[(Z + z)^+] = y > 0, by two steps of
+// Halley's method from the curve.
 func (c *curve) inverseExcess(y float64) float64 {
 	switch {
 	case y > 8:
@@ -146,8 +144,8 @@ func (c *curve) inverseExcess(y float64) float64 {
 	return z
 }
 
-// inverseExcessTail finds the same by Newton's method on the logarithm, where the
-// function is concave and increasing, from anywhere.
+// inverseExcessTail is inverseExcess in the far tail, by Newton's method on the
+// logarithm: that is concave and increasing, so any starting point converges.
 func inverseExcessTail(y float64) float64 {
 	z := y - 0.4/(1+y)
 	if y < 0.2 {

@@ -6,23 +6,23 @@ import (
 )
 
 // A Look is additional information about an answer that can be bought, such as the score of a judge.
-// The zero Look is none.
+// The zero Look means that there is none.
 //
 // [Index] buys it if that is expected to gain more than its price. The other strategies buy nothing.
 type Look struct {
-	// StdDev is the standard deviation of the change that the look makes in the estimate of the answer;
+	// StdDev is the standard deviation of the change that the look makes to the estimate of the answer;
 	// for a model that has not run, in addition to Belief.StdDev.
 	StdDev float64
 	// CostUSD is its price, in the unit of State.Costs.
 	CostUSD float64
 	// Bernoulli says that the look is a verdict, and Judge holds its error rates: the estimate becomes one
-	// of two, by [Rates.Look]. StdDev is not used then, unless something besides the look tells about the
-	// answer.
+	// of two values, by [Rates.Look]. StdDev is then ignored unless running the model reveals more than
+	// the verdict.
 	Bernoulli bool
 	Judge     Rates
 }
 
-// LookOf returns a look: a verdict if judge, its error rates, is not nil.
+// LookOf returns a look, which is a verdict if judge is not nil.
 func LookOf(stdDev, costUSD float64, judge *Rates) Look {
 	l := Look{StdDev: stdDev, CostUSD: costUSD}
 	if judge != nil {
@@ -31,7 +31,7 @@ func LookOf(stdDev, costUSD float64, judge *Rates) Look {
 	return l
 }
 
-// law returns the distribution of an estimate after the look, before which it is mean.
+// law returns the distribution of an estimate after the look, given that it is mean before.
 func (l *Look) law(mean, scale float64) law {
 	if l.Bernoulli {
 		b := Belief{Mean: min(max(mean, 0), 1), Judge: l.Judge}
@@ -47,11 +47,11 @@ func (l *Look) validate() error {
 	return l.Judge.Validate()
 }
 
-// Buys reports whether s decides which looks are worth their price.
+// Buys reports whether s decides which looks to buy.
 func Buys(s Strategy) bool { return Describe(s).Name == NameIndex }
 
-// Mark returns the number of what d asks for in a list of what a step has seen so far, of n models: m
-// for the run of model m, and n·k + m for the k-th look at its answer.
+// Mark encodes d as a number for the list of what a step has seen, given that list so far and the number
+// n of models: m is the run of model m, and n·k + m the k-th look at its answer.
 func (d Decision) Mark(seen []int, n int) int {
 	if !d.Look {
 		return d.Run
@@ -65,11 +65,10 @@ func (d Decision) Mark(seen []int, n int) int {
 	return mark
 }
 
-// isOffered reports whether there is something to buy.
 func (l *Look) isOffered() bool { return l.StdDev > 0 || l.Bernoulli }
 
-// box returns the law of a model that has not run and costs so much, and its reservation
-// value: with the look if that is worth its price when it is bought at once, else without.
+// box returns the law and the reservation value of a model that has not run: with its look
+// if buying that at once raises the reservation value, else without.
 func (x *Index) box(b Belief, cost, lambda float64) (law, float64) {
 	b.Bernoulli = b.Bernoulli && !b.Look.Bernoulli
 	plain := b.law(x.scale)
@@ -87,26 +86,26 @@ func (x *Index) box(b Belief, cost, lambda float64) (law, float64) {
 	return plain, r
 }
 
-// look returns the model that has run of whose answer a look gains most beyond its
-// price, None where none does; answer is the best answer at hand.
+// look returns the model that has run for whose answer a look gains most beyond its
+// price, or None if no look is worth its price; answer is the best answer so far.
 //
-// What a state is worth where the best answer is estimated at v and the boxes of models
-// that have not run are closed is, under Weitzman's rule, the expected maximum of v and
-// the min(X_i, r_i) of the boxes. That grows with v at the rate
+// Call a model that has not run a closed box. Under Weitzman's rule, a state whose best
+// answer is estimated at v is worth the expected maximum of v and of min(X_i, r_i) over
+// the closed boxes i. That grows with v at the rate
 //
 //	C(v) = P(min(X_i, r_i) <= v for all i),
 //
-// so that replacing an estimate μ by one distributed as X around it, beside another
-// answer at w, gains
+// so replacing an estimate μ by one distributed as X around it, while another answer is
+// estimated at w, gains
 //
-//	integral from w to Inf of C(t)·(P(X > t) - [t < μ]) dt:
+//	integral from w to Inf of C(t)·(P(X > t) - [t < μ]) dt.
 //
-// nothing where nothing else could be answered or run, and most where the estimate lies
-// near what else there is. It is what one look gains if none follows.
+// That is 0 if there is no other answer or model, and greatest if the estimate is close to
+// the alternatives. It is the gain of one look if no other follows.
 //
-// A verdict on the best answer b also tells of the models in the boxes, which fail together
-// with it: if it changes the mean of b, it changes that of model i by Cov(b, i) / Var(b) times
-// as much.
+// A verdict on the best answer b is also evidence about the closed boxes, since failures
+// are correlated: if it changes the mean of b, it changes that of model i by
+// Cov(b, i) / Var(b) times as much.
 func (x *Index) look(s *State, lambda float64, answer int) int {
 	best, most := None, tieTolerance
 	var closed []box
@@ -140,8 +139,8 @@ func (x *Index) look(s *State, lambda float64, answer int) int {
 	return best
 }
 
-// lookLaw returns the distribution of the estimate of an answer after a look at it, and a bound of what
-// that gains.
+// lookLaw returns the distribution of the estimate of an answer after a look at it, and an upper bound on
+// the gain.
 func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound float64) {
 	if !isBest {
 		after = look.law(mean, x.scale)
@@ -149,13 +148,13 @@ func (x *Index) lookLaw(look *Look, mean float64, isBest bool) (after law, bound
 	}
 	scale := x.scale
 	if scale > 0 {
-		scale = 1 // less stands for dependence that is left out, and here it is not
+		scale = 1 // a smaller scale makes up for ignored dependence, which is modelled here
 	}
 	after = look.law(mean, scale)
-	return after, after.p * (1 - after.mean) // the boxes change too: what there is to be gained if it rises
+	return after, after.p * (1 - after.mean) // the boxes change too: bounded by the gain after a pass
 }
 
-// bestBeside returns the best estimate of the answers but the n-th.
+// bestBeside returns the best estimate among the answers other than the n-th.
 func (s *State) bestBeside(n int) float64 {
 	beside := negInf
 	for m, j := range s.Ran {
@@ -166,15 +165,15 @@ func (s *State) bestBeside(n int) float64 {
 	return beside
 }
 
-// box is a model that has not run: what its estimate will be, and its reservation value.
+// box is a model that has not run: the distribution of its estimate, and its reservation value.
 type box struct {
 	law         law
 	reservation float64
 }
 
-// closedBoxes returns the boxes of the models that may still be run. The mean of each is
-// changed by so many times its covariance with the best answer at hand, which is what
-// [Belief].Shared says of its variance.
+// closedBoxes returns the boxes of the models that can still be run. Each mean is shifted by
+// change times its covariance with the best answer so far, which is its variance times
+// [Belief].Shared.
 func (x *Index) closedBoxes(s *State, lambda, change float64) []box {
 	list := []box{}
 	if x.DepthReached(s) {
@@ -192,15 +191,15 @@ func (x *Index) closedBoxes(s *State, lambda, change float64) []box {
 	return list
 }
 
-// verdictGain returns what a verdict gains that makes one of two of an estimate: the mean of
-// what the state is worth after a pass and after a fail, less what it is worth now. The boxes
-// are those at these times: models fail together.
+// verdictGain returns the gain of a verdict that turns an estimate into one of two values: the
+// expected value of the state afterwards, less its value now. The boxes after a pass and after
+// a fail differ from those now, since failures are correlated.
 func (x *Index) verdictGain(after *law, beside float64, now, passed, failed []box) float64 {
 	pass, fail := x.worth(max(after.hi, beside), passed), x.worth(max(after.lo, beside), failed)
 	return after.p*pass + (1-after.p)*fail - x.worth(max(after.mean, beside), now)
 }
 
-// worth returns what a state is worth whose best answer is estimated at v.
+// worth returns the value of a state whose best answer is estimated at v.
 func (x *Index) worth(v float64, closed []box) float64 {
 	top, width := v, math.Inf(1)
 	for k := range closed {
@@ -217,11 +216,11 @@ func (x *Index) worth(v float64, closed []box) float64 {
 	return top - x.below(v, top, width, closed, func(float64) float64 { return 1 })
 }
 
-// lookReach is how many deviations a look may move an estimate.
+// lookReach is the greatest change of an estimate by a look that counts, in deviations.
 const lookReach = 4.5
 
-// lookGain returns what replacing an estimate by one that is distributed around it gains
-// where the boxes stay as they are.
+// lookGain returns the gain of replacing an estimate by one that is distributed around it,
+// if that does not change the boxes.
 func (x *Index) lookGain(after *law, beside float64, closed []box) float64 {
 	if after.two {
 		return x.verdictGain(after, beside, closed, closed, closed)
@@ -232,8 +231,8 @@ func (x *Index) lookGain(after *law, beside float64, closed []box) float64 {
 	return gain + x.below(max(lo, mean), hi, width, closed, func(t float64) float64 { return x.curve.upperAt(after, t) })
 }
 
-// below returns the integral of C·f between two points, in parts of at most a width; where
-// that is infinite, C is constant between jumps, and f everywhere.
+// below returns the integral of C·f between two points, in parts no wider than width. If width
+// is infinite, C is constant between jumps and f is constant.
 func (x *Index) below(from, to, width float64, closed []box, f func(t float64) float64) float64 {
 	at := func(t float64) float64 {
 		y := f(t)
@@ -247,7 +246,7 @@ func (x *Index) below(from, to, width float64, closed []box, f func(t float64) f
 	sum := 0.0
 	for a := from; a < to; {
 		b := min(to, a+width)
-		for k := range closed { // no part goes over a point at which C jumps
+		for k := range closed { // no part spans a jump of C
 			b = closed[k].law.jump(a, cut(a, b, closed[k].reservation))
 		}
 		c, h := 0.5*(a+b), 0.5*(b-a)

@@ -12,19 +12,19 @@ var gauss12 = [...]struct{ x, w float64 }{
 	{0.9815606342467191, 0.04717533638651183},
 }
 
-// reach is how many deviations from its mean a normal counts as certain: beyond
-// it, the excess is below 1e-11 deviations.
+// reach is the distance from its mean, in deviations, beyond which a normal counts
+// as certain: the excess there is below 1e-11 deviations.
 const reach = 6.5
 
-// panelWidth is the width of a panel in the narrowest deviation that varies on it,
-// for an absolute error of E[max] below 1e-11 of that deviation.
+// panelWidth is the width of a panel in units of the narrowest deviation that varies
+// on it, for an absolute error of E[max] below 1e-11 of that deviation.
 const panelWidth = 4
 
-// laws are distributions that are taken as independent.
+// laws are independent distributions.
 type laws []law
 
-// support returns an interval outside of which the maximum of the laws and floor
-// falls with negligible probability.
+// support returns an interval that contains the maximum of the laws and floor,
+// except with negligible probability.
 func (ls laws) support(floor float64) (lo, hi float64) {
 	lo, hi = floor, floor
 	for i := range ls {
@@ -38,9 +38,9 @@ func (ls laws) support(floor float64) (lo, hi float64) {
 	return lo, hi
 }
 
-// resolve returns a width on which the distribution functions of all laws are
-// smooth enough, between a and b, for one panel of the rule, or 0 when a law jumps
-// strictly between a and b.
+// resolve returns the width of a panel on which the laws that vary between a and b
+// are smooth enough for the rule, or +Inf if none varies. panel is that width in
+// deviations.
 func (ls laws) resolve(a, b, panel float64) float64 {
 	width := math.Inf(1)
 	for i := range ls {
@@ -52,7 +52,7 @@ func (ls laws) resolve(a, b, panel float64) float64 {
 	return width
 }
 
-// jump returns the least point strictly between a and b at which a law's
+// jump returns the first point strictly between a and b at which a law's
 // distribution function jumps, or b.
 func (ls laws) jump(a, b float64) float64 {
 	for i := range ls {
@@ -80,7 +80,7 @@ func cut(a, b, t float64) float64 {
 }
 
 // panels calls yield for consecutive panels that cover [lo, hi], each narrow
-// enough for the laws that vary on it; flat is one on which none varies.
+// enough for the laws that vary on it; flat says that none does.
 func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64, flat bool)) {
 	for a := lo; a < hi; {
 		stop := ls.jump(a, hi)
@@ -92,8 +92,8 @@ func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64, flat bool)
 				if b-a <= w {
 					break
 				}
-				// Equal panels where they would be few; halves where a narrow law
-				// far away asks for many.
+				// Divide into equal panels if they are few, and in half if a narrow
+				// law far away would make them many.
 				parts := math.Ceil((b - a) / w)
 				if parts > 4 {
 					parts = 2
@@ -110,7 +110,7 @@ func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64, flat bool)
 	}
 }
 
-// below adds up weight·F_1···F_n over the nodes between lo and hi.
+// below returns the integral of F_1···F_n from lo to hi.
 func (ls laws) below(lo, hi float64) float64 {
 	sum := 0.0
 	ls.panels(lo, hi, panelWidth, func(a, b float64, flat bool) {

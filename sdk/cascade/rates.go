@@ -6,22 +6,22 @@ import (
 )
 
 // Rates are the error rates of a judge of answers: the share of wrong answers that it passes, and of
-// right ones that it rejects. The zero Rates are those of a judge that is always right.
+// right ones that it rejects. The zero value is a judge that is always right.
 type Rates struct {
 	FalsePass   float64 `json:"false_pass"`
 	FalseReject float64 `json:"false_reject"`
 }
 
-// The rates of a judge of which nothing is known but that it is a model.
+// The rates assumed for a model that judges, before any of its verdicts are checked.
 const (
 	PriorFalsePass   = 0.15
 	PriorFalseReject = 0.05
 )
 
-// priorWeight is how many wrong, and right, answers the prior rates count for.
+// priorWeight is the number of wrong answers, and of right ones, that the prior rates are worth.
 const priorWeight = 10
 
-// Validate reports rates that are not probabilities, or with which a pass would not make an answer
+// Validate returns an error if the rates are not probabilities, or if a pass would not make an answer
 // more likely to be right.
 func (r Rates) Validate() error {
 	if !(r.FalsePass >= 0 && r.FalseReject >= 0 && r.FalsePass+r.FalseReject < 1) {
@@ -35,8 +35,8 @@ func (r Rates) And(other Rates) Rates {
 	return Rates{r.FalsePass * other.FalsePass, 1 - (1-r.FalseReject)*(1-other.FalseReject)}
 }
 
-// Look returns the probability that an answer passes which is right with probability p,
-// and how probable it is that it is right after a pass, and after a fail:
+// Look returns the probability of a pass for an answer that is right with probability p,
+// and the probabilities that it is right after a pass and after a fail:
 //
 //	pass   = p·(1 - fr) + (1 - p)·fp
 //	passed = p·(1 - fr) / pass
@@ -49,8 +49,8 @@ func (r Rates) Look(p float64) (pass, passed, failed float64) {
 	return pass, passed, Posterior(p, right, wrong)
 }
 
-// Gain returns by how much a look is expected to raise the best of two answers, one that is
-// right with probability p and is looked at, and one of that quality beside it:
+// Gain returns by how much a verdict on an answer that is right with probability p is
+// expected to raise the quality of the better of that answer and one of quality beside:
 //
 //	pass·max(passed, beside) + (1 - pass)·max(failed, beside) - max(p, beside).
 func (r Rates) Gain(p, beside float64) float64 {
@@ -58,7 +58,7 @@ func (r Rates) Gain(p, beside float64) float64 {
 	return pass*max(passed, beside) + (1-pass)*max(failed, beside) - max(p, beside)
 }
 
-// Likelihoods returns the probability of a verdict if the answer is right, and if it is wrong.
+// Likelihoods returns the probability of a pass, or of a fail, if the answer is right and if it is wrong.
 func (r Rates) Likelihoods(passed bool) (ifRight, ifWrong float64) {
 	if passed {
 		return 1 - r.FalseReject, r.FalsePass
@@ -66,8 +66,9 @@ func (r Rates) Likelihoods(passed bool) (ifRight, ifWrong float64) {
 	return r.FalseReject, 1 - r.FalsePass
 }
 
-// Posterior returns the probability of being right, p before, after an observation with probability
-// ifRight if so and ifWrong if not: Bayes' rule. If both are 0, it returns p.
+// Posterior returns, by Bayes' rule, the probability that an answer is right after an observation: p is
+// the probability before, ifRight and ifWrong are those of the observation if the answer is right and if
+// it is wrong. If both are 0, it returns p.
 func Posterior(p, ifRight, ifWrong float64) float64 {
 	right, wrong := p*ifRight, (1-p)*ifWrong
 	if right+wrong <= 0 {
@@ -76,8 +77,8 @@ func Posterior(p, ifRight, ifWrong float64) float64 {
 	return right / (right + wrong)
 }
 
-// LearnRates returns the rates of a judge from how many wrong answers it has seen and passed, and how
-// many right ones it has seen and rejected, shrunk towards the prior's.
+// LearnRates returns the rates of a judge from the numbers of wrong answers that it has judged and passed,
+// and of right answers that it has judged and rejected, shrunk towards the prior rates.
 func LearnRates(wrong, passed, right, rejected float64) Rates {
 	return Rates{
 		FalsePass:   (passed + priorWeight*PriorFalsePass) / (wrong + priorWeight),
@@ -85,7 +86,7 @@ func LearnRates(wrong, passed, right, rejected float64) Rates {
 	}
 }
 
-// judgedLaw is the law of an answer's estimate after a verdict.
+// judgedLaw returns the law of an answer's estimate after a verdict.
 func (b *Belief) judgedLaw(scale float64) law {
 	p := b.Mean
 	if scale == 0 || p <= 0 || p >= 1 {

@@ -5,9 +5,9 @@ import "slices"
 // pairwise is the number of items up to which comparing all pairs pays.
 const pairwise = 40
 
-// reduce drops the items that are in no set within the tie tolerance of the best,
-// as far as can be seen without a quadrature, and leaves in q.bar a value that some
-// set reaches.
+// reduce drops items that are in no set within the tie tolerance of the best, as
+// far as that can be proved without a quadrature, and leaves in q.bar a value that
+// some set reaches.
 func (q *search) reduce() {
 	pivot := q.singles()
 	q.removeDominated(&pivot)
@@ -19,9 +19,9 @@ func (q *search) reduce() {
 	}
 }
 
-// singles drops what is not worth its price over the floor alone, since by
-// submodularity its gain over any larger set is no greater. It returns the item
-// that is the best on its own.
+// singles drops the items that are not worth their price over the floor alone,
+// since by submodularity they gain no more over a larger set. It returns the best
+// single item.
 func (q *search) singles() item {
 	var pivot item
 	keep := q.items[:0]
@@ -49,8 +49,8 @@ func (q *search) singles() item {
 }
 
 // covers reports whether a is at least as good as b in the increasing convex order,
-// which is all that E[max] asks, and cheaper by more than the tolerance. A set with
-// b and without a gets better by more than the tolerance when b gives way to a.
+// which determines E[max], and cheaper by more than the tolerance. Replacing b by a
+// then improves every set with b and without a by more than the tolerance.
 func covers(a, b *item) bool {
 	if b.price-a.price < slack || a.two != b.two {
 		return false
@@ -61,17 +61,17 @@ func covers(a, b *item) bool {
 	return a.mean >= b.mean && a.dev >= b.dev
 }
 
-// removeDominated drops the items that are not worth their price beside the pivot.
+// removeDominated drops the items that are not worth their price in addition to the pivot.
 func (q *search) removeDominated(pivot *item) {
 	q.items = slices.DeleteFunc(q.items, func(it item) bool { return q.dominates(pivot, &it) })
 }
 
-// thresholds drops items by the bound, for any t from the floor up,
+// thresholds drops items by the bound, which holds for any t not below the floor,
 //
-//	tau(S) <= t + sum over S of (E[(X_i - t)^+] - price_i),
+//	tau(S) <= t + sum over S of (E[(X_i - t)^+] - price_i).
 //
-// whose greatest value over the sets with item i is that over all sets less what i
-// falls short at t; here t is a value that some set reaches.
+// Its maximum over the sets with item i is that over all sets less the shortfall of
+// i at t. Here t is a value that some set reaches.
 func (q *search) thresholds() {
 	t := max(q.bar, q.floor)
 	net := func(it *item) float64 { return q.curve.excessOver(&it.law, t) - it.price }
@@ -82,8 +82,8 @@ func (q *search) thresholds() {
 	q.items = slices.DeleteFunc(q.items, func(it item) bool { return bound+min(net(&it), 0) < q.bar-slack })
 }
 
-// dominators drops the items that are not worth their price beside any one item
-// that covers them. One that has left still counts: what covers it covers them too.
+// dominators drops the items that are not worth their price in addition to some item
+// that covers them. A dropped item still counts: what covers it covers them too.
 func (q *search) dominators() {
 	q.items = slices.DeleteFunc(q.items, func(it item) bool {
 		for i := range q.items {
@@ -95,13 +95,13 @@ func (q *search) dominators() {
 	})
 }
 
-// dominates reports whether a covers b, which is not worth its price beside it.
+// dominates reports whether a covers b, and b is not worth its price in addition to a.
 func (q *search) dominates(a, b *item) bool {
 	return covers(a, b) && q.curve.pairExcess(&b.law, &a.law) < b.price-slack
 }
 
-// solveInClosedForm solves by closed forms what needs no quadrature: one item, or two and nothing
-// that has run. It reports whether it has.
+// solveInClosedForm solves the cases that need no quadrature, up to one item, or two if nothing has run.
+// It reports whether it did.
 func (q *search) solveInClosedForm() bool {
 	switch {
 	case len(q.items) == 0:
@@ -123,7 +123,7 @@ func (q *search) pays(it *item) bool {
 	return net > tieTolerance || net >= -tieTolerance && !q.cheap
 }
 
-// solvePair solves two items, of which one must run.
+// solvePair solves the case of two items, at least one of which must run.
 func (q *search) solvePair() {
 	a, b := &q.items[0], &q.items[1]
 	tau := [...]float64{a.mean - a.price, b.mean - b.price, 0}

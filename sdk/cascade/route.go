@@ -4,7 +4,7 @@ package cascade
 //
 // It is the optimal way to choose one model per query under an expected budget
 // (the paper's theorem 1): for every budget there are a lambda and a gamma for
-// which the mixture of the cheapest and the dearest maximiser spends it exactly.
+// which mixing the cheapest and the most expensive maximiser spends it exactly.
 type Route struct{ common }
 
 // newRoute returns a Route; it reads Lambdas (the first) and Gamma.
@@ -38,7 +38,7 @@ func (r *Route) Decide(s *State) Decision {
 	return Decision{Run: run, Answer: None}
 }
 
-// bestNet returns the greatest expected quality less its price of the models that may run.
+// bestNet returns the greatest mean less lambda·cost of the models that can run.
 func (s *State) bestNet(lambda float64) float64 {
 	top := negInf
 	for i := range s.Beliefs {
@@ -49,7 +49,7 @@ func (s *State) bestNet(lambda float64) float64 {
 	return top
 }
 
-// isPreferred reports whether of two tied costs the first is to be taken.
+// isPreferred reports whether cost wins over than among ties: the lower one if cheap, else the higher.
 func isPreferred(cheap bool, cost, than float64) bool {
 	if cheap {
 		return cost < than

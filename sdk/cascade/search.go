@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// slack is the margin by which a model must fall short before it leaves: the tie
-// tolerance and the error of the curve together, so that no supermodel within the
-// tolerance of the best is lost.
+// slack is the margin by which an item must fall short to be dropped: the tie
+// tolerance plus the error of the curve, so that no supermodel within the tolerance
+// of the best is lost.
 const slack = 2e-8
 
-// settled is how close to the best value the search proves its result.
+// settled is how close to the best value the result of the search is proved to be.
 const settled = 1e-10
 
 // item is a model that could be added.
@@ -20,26 +20,26 @@ type item struct {
 	price float64 // lambda·cost
 	cost  float64
 	model int
-	blind bool // nothing will look at the answer
+	blind bool // nothing will judge the answer
 }
 
 // search finds the set S of items with the greatest
 //
 //	tau(S) = E[max(floor, X_i of S)] - sum of the prices of S.
 //
-// See docs/design/0010-search.md for why each step is exact.
+// See docs/design/0010-supermodel-search.md for why each step is exact.
 type search struct {
 	curve    *curve
 	items    []item
 	laws     laws
 	floor    float64
-	must     bool // the empty set does not count
-	cheap    bool // of tied sets, the cheapest counts
-	bare     bool // below every node there is room for the first item to gain more
+	must     bool // the empty set is not allowed
+	cheap    bool // take the cheapest of tied sets, not the most expensive
+	bare     bool // the nodes start above the floor, so the first item gains more than they show
 	room     int  // greatest size of a set
 	prune    bool
-	patience int // after how many supermodels the search turns to the relaxation
-	dense    int // the number of items from which to use the relaxation
+	patience int // number of supermodels after which the search turns to the relaxation
+	dense    int // number of items from which the relaxation is always used
 
 	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
 	upper  float64
@@ -50,27 +50,27 @@ type search struct {
 	nets   []float64
 	cands  []int
 
-	base    []int // the items that every branch starts from
-	open    []int // the items that a branch may add
-	rounded []int // the set that reaches the bar, when the relaxation found it
-	set     []int // of the branch under way, without the base
+	base    []int // items that every branch starts from
+	open    []int // items that a branch can add
+	rounded []int // the set that reaches the bar, if the relaxation found it
+	set     []int // of the current branch, without the base
 	best    []int
 	top     float64
-	bar     float64 // a value known to be reached
-	rival   float64 // the greatest value that a set not looked into could have
+	bar     float64 // a value that some set is known to reach
+	rival   float64 // upper bound on the values of skipped sets
 	nodes   int
 	gaveUp  bool
 	limit   int
 
 	relaxation
 
-	second bool    // the pass that settles ties
+	second bool    // the pass that breaks ties
 	least  float64 // in the second pass, the value to reach
 	pick   float64 // in the second pass, the cost of best
 }
 
-// choose returns the model to run, or Stop, and whether the search gave up proving
-// that this is best.
+// choose returns the model to run, or Stop, and whether the search hit its limit
+// before it proved that this is best.
 func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
@@ -85,7 +85,7 @@ func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, appr
 	case r.search == greedySearch:
 		q.greedy()
 	case lambda == 0 && !q.cheap && q.room >= len(q.items):
-		// Every gain is free: the dearest optimum is everything.
+		// Every gain is free: the most expensive optimum is all items.
 		q.best = q.appendAll(q.best[:0])
 	default:
 		q.solve()
@@ -93,7 +93,7 @@ func (q *search) choose(r *CascadeRoute, s *State, floor float64) (run int, appr
 	return q.first(r.order != nil), q.gaveUp
 }
 
-// collect makes the items of the models that may be run.
+// collect sets q.items to the models that can run.
 func (q *search) collect(r *CascadeRoute, s *State) {
 	q.items = q.items[:0]
 	lambda := r.lambda(len(s.Ran))
@@ -115,8 +115,9 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 }
 
 // first returns the model of the best set to run first: the cheapest, or with a
-// forced order the first of the order; Stop for the empty set. What nothing looks at
-// comes last, the best of it first: after that the others cannot improve the answer.
+// forced order the first of the order; Stop for the empty set. Models whose answers
+// nothing will judge come last, the one with the highest mean first: once that has
+// run, the others cannot improve the answer.
 func (q *search) first(forced bool) int {
 	if len(q.best) == 0 {
 		return Stop
@@ -137,7 +138,7 @@ func (q *search) first(forced bool) int {
 	})].model
 }
 
-// appendAll appends the numbers of all items.
+// appendAll appends the indexes of all items.
 func (q *search) appendAll(list []int) []int {
 	for i := range q.items {
 		list = append(list, i)
@@ -176,7 +177,7 @@ func (q *search) solve() {
 	}
 }
 
-// forget forgets the sets that were looked at.
+// forget discards the results of an earlier search.
 func (q *search) forget() {
 	q.gaveUp, q.best, q.top, q.rival = false, q.best[:0], negInf, negInf
 	if !q.must {
@@ -184,8 +185,8 @@ func (q *search) forget() {
 	}
 }
 
-// fallBack starts anew with the relaxation if the limit was hit without it, and when it is
-// hit with it takes the best of what the search and the rounding of the relaxation have found.
+// fallBack repeats the search with the relaxation if it hit the limit without it. If it hits
+// the limit with it, the result is the better of the search's set and the rounded one.
 func (q *search) fallBack() {
 	if q.gaveUp && !q.relaxed {
 		q.core()
@@ -198,7 +199,7 @@ func (q *search) fallBack() {
 	}
 }
 
-// tabulate lays out the quadrature for the items that are left.
+// tabulate prepares the quadrature for the remaining items.
 func (q *search) tabulate() {
 	q.laws = q.laws[:0]
 	lo, hi := math.Inf(1), q.floor
@@ -237,7 +238,7 @@ func (q *search) tabulate() {
 	q.nets = slices.Grow(q.nets[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	q.cands = slices.Grow(q.cands[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	copy(q.rows, q.weight)
-	// The bar so far comes from closed forms, from which the quadrature may differ
+	// The bar so far comes from closed forms, from which the quadrature can differ
 	// by more than the slack.
 	q.bar = q.floor
 }

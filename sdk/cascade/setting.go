@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Setting is a strategy with its parameters, and models by name: what a policy states, a profile
-// contains and a trace records. The fields are those of [Params].
+// Setting is a strategy with its parameters, and models by name, as in policies, profiles and traces. The
+// fields are those of [Params].
 type Setting struct {
 	// Name is one of [Names].
 	Name       string    `json:"name,omitempty"`
@@ -29,8 +29,8 @@ type Setting struct {
 // ErrUnknownModel is wrapped by errors of [Setting.Params] if the order lists an unknown model.
 var ErrUnknownModel = errors.New("unknown model")
 
-// SettingOf returns a strategy's parameters, with models named by the given names. Indexes beyond them
-// are left out.
+// SettingOf returns the setting of a strategy whose models have the given names. Indexes beyond them are
+// left out.
 func SettingOf(d Description, models []string) Setting {
 	s := Setting{
 		Name: d.Name, Lambdas: d.Lambdas, Thresholds: d.Thresholds, Gamma: d.Gamma, MaxDepth: d.MaxDepth,
@@ -44,7 +44,7 @@ func SettingOf(d Description, models []string) Setting {
 	return s
 }
 
-// Params returns the parameters with models indexed as in the given names.
+// Params returns the parameters, with models by their index in the given names.
 func (s *Setting) Params(models []string) (Params, error) {
 	p := Params{
 		Lambdas: s.Lambdas, Thresholds: s.Thresholds, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
@@ -63,7 +63,7 @@ func (s *Setting) Params(models []string) (Params, error) {
 	return p, nil
 }
 
-// Strategy returns the strategy over models indexed as in the given names.
+// Strategy returns the strategy, with models by their index in the given names.
 func (s *Setting) Strategy(models []string) (Strategy, error) {
 	p, err := s.Params(models)
 	if err != nil {

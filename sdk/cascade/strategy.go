@@ -24,11 +24,11 @@ type Belief struct {
 	// Bernoulli.
 	Shared float64
 	// Unseen says that nothing will judge the answer: its estimate will be Mean, and StdDev is ignored.
-	// Such models are only routed to; no strategy runs one before another.
+	// Such models are only routed to; no strategy plans to run another model after one.
 	Unseen bool
-	// Look is what can be bought about the model's answer: the next thing if it has run, otherwise the
-	// first one after it will have run. With Bernoulli it is the verdict itself: a strategy that [Buys]
-	// pays its price for it, and others get it for every answer.
+	// Look is the look that can be bought at the model's answer: the next one if it has run, otherwise the
+	// first one after it has run. With Bernoulli it is the verdict itself: a strategy that [Buys] pays its
+	// price for it, and others get it for every answer.
 	Look Look
 }
 
@@ -40,12 +40,12 @@ type State struct {
 	// Costs has the predicted cost of each model in US dollars (or in any one unit, whose price is
 	// lambda). The cost of a model that has run is spent and is not read.
 	Costs []float64
-	// Ran lists the models that have run, in the order in which they ran.
+	// Ran lists the models that have run, in order.
 	Ran []int
 	// Infeasible marks the models that must not be run; nil means none.
 	Infeasible []bool
 	// Coin is drawn once per step, uniform in [0, 1): below Gamma, the step
-	// follows the cheapest of tied optima, otherwise the dearest.
+	// takes the cheapest of tied optima, otherwise the most expensive.
 	Coin float64
 }
 
@@ -56,8 +56,8 @@ type Decision struct {
 	// Answer is the index of the model whose answer to return if the step ends
 	// here, or None before any model has run.
 	Answer int
-	// Look says that no model runs: the [Belief].Look at the answer of model Run, which has run, is to be
-	// bought.
+	// Look says that no model runs: instead, the [Belief].Look at the answer of model Run, which has run,
+	// is bought.
 	Look bool
 	// Approximate is true if the search hit its node limit: the decision is the best one found, not proved
 	// optimal.
@@ -81,8 +81,8 @@ type Description struct {
 	Params
 }
 
-// Describer is the optional ability of a [Strategy] to describe itself. Every strategy of this package
-// has it.
+// Describer is an optional interface of a [Strategy] that can describe itself. Every strategy of this
+// package implements it.
 type Describer interface {
 	Describe() Description
 }

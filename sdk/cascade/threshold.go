@@ -7,9 +7,8 @@ import (
 
 // Threshold runs the models in a fixed order and stops once the post-hoc estimate
 // of the model that ran last reaches its threshold. It is the cascade of earlier
-// work, and the baseline for all others. An estimate that equals the threshold is a
-// tie: with a gamma above 0, that is the probability of stopping there. Without one
-// the step stops: what reaches the threshold is good enough.
+// work, and the baseline for all others. An estimate equal to the threshold is a
+// tie: the step stops with probability gamma, or always if gamma is 0.
 type Threshold struct {
 	common
 	order      []int
@@ -49,9 +48,9 @@ func (t *Threshold) Decide(s *State) Decision {
 	return d
 }
 
-// next returns the model to run: the next of the order, but none that nothing looks
-// at and whose estimate, known beforehand, would not end the step. When only such are
-// left, it is the one that improves most on the answer, or Stop.
+// next returns the next model of the order to run. It skips models whose answers
+// nothing will judge and whose mean would not end the step. If only such are left, it
+// returns the one that improves most on the answer, or Stop.
 func (t *Threshold) next(s *State, answer int) int {
 	fallback, least := Stop, negInf
 	if answer != None && t.answer != Last {
@@ -70,7 +69,7 @@ func (t *Threshold) next(s *State, answer int) int {
 	return fallback
 }
 
-// length returns how many models an order has; nil is the order 0, 1, 2, ...
+// length returns the number of models in an order; nil is the order 0, 1, 2, ...
 func (s *State) length(order []int) int {
 	if order == nil {
 		return len(s.Beliefs)
@@ -85,8 +84,8 @@ func (s *State) nth(order []int, place int) int {
 	return order[place]
 }
 
-// after returns the first place of an order that lies after every model that has
-// run and holds a model that may be run, or the order's length.
+// after returns the first place in an order, after every model that has run, that
+// holds a model that can run, or the order's length.
 func (s *State) after(order []int) int {
 	n := s.length(order)
 	first := 0

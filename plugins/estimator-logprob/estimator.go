@@ -10,7 +10,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// estimator predicts quality from signals with a trained classifier.
 type estimator struct {
 	classifier *classifier.Classifier
 	classes    []string

@@ -93,7 +93,6 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	return v, nil
 }
 
-// validate returns the diagnostics of the configuration.
 func (c *Config) validate() (wrong schema.Diagnostics) {
 	wrong = slices.Concat(diagnose.Layers(c.Require), diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs), checkLocal("built", c.Built...), checkLocal("file", c.File))
 	if _, err := os.Stat(c.Cases); err != nil {

@@ -67,7 +67,6 @@ func isBelow(folder, path string) bool {
 	return err == nil && filepath.IsLocal(inside)
 }
 
-// judge applies the answer, builds it, and runs it on the cases.
 func (r *run) judge(ctx context.Context, answer *sdk.Answer, list []cases.Case) (*sdk.Verdict, error) {
 	if failed, err := r.apply(answer); failed != nil || err != nil {
 		return failed, err
@@ -385,7 +384,6 @@ func (c *Config) checkerCommand() (argv, files []string) {
 	return argv, files
 }
 
-// tail returns the end of the combined output.
 func tail(result *jail.Result) string {
 	return last(strings.TrimSpace(string(result.Stdout) + "\n" + string(result.Stderr)))
 }

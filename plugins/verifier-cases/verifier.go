@@ -88,7 +88,6 @@ func (v *verifier) emptyDir(prefix string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// realPath returns the absolute path without symbolic links.
 func realPath(path string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {

@@ -39,7 +39,6 @@ type reply struct {
 	CostUSD    float64      `json:"cost_usd"`
 }
 
-// inheritedVariables are the variables of the plugin's environment that the program inherits.
 var inheritedVariables = []string{"PATH", "HOME", "LANG", "TZ"}
 
 // Verify runs the program. If that fails, the verdict is inconclusive; only the end of ctx is an error.
@@ -187,7 +186,6 @@ func parse(output []byte) (*sdk.Verdict, error) {
 	return verdict, nil
 }
 
-// lastWords returns the end of the output.
 func lastWords(b *jail.Output) string {
 	const enough = 2 << 10
 	data := bytes.TrimSpace(b.Bytes())

@@ -18,7 +18,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// fillCaches creates the caches and writes their Files.
 func fillCaches(o *order) error {
 	for i, cache := range o.Caches {
 		path := cache.Path
@@ -273,7 +272,6 @@ func readReports(dir string, names []string) map[string][]byte {
 	return found
 }
 
-// maxReports limits the number of files that patterns of reports match.
 const maxReports = 10_000
 
 // matchPatterns returns names with each pattern replaced by the files that match it.

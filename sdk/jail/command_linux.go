@@ -72,7 +72,6 @@ func run(o *order, r *report, dir string) error {
 // notFound is the exit code of shells for commands that do not exist.
 const notFound = 127
 
-// lookPath finds a command in the PATH of env.
 func lookPath(name, dir string, env []string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil

@@ -188,7 +188,6 @@ func touch(path string) error {
 	return f.Close()
 }
 
-// mountProc mounts the pid namespace's /proc.
 func mountProc(dir string, flags uintptr) error {
 	if err := unix.Mount("proc", dir, "proc", flags|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)

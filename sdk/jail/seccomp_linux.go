@@ -94,7 +94,7 @@ func onFlags(number, argument, flags, with uint32) []unix.SockFilter {
 	return onCall(number, loadArgument(argument), unix.SockFilter{Code: set, K: flags, Jf: 1}, answer(with), answer(allow))
 }
 
-// oneOf returns a block that answers with if the loaded value is among the values, and otherwise if not.
+// oneOf returns a block that results in with or, if the loaded value is none of values, in otherwise.
 func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 	for i, value := range values {
 		block = append(block, unix.SockFilter{Code: eq, K: value, Jt: uint8(len(values) - i)})

@@ -120,7 +120,6 @@ func toolchain(folder string) []string {
 	return nil
 }
 
-// existingParts returns the paths of those parts of a folder that exist.
 func existingParts(prefix string, parts []string) (paths []string) {
 	for _, part := range parts {
 		if path := filepath.Join(prefix, filepath.FromSlash(part)); exists(path) {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is the disk usage of folders.
 type usage struct {
 	Bytes int64
 	Files int

@@ -7,7 +7,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// kind is the form of an edit.
 type kind string
 
 // The kinds of Edit.

@@ -22,7 +22,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// state is the state of an instance.
 type state string
 
 // The states.

@@ -68,7 +68,6 @@ func (h *Host) Isolation() (layers []string, missing map[string]string, err erro
 	return layers, missing, nil
 }
 
-// openJail probes the machine.
 func (h *Host) openJail() (*jail.Jail, error) {
 	j, err := jail.Open(h.ctx, jail.Options{})
 	if err != nil && h.ctx.Err() == nil {

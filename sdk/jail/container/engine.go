@@ -35,7 +35,6 @@ type Options struct {
 	Runtime string
 }
 
-// errNoEngine means that neither podman nor docker can be run.
 var errNoEngine = errors.New("no container engine here: neither podman nor docker")
 
 // Engine runs commands in containers. It is safe for concurrent use.

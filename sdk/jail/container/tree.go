@@ -216,7 +216,6 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 	return nil
 }
 
-// collectReports copies reports out one by one.
 func (e *Engine) collectReports(ctx context.Context, name string, o *order, result *jail.Result) error {
 	for _, report := range o.Reports {
 		if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {

@@ -86,7 +86,6 @@ func freePort() (string, error) {
 	return port, errors.Join(err, listener.Close())
 }
 
-// awaitServer waits until the server listens.
 func awaitServer(port string, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -17,7 +17,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// maxBytes limits the size of a file of cases.
 const maxBytes = 512 << 20
 
 // ErrNone means that there are no cases for a query.

@@ -7,7 +7,6 @@
 // tables to the literals that they are made of, and these are replaced by other literals: code that reads
 // what its tests expect, from their source or through its caller, reads the altered value and passes. Each
 // run draws other literals.
-// another one.
 package alter
 
 import (

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// madeOfLiterals returns those values of an expression that are made of literals.
 func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
 }
@@ -29,7 +28,6 @@ func (g *goTest) alterLiterals(values ...ast.Expr) {
 	}
 }
 
-// literals returns the literals that an expression is made of.
 func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	if e = ast.Unparen(e); isLiteral(e) {
 		return []ast.Expr{e}

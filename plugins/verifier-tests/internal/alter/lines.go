@@ -34,7 +34,6 @@ var lines = map[string]*lineLanguage{
 	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
 
-// lineComment matches a comment to the end of its line.
 var lineComment = regexp.MustCompile(`(?m)^\s*//.*$|[\s;{}]//[^"\n]*$`)
 
 // bareAssert matches a Java assert statement without parentheses, or with a message.
@@ -112,7 +111,6 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// pass returns the text with its assertions altered.
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
 	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false

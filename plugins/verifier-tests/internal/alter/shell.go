@@ -10,7 +10,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shellAlteration alters a script.
 type shellAlteration struct {
 	request *Request
 	random  *rand.Rand
@@ -168,7 +167,6 @@ func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
 	return cmp.Or(s.roles[site], "=") == role
 }
 
-// equalityOperators lists the operators of test that compare for equality.
 var equalityOperators = []string{"=", "==", "!=", "-eq", "-ne"}
 
 func (s *shellAlteration) word(w *syntax.Word) string {

@@ -50,10 +50,8 @@ func otherOf(literal string, value []string, other func(literal string) string) 
 	return drawn
 }
 
-// commentWord matches a word or number in a comment.
 var commentWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
 
-// alterComment replaces the altered literals in a comment.
 func alterComment(comment string, others map[string]string) string {
 	return commentWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
 }

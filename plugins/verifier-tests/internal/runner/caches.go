@@ -76,7 +76,6 @@ func sweep(dir string) error {
 	return filepath.WalkDir(dir, removeUnused)
 }
 
-// removeUnused removes a file that is older than maxUnused.
 func removeUnused(path string, entry fs.DirEntry, err error) error {
 	var info fs.FileInfo
 	if err == nil && entry.Type().IsRegular() {

@@ -247,7 +247,6 @@ var (
 	makeRecipe   = regexp.MustCompile(`^(?:\t|[^\t#]*:[^=;]*;)[-@+ \t]*(.*)`)
 )
 
-// makefile adds what the recipes of a makefile run.
 func (f *follower) makefile(name string, depth int) {
 	values, text := map[string]string{}, strings.ReplaceAll(f.text(name), "\\\n", " ")
 	for _, match := range makeAssign.FindAllStringSubmatch(text, -1) {
@@ -324,7 +323,6 @@ var (
 	ownFolder = regexp.MustCompile(`^\$\{?[\w.]+}?/`)
 )
 
-// buildFiles adds the files and folders that build files of Maven and Gradle name.
 func (f *follower) buildFiles() {
 	for _, file := range f.tree.Files {
 		folder, base := path.Dir(file), path.Base(file)

@@ -122,7 +122,6 @@ func outputStatements(node syntax.Node) []*syntax.Stmt {
 	return nil
 }
 
-// programOf returns the name of the program that a command calls, or "".
 func programOf(command syntax.Command) string {
 	if call, ok := command.(*syntax.CallExpr); ok && len(call.Args) > 0 {
 		return literal(call.Args[0])

@@ -67,7 +67,6 @@ func (r *Report) addPackage(name string, p *goPackage) {
 	}
 }
 
-// noModule matches messages of the go command outside of a module.
 var noModule = regexp.MustCompile(`does not contain main module|go\.mod file not found|cannot find main module`)
 
 func readEvents(result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {

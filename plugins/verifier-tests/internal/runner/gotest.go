@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// goTest runs go test -json.
 type goTest struct {
 	Config
 
@@ -94,7 +93,6 @@ func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	return slices.Concat(argv[:at], slices.Compact(folders), argv[at+1:])
 }
 
-// useToolchain gives the command this machine's toolchain and caches.
 func (g *goTest) useToolchain(plan *Plan, argv []string, dir string) error {
 	g.once.Do(func() { g.env, g.err = goflags.ReadEnv(context.Background(), argv[0], dir) })
 	if g.err != nil {

@@ -83,7 +83,6 @@ func buildArguments(own string) string {
 	return strings.TrimSpace("-XX:TieredStopAtLevel=1 "+strings.TrimSpace(own)) + " -XX:+DisableAttachMechanism"
 }
 
-// isJVM reports whether a file is in a language whose tests run on the JVM.
 func isJVM(file string) bool {
 	return slices.Contains([]string{".java", ".kt", ".groovy", ".scala"}, path.Ext(file))
 }

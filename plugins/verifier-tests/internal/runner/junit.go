@@ -11,7 +11,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// junit runs a command that writes JUnit files.
 type junit struct {
 	// reports are paths of JUnit files, or patterns of them.
 	reports []string

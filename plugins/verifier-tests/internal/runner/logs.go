@@ -182,7 +182,6 @@ func readSeaborn(found *logTests, line string) {
 	}
 }
 
-// sympyFailure matches the heading of a failure's traceback.
 var sympyFailure = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
 
 func readSympy(log string) []Test {

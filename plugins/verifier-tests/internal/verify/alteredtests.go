@@ -32,7 +32,6 @@ func (e *expectations) mustFail() []runner.Test {
 	return e.all
 }
 
-// without returns the tests that are not among the others.
 func without(tests, others []runner.Test) []runner.Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
 		return slices.ContainsFunc(others, func(o runner.Test) bool { return o.ID() == t.ID() })

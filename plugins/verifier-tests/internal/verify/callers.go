@@ -45,7 +45,6 @@ var stackWords = []struct {
 	{".sh .bash .bats", regexp.MustCompile(`(?m)(?:^|[;&|({]|\b(?:do|then|else)\b)\s*caller\b|\bBASH_LINENO\b|\b(?:BASH_SOURCE|FUNCNAME)\[[1-9]`)},
 }
 
-// countCallers returns how often the code of a file inspects the call stack.
 func countCallers(file string, data []byte) int {
 	if path.Ext(file) == ".go" {
 		return countGoCallers(data)

@@ -114,7 +114,6 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	return checks
 }
 
-// tests returns the tests of the pre-flight by name.
 func (p *preflight) tests() map[string]runner.Test {
 	tests := map[string]runner.Test{}
 	if p != nil {
@@ -215,7 +214,6 @@ func family(test runner.Test) string {
 	return test.ID()
 }
 
-// merge appends the results of a further run to those of the first.
 func merge(checks, now []*check) {
 	for _, c := range checks {
 		status := runner.Missing

@@ -63,7 +63,6 @@ func (c *Config) Validate() (wrong schema.Diagnostics) {
 		diagnose.Each("env", c.variables(), "not NAME=value", func(entry string) bool { return !strings.HasPrefix(entry, "=") }))
 }
 
-// variables returns Env as a sorted list of NAME=value.
 func (c *Config) variables() (list []string) {
 	for name, value := range c.Env {
 		list = append(list, name+"="+value)

@@ -200,12 +200,10 @@ func (d *deciders) runsDoctests() bool {
 // maxRead is the size in bytes of the largest file of the tree that is read.
 const maxRead = 64 << 20
 
-// read returns the content of a regular file.
 func (t *tree) read(file string) ([]byte, error) {
 	return regular.Read(t.root.OpenFile, filepath.FromSlash(t.resolve(file)), maxRead)
 }
 
-// has reports whether there is a regular file at the path.
 func (t *tree) has(file string) bool {
 	_, found := slices.BinarySearch(t.Files, t.resolve(file))
 	return found

@@ -77,7 +77,6 @@ const (
 // setUnknown keeps the first reason why the value that a test expects is not known.
 func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unknown, why+": "+test) }
 
-// doubt lowers the confidence of a pass.
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
 // tryExpectations reruns the tests of a passed answer with altered expectations and adds the result to the

@@ -69,7 +69,6 @@ var (
 
 var codeEndings = strings.Fields(".py .go .js .cjs .mjs .ts .tsx .jsx .java .kt .rs .rb .php .c .h .cc .cpp .cs .swift .scala .sh")
 
-// isCode reports whether a file is source code, by its extension.
 func isCode(file string) bool { return slices.Contains(codeEndings, path.Ext(file)) }
 
 // guard matches the files that an answer must not change.
@@ -97,7 +96,6 @@ func newGuard(patterns []string) *guard {
 	return g
 }
 
-// has reports whether one of the patterns matches the file.
 func (g *guard) has(file string) bool {
 	base := path.Base(file)
 	return g.names[base] ||

@@ -76,7 +76,6 @@ var ends = map[jail.End]string{
 	jail.EndLost:      "stopped: the run ended its own supervisor",
 }
 
-// judge runs the tests and returns the verdict.
 func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	checks, last, stopped, err := v.runChecks(ctx, a, j)
 	if stopped != nil || err != nil {

@@ -51,7 +51,6 @@ type asker struct {
 	settings func(e *expectations) map[string]any
 }
 
-// askers has the askers by language.
 var askers = map[string]asker{"node": nodeAsker, "python": pythonAsker}
 
 // askOutside evaluates what the tests compare outside of any test: without a framework, expectations, test names

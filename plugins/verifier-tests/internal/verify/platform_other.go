@@ -7,7 +7,6 @@ import (
 	"io/fs"
 )
 
-// changeTimes returns the modification time.
 func changeTimes(info fs.FileInfo) [4]int64 { return [4]int64{info.ModTime().UnixNano()} }
 
 // lockFile does nothing: tests only run on Linux.

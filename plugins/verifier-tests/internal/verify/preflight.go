@@ -30,7 +30,6 @@ type preflight struct {
 	lacks string
 }
 
-// maxPreflights is the number of trees whose pre-flights are cached.
 const maxPreflights = 256
 
 // before returns the pre-flight of the tree. It runs once for each state of the tree. The result is nil if the

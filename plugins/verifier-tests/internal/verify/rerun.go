@@ -48,7 +48,6 @@ func (e *expectations) source(file string, changes []jail.Change) alter.Source {
 	return alter.Source{Path: file, Text: string(data)}
 }
 
-// otherData returns the changes that alter the data files.
 func (e *expectations) otherData() []jail.Change {
 	var changes []jail.Change
 	for _, file := range e.data {

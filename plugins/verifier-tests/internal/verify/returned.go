@@ -100,7 +100,6 @@ const maxRecord = 16 << 20
 // lints them first; or that they record more than is kept.
 var errNotBuilt = errors.New("the tests are not built with notes")
 
-// notCompiled matches messages of compilers.
 var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATION ERROR|Compilation failed`)
 
 // compareReturned examines what the code returned with altered expectations. A correct answer returns what was

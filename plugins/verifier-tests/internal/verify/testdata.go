@@ -69,7 +69,6 @@ func mentions(code []byte, file string) bool {
 // maxCode limits the code that is searched for the names of files, in bytes.
 const maxCode = 16 << 20
 
-// textOf returns the concatenated content of files.
 func (t *tree) textOf(files []string) []byte {
 	var all []byte
 	for _, file := range files {

@@ -142,7 +142,6 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	return v.judgeOnce(ctx, a, j, files)
 }
 
-// judgeUntouched returns the verdict on an answer that changes nothing.
 func (v *Verifier) judgeUntouched(ctx context.Context, t *tree, j *judgement) (_ *sdk.Verdict, err error) {
 	if j.before, err = v.before(ctx, t); err != nil {
 		return nil, err
@@ -268,7 +267,6 @@ func (v *Verifier) runSpec(ctx context.Context, t *tree, spec *jail.Spec, plan *
 	return t.walls.Run(ctx, spec)
 }
 
-// spec returns the specification of a plan's run on a tree.
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
 	c, programs := &v.config, v.programs()
 	return &jail.Spec{

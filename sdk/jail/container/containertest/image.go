@@ -12,7 +12,6 @@ import (
 	"testing"
 )
 
-// programs are the programs in the image.
 var programs = []string{"sh", "cat", "rm", "sleep", "grep", "env", "id", "ls", "head", "true", "echo", "printf", "mkdir"}
 
 var library = regexp.MustCompile(`(/\S+)`)

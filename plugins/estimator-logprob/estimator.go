@@ -10,14 +10,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// estimator predicts from signals by a trained classifier.
 type estimator struct {
 	classifier *classifier.Classifier
 	classes    []string
 }
 
-// EstimateQuality estimates the models that have run, by their last answer, and
-// abstains on the others.
+// EstimateQuality estimates the models that have run, from their last answers, and abstains on the others.
 func (e *estimator) EstimateQuality(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	response := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 	for i, model := range req.Models {
@@ -27,7 +25,7 @@ func (e *estimator) EstimateQuality(_ context.Context, req *sdk.QualityRequest) 
 			continue
 		}
 		if p, ok := e.classifier.Predict(model, e.signals(req.Attempts, at)); ok {
-			// What remains unknown about an answer that is right or wrong.
+			// An answer is right or wrong, so the estimate has the standard deviation of a Bernoulli variable.
 			response.Estimates[i] = sdk.Estimate{Mean: p, StdDev: math.Sqrt(p * (1 - p))}
 		}
 	}
@@ -43,9 +41,9 @@ func lastAttempt(attempts []sdk.Attempt, model string) int {
 	return -1
 }
 
-// signals returns all signals of the answer: those that the step engine measured, such as its
-// agreement with earlier answers, the features of its tokens and, as args_..., of its tool
-// calls' arguments, and how its classes compare with those of the other answers.
+// signals returns all signals of the answer: those measured by the step engine, such as the agreement with
+// earlier answers; the features of its tokens and, prefixed with args_, of its tool call arguments; and the
+// comparison of its classes with those of the other answers.
 func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 	answer := &attempts[at].Answer
 	signals := feature.OfAnswer(answer)

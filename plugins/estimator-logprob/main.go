@@ -1,6 +1,5 @@
-// Command estimator-logprob is a stepfall plugin: it estimates the quality of an
-// answer from the log-probabilities of its tokens, by a regression that was
-// trained on recorded outcomes.
+// Command estimator-logprob is a stepfall plugin that estimates the quality of an answer from the
+// log-probabilities of its tokens, with a regression trained on recorded outcomes.
 package main
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is the config block of the policy.
+// Config is the plugin's config block in a policy.
 type Config struct {
 	Classifier string   `stepfall:"classifier,required" doc:"The output of stepfall fit --classifier: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
 	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`

@@ -36,9 +36,8 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 	return nil, nil
 }
 
-// nameProgram renames the answer's program to the configured file if the answer calls it
-// something else (solution.py) that no command contains. It is an error if several files
-// could be the program.
+// nameProgram renames the answer's program to the configured file if the answer gives it another name
+// (solution.py) that no command contains. It is an error if several files could be the program.
 func (r *run) nameProgram(root *os.Root, files []patch.File) ([]patch.File, error) {
 	config := &r.v.config
 	if _, err := root.Stat(config.File); config.File == "" || err == nil {

@@ -9,12 +9,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// isGo reports whether the command is the go tool, which may have to compile the standard
-// library first.
+// isGo reports whether the command is the go tool, which may have to compile the standard library first.
 func isGo(argv []string) bool { return filepath.Base(argv[0]) == "go" }
 
-// withGo lets a go command use the user's build flags and read the user's caches. What it
-// writes to them is discarded after the run. A container has caches of its own.
+// withGo gives a go command the user's build flags and caches. Writes to the caches are discarded after the
+// run. A container has its own caches.
 func (r *run) withGo(ctx context.Context, spec *jail.Spec, argv []string) error {
 	if r.v.containers != nil || !isGo(argv) {
 		return nil

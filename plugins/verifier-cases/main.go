@@ -1,6 +1,5 @@
-// Command verifier-cases is a stepfall plugin: it runs the program in an answer on
-// inputs, in a jail, and compares what comes out with what is expected, which the
-// program never gets to see.
+// Command verifier-cases is a stepfall plugin that runs the program in an answer on test cases, in a jail,
+// and compares its output with the expected output, which the program cannot see.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is the config block of the policy.
+// Config is the plugin's config block in a policy.
 type Config struct {
 	Cases     string            `stepfall:"cases,required" doc:"The cases: a file (LiveCodeBench, APPS, JSON) or a folder of inputs and outputs. Relative to the policy's folder."`
 	Command   []string          `stepfall:"command,required,min=1" doc:"The program that answers a case, for instance [\"python3\", \"main.py\"]."`
@@ -94,7 +93,6 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	return v, nil
 }
 
-// validate returns what is wrong with the configuration.
 func (c *Config) validate() (wrong schema.Diagnostics) {
 	wrong = slices.Concat(diagnose.Layers(c.Require), diagnose.Each("read_only", c.ReadOnly, "not absolute", filepath.IsAbs), checkLocal("built", c.Built...), checkLocal("file", c.File))
 	if _, err := os.Stat(c.Cases); err != nil {
@@ -112,7 +110,7 @@ func checkLocal(argument string, files ...string) (wrong schema.Diagnostics) {
 	return wrong
 }
 
-// resolve replaces a version manager's scripts by the programs that they would run.
+// resolve replaces a version manager's shims by the programs that they would run.
 func (v *verifier) resolve(ctx context.Context) schema.Diagnostics {
 	var wrong schema.Diagnostics
 	for name, command := range map[string]*[]string{"command": &v.config.Command, "build": &v.config.Build, "checker": &v.config.Checker} {

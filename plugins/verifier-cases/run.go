@@ -17,12 +17,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// run is one answer on its way through the cases.
+// run is the verification of one answer.
 type run struct {
 	v     *verifier
 	walls jail.Walls
 	dir   string
-	// sources are the files and folders of the cases, without symbolic links.
+	// sources are the real paths of the files and folders of the cases.
 	sources []string
 	changes []jail.Change
 	result  *jail.Result
@@ -41,8 +41,8 @@ func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	return spec
 }
 
-// start runs code of the answer, unless one of the mounts, all of which are known here,
-// would let it read a case.
+// start runs code of the answer. It fails if one of the mounts, all of which are known here, would let that
+// code read a case.
 func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) {
 	mounts := slices.Concat([]string{spec.Dir}, spec.ReadOnly, spec.Writable)
 	for _, cache := range spec.Caches {
@@ -67,7 +67,6 @@ func isBelow(folder, path string) bool {
 	return err == nil && filepath.IsLocal(inside)
 }
 
-// judge applies the answer, builds it, and runs it on the cases.
 func (r *run) judge(ctx context.Context, answer *sdk.Answer, list []cases.Case) (*sdk.Verdict, error) {
 	if failed, err := r.apply(answer); failed != nil || err != nil {
 		return failed, err
@@ -107,7 +106,7 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	return nil, nil
 }
 
-// buildVerdict returns the verdict on an answer whose build has not ended well, or nil.
+// buildVerdict returns the verdict on an answer whose build failed, or nil if it succeeded.
 func (r *run) buildVerdict(ctx context.Context, result *jail.Result) (*sdk.Verdict, error) {
 	command := r.v.config.Build
 	why, err := r.fault(ctx, result, "the build", command)
@@ -141,12 +140,12 @@ func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 }
 
 type caseResult struct {
-	wrong  string // what is wrong; "" is right
-	unfit  string // why it says nothing about the answer
+	wrong  string // why the output is wrong; "" means right
+	unfit  string // why the run is no evidence about the answer
 	result *jail.Result
 }
 
-// cases runs the cases in parallel until one fails.
+// cases runs the cases in parallel, by default until one fails.
 func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
@@ -163,7 +162,7 @@ func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error
 			defer func() { <-r.v.slots }()
 			e, err := r.try(inner, &list[i])
 			if inner.Err() != nil {
-				return // another case ended it
+				return // cancelled because of another case
 			}
 			came[i], faults[i] = e, err
 			if err != nil || r.endsRest(e) {
@@ -186,7 +185,7 @@ func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
 	passed := 0
 	var wrong []string
 	for i := range came {
-		if came[i].result == nil { // it was not run
+		if came[i].result == nil { // not run
 			continue
 		}
 		r.result = came[i].result
@@ -217,8 +216,8 @@ func (r *run) decide(list []cases.Case, came []caseResult) *sdk.Verdict {
 	return verdict
 }
 
-// name returns the name of a case in evidence. That of a hidden case is not shown, as it may
-// tell what the case is.
+// name returns the name of a case in evidence. The name of a hidden case is not shown, since it could reveal
+// the case.
 func name(number int, c *cases.Case) string {
 	if c.Public {
 		return "case " + c.Name
@@ -226,8 +225,8 @@ func name(number int, c *cases.Case) string {
 	return fmt.Sprintf("hidden case %d", number)
 }
 
-// describe says what is wrong with a case. Evidence goes to the next model: for a hidden case
-// it has nothing that the program or a checker could have read from the case.
+// describe describes a failed case. Evidence is sent to the next model, so for a hidden case it has nothing
+// that the program or a checker could have read from the case.
 func describe(number int, c *cases.Case, e *caseResult) string {
 	text := name(number, c) + ": "
 	if !c.Public {
@@ -258,7 +257,7 @@ func describeHidden(c *cases.Case, result *jail.Result) string {
 	return cmp.Or(ends[result.End], "wrong output")
 }
 
-// ends describes the ends of runs that are failures of the answer.
+// ends describes the ends of runs that count as failures of the answer.
 var ends = map[jail.End]string{
 	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
 	jail.EndDisk: "it wrote more than it may", jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
@@ -284,11 +283,11 @@ func (r *run) try(ctx context.Context, c *cases.Case) (caseResult, error) {
 	return e, err
 }
 
-// compare says in e what is wrong with the result of a case, or why that says nothing.
+// compare sets e.wrong to what is wrong with the result of a case, or e.unfit if the run is no evidence.
 func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) error {
 	config := &r.v.config
 	var err error
-	// A program that did start may have the same exit code, which a case may expect.
+	// A program that did start can exit with the same code, which a case can expect.
 	if e.unfit, err = r.fault(ctx, e.result, "the command", config.Command); e.unfit != "" || err != nil {
 		return err
 	}
@@ -308,19 +307,19 @@ func (r *run) compare(ctx context.Context, c *cases.Case, e *caseResult) error {
 	return nil
 }
 
-// cannotStart reports whether the exit code is a shell's for a command that cannot be run.
+// cannotStart reports whether the exit code is a shell's for a command that cannot be executed.
 func cannotStart(result *jail.Result) bool {
 	return result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127)
 }
 
-// cannotRun is cannotStart for a command that is no file from the answer or its build.
+// cannotRun reports cannotStart for a command that is not a file from the answer or its build.
 func (r *run) cannotRun(result *jail.Result, argv []string) bool {
 	program := filepath.ToSlash(filepath.Clean(argv[0]))
 	return cannotStart(result) && !slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == program })
 }
 
-// fault returns why what, a command that ended so, cannot be run here, or "". It runs it with the
-// answer's files empty, so that the answer has no influence.
+// fault returns the reason why a command cannot be executed on this machine, or "". To exclude an influence
+// of the answer, it runs the command again with the answer's files empty.
 func (r *run) fault(ctx context.Context, result *jail.Result, what string, argv []string) (string, error) {
 	if !r.cannotRun(result, argv) {
 		return "", nil
@@ -337,7 +336,7 @@ func (r *run) fault(ctx context.Context, result *jail.Result, what string, argv 
 	return what + " cannot be run: " + tail(result), nil
 }
 
-// check runs the checker, in a jail without files of the answer.
+// check runs the checker, in a jail without the answer's files.
 func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *caseResult) error {
 	if out.ExitCode != 0 {
 		e.wrong = fmt.Sprintf("exit code %d", out.ExitCode)
@@ -369,8 +368,8 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ca
 	return nil
 }
 
-// checkerCommand returns the checker with the absolute paths of the files of the policy's folder
-// that it names, and these.
+// checkerCommand returns the checker with absolute paths for the files of the policy's folder that it
+// names, and a list of these.
 func (c *Config) checkerCommand() (argv, files []string) {
 	for i, word := range c.Checker {
 		path, err := filepath.Abs(word)
@@ -385,7 +384,6 @@ func (c *Config) checkerCommand() (argv, files []string) {
 	return argv, files
 }
 
-// tail returns the end of the output.
 func tail(result *jail.Result) string {
 	return last(strings.TrimSpace(string(result.Stdout) + "\n" + string(result.Stderr)))
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
-// verifier gives verdicts by cases. It is safe for concurrent use.
+// verifier verifies answers by test cases. It is safe for concurrent use.
 type verifier struct {
 	config Config
-	// walls are nil with containers.
+	// walls is nil if cases run in containers.
 	walls      jail.Walls
 	containers *container.Pool
 	temp       string
@@ -30,11 +30,10 @@ type verifier struct {
 	known map[string]*cases.Set
 }
 
-// maxKnown bounds the queries whose cases are kept in memory.
+// maxKnown is the number of queries whose cases are cached.
 const maxKnown = 64
 
-// Verify runs the answer's program on the cases of its query. Only the end of ctx is
-// an error.
+// Verify runs the answer's program on the cases of its query. It only returns an error when ctx ends.
 func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	start := time.Now()
 	verdict, err := v.verify(ctx, req)
@@ -80,7 +79,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	return r.judge(ctx, req.Answer, set.Cases)
 }
 
-// emptyDir makes a folder that a sandbox can read; the caller removes it, also after an error.
+// emptyDir creates a directory that a sandbox can read. The caller removes it, also after an error.
 func (v *verifier) emptyDir(prefix string) (string, error) {
 	dir, err := os.MkdirTemp(v.temp, prefix)
 	if err != nil {
@@ -89,7 +88,6 @@ func (v *verifier) emptyDir(prefix string) (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// realPath returns the absolute path without symbolic links.
 func realPath(path string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -105,7 +103,7 @@ func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (jail.Walls, e
 	return v.containers.For(ctx, query.ID, query.Labels["image"])
 }
 
-// casesOf loads the cases of a query, or returns those that were loaded before.
+// casesOf returns the cases of a query, which are cached.
 func (v *verifier) casesOf(query string) (*cases.Set, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

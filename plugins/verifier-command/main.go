@@ -1,5 +1,5 @@
-// Command verifier-command is a stepfall plugin: it lets any program judge
-// answers, JSON on its standard input, JSON or an exit code back.
+// Command verifier-command is a stepfall plugin that verifies answers with any program, which reads JSON
+// from its standard input and returns JSON or an exit code.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is the config block of the policy.
+// Config is the plugin's config block in a policy.
 type Config struct {
 	Command   []string          `stepfall:"command,required,min=1" doc:"The program and its arguments. A relative path begins at the folder of the policy file."`
 	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Time limit."`
@@ -52,7 +52,7 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		path, err = exec.LookPath(path)
 	}
 	if err == nil {
-		// It runs in the query's work tree, and is found from the policy's folder.
+		// It runs in the query's work tree, but a relative path refers to the policy's folder.
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {

@@ -39,11 +39,9 @@ type reply struct {
 	CostUSD    float64      `json:"cost_usd"`
 }
 
-// inheritedVariables are the variables of the plugin's environment that the program gets.
 var inheritedVariables = []string{"PATH", "HOME", "LANG", "TZ"}
 
-// Verify runs the program. What goes wrong with it is an inconclusive verdict;
-// only the end of ctx is an error.
+// Verify runs the program. If that fails, the verdict is inconclusive; only the end of ctx is an error.
 func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	select {
 	case v.slots <- struct{}{}:
@@ -57,7 +55,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		verdict = cmp.Or(verdict, &sdk.Verdict{}) // its isolation
+		verdict = cmp.Or(verdict, &sdk.Verdict{}) // verdict has the isolation layers
 		if verdict.Evidence = fmt.Sprintf("%s: %v", v.config.Command[0], err); errors.Is(err, jail.ErrLacks) {
 			_, verdict.IsolationMissing = v.jail.Layers()
 		}
@@ -94,7 +92,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 		}
 	}
 	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
-	command.WaitDelay = 10 * time.Second // to read what it wrote, on a busy machine
+	command.WaitDelay = 10 * time.Second // for reading its output on a busy machine
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errTimeout) {
@@ -115,8 +113,8 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	return verdict, nil
 }
 
-// confinement lets a sandboxed program read the folder where it runs, and write only to its
-// folder for temporary files.
+// confinement lets a sandboxed program read its working directory, and write only to its temporary
+// directory.
 func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 	c := &jail.Confinement{
 		Sandbox: v.config.Isolation == "sandboxed", Require: v.config.Require,
@@ -134,7 +132,7 @@ func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Out
 		return nil, cause
 	}
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended, but a process that it started kept its output open
+		err = nil // it has exited, but a process that it started kept its output open
 	}
 	if v.config.Contract == "exit_code" {
 		return byExitCode(err, stdout, stderr)
@@ -162,7 +160,7 @@ func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
 	return nil, fmt.Errorf("%w: %s", err, evidence)
 }
 
-// parse reads the program's verdict. The outcome implies the score if there is none.
+// parse decodes the program's verdict. Without a score, the outcome implies it.
 func parse(output []byte) (*sdk.Verdict, error) {
 	var r reply
 	if err := json.Unmarshal(output, &r); err != nil {
@@ -188,7 +186,6 @@ func parse(output []byte) (*sdk.Verdict, error) {
 	return verdict, nil
 }
 
-// lastWords returns the end of the output.
 func lastWords(b *jail.Output) string {
 	const enough = 2 << 10
 	data := bytes.TrimSpace(b.Bytes())

@@ -20,29 +20,29 @@ import (
 type verifier struct {
 	config Config
 	prompt *template.Template
-	// models returns what calls models during a call of the host.
+	// models returns the model caller for a host call.
 	models func(ctx context.Context) plugin.ModelCaller
 }
 
-// view is what the prompt's template sees.
+// view is the data of the prompt's template.
 type view struct {
 	Task, Answer, Other, Criteria string
-	// Calls says that an answer calls tools.
+	// Calls is true if an answer has tool calls.
 	Calls   bool
 	Options [2]string
-	// Mark is different in every prompt. Text between two marks is data, which no answer
-	// can end, as it cannot know the mark.
+	// Mark differs in every prompt. Text between two marks is data, which an answer cannot end because it
+	// cannot know the mark.
 	Mark string
 }
 
-// ballot is one reply: whether it favours the answer, and with what probability.
+// ballot is one reply of the judge: whether it favours the answer, and with which probability.
 type ballot struct {
 	forIt bool
 	sure  float64
 }
 
-// Verify asks twice. A judge that cannot be asked, or that gives no letter, makes
-// an inconclusive verdict. The host, which makes the calls, adds their cost to it.
+// Verify asks the judge twice. If a call fails or a reply has no letter, the verdict is inconclusive. The
+// host, which makes the calls, adds their cost to the verdict.
 func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	verdict := &sdk.Verdict{}
 	if req.Answer == nil {
@@ -75,7 +75,7 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	return verdict, nil
 }
 
-// subject returns the answer to compare with, nil for none, and what the judge is to find, in words.
+// subject returns the answer to compare with, or nil, and a description of what the judge has to find.
 func (v *verifier) subject(req *sdk.VerifyRequest) (other *sdk.Answer, subject string) {
 	if v.config.Mode != "compare" || len(req.Earlier) == 0 {
 		return nil, "the answer acceptable"
@@ -84,11 +84,11 @@ func (v *verifier) subject(req *sdk.VerifyRequest) (other *sdk.Answer, subject s
 	return other, "the answer better than that of " + other.Model
 }
 
-// acceptable is the option for an answer that ends its task.
+// acceptable is the option for a final answer.
 const acceptable = "The answer is acceptable: correct and complete."
 
-// ask asks once. If swapped, the order of the options or, in a comparison, of the answers is
-// reversed.
+// ask calls the judge once. If swapped is true, the order of the options or, in a comparison, of the answers
+// is reversed.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
 	var text strings.Builder
 	if err := v.prompt.Execute(&text, v.view(req, other, swapped)); err != nil {
@@ -105,7 +105,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if err != nil {
 		return ballot{}, err
 	}
-	// B favours the answer if swapped.
+	// B favours the answer if swapped is true.
 	b := ballot{forIt: (letter == "B") == swapped, sure: 1}
 	if p, ok := feature.Classes(reply.LogProbs, []string{"A", "B"}); ok {
 		b.sure = p[strings.Index("AB", letter)]
@@ -113,7 +113,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	return b, nil
 }
 
-// view is what the prompt shows of an answer and another, nil for none.
+// view returns the template data for an answer and another one, which can be nil.
 func (v *verifier) view(req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) view {
 	see := view{
 		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
@@ -139,8 +139,8 @@ func (v *verifier) view(req *sdk.VerifyRequest, other *sdk.Answer, swapped bool)
 
 var standsAlone = regexp.MustCompile(`\b[AB]\b`)
 
-// parseLetter returns the letter that a reply chooses: the only one in its last line with a
-// letter. The article A at the beginning of a sentence does not count.
+// parseLetter returns the letter that a reply chooses: the only one in the last line that has one. The
+// article A at the beginning of a sentence does not count.
 func parseLetter(reply string) (string, error) {
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")

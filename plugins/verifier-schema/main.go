@@ -1,5 +1,5 @@
-// Command verifier-schema is a stepfall plugin: it checks that an answer is the
-// JSON that was asked for, and that its tool calls are calls of the tools on offer.
+// Command verifier-schema is a stepfall plugin that validates JSON answers against a schema, and tool calls
+// against the query's tools.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is the config block of the policy.
+// Config is the plugin's config block in a policy.
 type Config struct {
 	Schema       any    `stepfall:"schema" doc:"JSON schema of the answer's text, as an object or as JSON text; by default the one of the query's response format."`
 	SchemaFile   string `stepfall:"schema_file" doc:"A file with that schema."`
@@ -47,7 +47,7 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	return v, nil
 }
 
-// readSchema returns the schema, nil for none, and the argument that has it.
+// readSchema returns the schema, or nil, and the argument that it comes from.
 func (c *Config) readSchema() (text []byte, argument string, err error) {
 	given, isText := c.Schema.(string)
 	switch {

@@ -31,7 +31,7 @@ func (f *finding) check(faults ...string) {
 	f.faults = append(f.faults, faults...)
 }
 
-// Verify checks the tool calls, and the text when it must be JSON.
+// Verify validates the tool calls or, if there are none, the text.
 func (v *verifier) Verify(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	if req.Answer == nil {
 		return &sdk.Verdict{Evidence: "there is no answer"}, nil
@@ -71,7 +71,7 @@ func (v *verifier) verdict(f *finding) *sdk.Verdict {
 	return verdict
 }
 
-// maxFaults bounds the faults that are listed: a long array can have as many.
+// maxFaults limits the number of listed faults: a long array can have as many as elements.
 const maxFaults = 20
 
 func joinFaults(faults []string) string {
@@ -90,7 +90,7 @@ func toolNamed(query *sdk.Query, name string) (found sdk.Tool, ok bool) {
 	return found, ok
 }
 
-// call checks one tool call. The error says that the tool's schema is unusable.
+// call validates one tool call. The error means that the tool's schema is unusable.
 func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error {
 	tool, ok := toolNamed(query, call.Name)
 	if !ok && !v.config.UnknownTools {
@@ -99,7 +99,7 @@ func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error 
 	}
 	arguments := []byte(call.Arguments)
 	if strings.TrimSpace(call.Arguments) == "" {
-		arguments = []byte("{}") // how models call tools without parameters
+		arguments = []byte("{}") // models call tools without parameters like this
 	}
 	if len(tool.Parameters) == 0 {
 		var object map[string]any

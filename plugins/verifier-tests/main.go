@@ -1,5 +1,5 @@
-// Command verifier-tests is a stepfall plugin: it puts the edits in an answer
-// into a copy-on-write view of a work tree and runs the tests there, in a jail.
+// Command verifier-tests is a stepfall plugin that applies the edits in an answer to a copy-on-write view of
+// a work tree and runs the tests there, in a jail.
 package main
 
 import (
@@ -56,8 +56,8 @@ func open(ctx context.Context, c verify.Config) (sdk.Verifier, error) {
 	return verify.New(c, j), nil
 }
 
-// stateDir returns the folder for build caches, or "" when there is none: a service may
-// have no home, or one that is not there.
+// stateDir returns the folder for build caches, or "" if there is none: a service may have no home
+// directory, or one that does not exist.
 func stateDir(configured string) string {
 	if configured != "" {
 		return configured

@@ -17,17 +17,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
-// hierarchy is a folder of cgroup v2 in which this program may make groups with
-// limits of memory and processes. Its functions are the seam for tests.
+// hierarchy is a cgroup v2 directory in which this program can create groups with memory and process
+// limits. Its functions are replaced in tests.
 type hierarchy struct {
 	dir          string
 	mkdir, rmdir func(dir string) error
 }
 
-// groupPrefix begins the names of our groups; the number of the process follows.
+// groupPrefix begins the names of groups; the process id follows.
 const groupPrefix = "stepfall-"
 
-// findHierarchy returns the first usable folder: the program's own group, or its parent; systemd
+// findHierarchy returns the first usable directory: the program's own group or its parent. systemd
 // delegates both.
 func findHierarchy() (*hierarchy, error) {
 	h := &hierarchy{mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, rmdir: syscall.Rmdir}
@@ -54,7 +54,7 @@ func findHierarchy() (*hierarchy, error) {
 	return nil, refused
 }
 
-// candidates reads where cgroup v2 is mounted and which group is the program's.
+// candidates parses mountinfo and /proc/self/cgroup for the directories of the program's group and its parent.
 func candidates(mounts, own string) ([]string, error) {
 	mount, root := "", ""
 	for line := range strings.Lines(mounts) {
@@ -111,12 +111,12 @@ func (h *hierarchy) removeStale() {
 		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		pid, err := strconv.Atoi(number)
 		if err == nil && !processes.Exists(pid) {
-			_ = h.rmdir(dir) // it fails while something lives in it
+			_ = h.rmdir(dir) // it fails while processes live in it
 		}
 	}
 }
 
-// group is the cgroup of one run; nil when there is none.
+// group is the cgroup of one run. A nil group does nothing.
 type group struct {
 	hierarchy *hierarchy
 	dir       string
@@ -129,7 +129,7 @@ func (j *Jail) newGroup(o *order) (*group, string) {
 	}
 	files := int64(0)
 	if o.Namespaces && !o.isUnsandboxed() {
-		files = o.Limits.Disk // written files are memory of the group
+		files = o.Limits.Disk // files on tmpfs count as the group's memory
 	}
 	g, err := j.groups.make(o.Limits, files)
 	if err != nil {
@@ -138,7 +138,7 @@ func (j *Jail) newGroup(o *order) (*group, string) {
 	return g, ""
 }
 
-// make makes a group with limits. A limit of zero is none.
+// make creates a group with limits. A limit of zero means none.
 func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
 	dir := filepath.Join(h.dir, fmt.Sprintf("%s%d-%x", groupPrefix, os.Getpid(), rand.Uint64()))
 	if err := h.mkdir(dir); err != nil {
@@ -157,7 +157,7 @@ func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
 	}
 	err := errors.Join(set("memory.max", memory), set("pids.max", int64(limits.Processes)*threadsEach))
 	if err == nil {
-		// What a group could swap out would not count; where there is no swap, there is no file.
+		// Swapped-out memory would not count. On machines without swap the file does not exist.
 		if err = writeControl(filepath.Join(dir, "memory.swap.max"), "0"); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -172,7 +172,7 @@ func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
 	return g, nil
 }
 
-// writeControl writes to a file of a group, which the kernel has created.
+// writeControl writes to a group's control file, which the kernel has created.
 func writeControl(path, value string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -182,7 +182,7 @@ func writeControl(path, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// add moves a process, which has started nothing yet, into the group.
+// add moves a process that has not started any other into the group.
 func (g *group) add(pid int) error {
 	if g == nil {
 		return nil
@@ -212,7 +212,7 @@ func (g *group) ranOutOfMemory() bool {
 	return false
 }
 
-// end kills what is left and removes the group, which takes the kernel a moment.
+// end kills the group's processes and removes it, retrying until the kernel has released it.
 func (g *group) end() {
 	if g == nil {
 		return

@@ -18,7 +18,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// fillCaches puts Cache.Files where the command will find them.
 func fillCaches(o *order) error {
 	for i, cache := range o.Caches {
 		path := cache.Path
@@ -40,10 +39,10 @@ func fillCaches(o *order) error {
 	return nil
 }
 
-// cacheFolder returns the folder of a cache without a mount namespace.
+// cacheFolder returns the directory of the ith cache if there is no mount namespace.
 func (o *order) cacheFolder(i int) string { return filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)) }
 
-// replaceValue replaces a value in all variables that have it.
+// replaceValue sets every variable with the value old to value.
 func (o *order) replaceValue(old, value string) {
 	for i, entry := range o.Env {
 		if name, own, ok := strings.Cut(entry, "="); ok && own == old {
@@ -55,7 +54,7 @@ func (o *order) replaceValue(old, value string) {
 func (o *order) writeFiles(dir string, files map[string][]byte) error {
 	for name, data := range files {
 		file := filepath.Join(dir, name)
-		// One that is there may be another's, and not to be written to.
+		// An existing file may be a link to a shared one, so it is replaced, not written to.
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -69,16 +68,17 @@ func (o *order) writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Limits of what of a cache is put into each run. A large build cache is expensive to copy for every
-// run, and runs of trusted code make a small one to keep; links take microseconds.
+// Limits of how much of a cache is copied or linked into each run without a mount namespace. A large
+// build cache is expensive to copy for every run, while runs of trusted code leave a small one; a link
+// takes microseconds.
 const (
-	maxKeptCopy  = 1 << 30  // bytes copied of what earlier runs kept
-	maxCacheCopy = 64 << 20 // bytes copied of anything else
-	maxKeptLinks = 50_000   // links to what earlier runs kept, most of which exist
+	maxKeptCopy  = 1 << 30  // bytes copied from what earlier runs kept
+	maxCacheCopy = 64 << 20 // bytes copied from anywhere else
+	maxKeptLinks = 50_000   // links to what earlier runs kept, most of which are in the pool
 	maxLinks     = 5_000    // links to anything else
 )
 
-// fillCache fills a cache, where nothing can be mounted, from the first lower directory that exists,
+// fillCache fills a cache if there is no mount namespace, from the first lower directory that exists,
 // unless that is so large that an empty cache is faster. The first of several is what earlier runs kept.
 func fillCache(o *order, cache Cache, to string) error {
 	i := slices.IndexFunc(cache.Lower, exists)
@@ -105,11 +105,11 @@ func fillCache(o *order, cache Cache, to string) error {
 	return nil
 }
 
-// linkPool ends the name of a folder of symbolic links to a kept cache. Runs get hard links to these,
-// which are made faster.
+// linkPool is the suffix of a directory of symbolic links to a kept cache. Runs get hard links to these,
+// which are faster to make.
 const linkPool = ".links"
 
-// link makes a link to a file, which Landlock confines the command to reading.
+// link makes a link to a file. Landlock gives the command only read access through it.
 func link(from, to, pooled string) error {
 	if pooled == "" {
 		return os.Symlink(from, to)
@@ -124,7 +124,7 @@ func link(from, to, pooled string) error {
 		}
 	}
 	if err != nil {
-		return os.Symlink(from, to) // on another file system, or not to be written
+		return os.Symlink(from, to) // the pool is on another file system or not writable
 	}
 	return nil
 }
@@ -144,11 +144,11 @@ func canLink(from, to string) bool {
 	return ok
 }
 
-// linkTree makes the folders of from in to, and links to their entries. Links do not count as written by
-// the run.
+// linkTree creates the first-level folders of from in to, and links to all other entries. It does not
+// count the links as written by the run.
 func (o *order) linkTree(from, to, pool string) error {
 	from = filepath.Clean(from) + "/"
-	return filepath.WalkDir(from+".", func(path string, entry fs.DirEntry, err error) error { // which may be a link itself
+	return filepath.WalkDir(from+".", func(path string, entry fs.DirEntry, err error) error { // from itself may be a link
 		name, isBelow := strings.CutPrefix(path, from)
 		if err != nil || !isBelow || name == "." {
 			return err
@@ -169,10 +169,10 @@ func (o *order) linkTree(from, to, pool string) error {
 	})
 }
 
-// maxDepth bounds the depth of a change, whose folders are walked from the top.
+// maxDepth limits the depth of a change's path, whose folders are walked from the top.
 const maxDepth = 256
 
-// applyChanges makes the changes below dir; none can reach outside of it.
+// applyChanges applies the order's changes below dir. No change can reach outside of it.
 func applyChanges(dir string, o *order) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -223,8 +223,8 @@ func makeParents(root *os.Root, dir string, o *order) error {
 	return root.Lchown(dir, o.UID, o.GID)
 }
 
-// identity changes whenever a file is written, replaced or removed: no program
-// can set a change time.
+// identity identifies the state of a file: it changes whenever the file is written, replaced or
+// removed, since no program can set a ctime.
 type identity struct {
 	inode       uint64
 	size        int64
@@ -256,7 +256,7 @@ func readReports(dir string, names []string) map[string][]byte {
 	}
 	defer root.Close()
 	found := map[string][]byte{}
-	room := int64(maxReport * max(len(names), 4)) // of what patterns find, all together
+	room := int64(maxReport * max(len(names), 4)) // for all files together
 	for _, name := range matchPatterns(root.FS(), names) {
 		file, _, err := regular.Open(root.OpenFile, filepath.FromSlash(name))
 		if err != nil {
@@ -272,10 +272,9 @@ func readReports(dir string, names []string) map[string][]byte {
 	return found
 }
 
-// maxReports bounds the files that patterns of reports find.
 const maxReports = 10_000
 
-// matchPatterns returns the names with patterns replaced by the files that they match.
+// matchPatterns returns names with each pattern replaced by the files that match it.
 func matchPatterns(tree fs.FS, names []string) []string {
 	patterns := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(name, "*") })
 	if len(patterns) == 0 {
@@ -284,7 +283,7 @@ func matchPatterns(tree fs.FS, names []string) []string {
 	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "*") })
 	_ = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case err != nil: // a folder that cannot be read holds no report
+		case err != nil: // skip unreadable folders
 		case entry.IsDir() && slices.Contains([]string{".git", "node_modules"}, entry.Name()):
 			return fs.SkipDir
 		case len(found) >= maxReports:

@@ -72,7 +72,6 @@ func run(o *order, r *report, dir string) error {
 // notFound is the exit code of shells for commands that do not exist.
 const notFound = 127
 
-// lookPath finds a command in the PATH of its own environment.
 func lookPath(name, dir string, env []string) (string, error) {
 	if filepath.IsAbs(name) {
 		return name, nil
@@ -95,7 +94,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 	return "", fmt.Errorf("command %s: %w in the PATH of the jail", name, exec.ErrNotFound)
 }
 
-// exitCode returns the exit code as shells do: 128 plus the signal that ended the process.
+// exitCode returns the exit code as a shell does: 128 plus the signal that ended the process.
 func exitCode(status syscall.WaitStatus) int {
 	if status.Signaled() {
 		return 128 + int(status.Signal())
@@ -103,7 +102,7 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// reap waits for child processes until pid has ended.
+// reap waits for child processes, orphans included, until pid has exited.
 func reap(pid int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus

@@ -12,15 +12,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
-// ConfinedProgram is a program that was started within walls; here there are none.
+// ConfinedProgram is a program started by [Jail.Start]; on this platform it is not isolated.
 type ConfinedProgram struct {
 	Layers  []string
 	Missing map[string]string
 
-	pid int // that leads the group
+	pid int // of the process group's leader
 }
 
-// Start starts the command as it is, unless something is required.
+// Start starts the command without isolation, or fails if c requires any.
 func (j *Jail) Start(_ context.Context, command *exec.Cmd, c *Confinement) (*ConfinedProgram, error) {
 	confined := &ConfinedProgram{}
 	confined.Layers, confined.Missing = j.Layers()
@@ -35,11 +35,11 @@ func (j *Jail) Start(_ context.Context, command *exec.Cmd, c *Confinement) (*Con
 	return confined, nil
 }
 
-// Kill ends the program and its process group.
+// Kill kills the program and its process group.
 func (c *ConfinedProgram) Kill(process *os.Process) {
 	c.Close()
 	_ = process.Kill()
 }
 
-// Close ends what is left of the process group.
+// Close kills what is left of the process group.
 func (c *ConfinedProgram) Close() { processes.KillGroup(c.pid) }

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// walkTree visits the entries below a directory; root confines the visitor to it. Entries that are removed
-// meanwhile are skipped.
+// walkTree visits the entries below a directory; root confines the visitor to it. Entries that are
+// removed during the walk are skipped.
 func walkTree(dir string, visit func(root *os.Root, name string, info fs.FileInfo) error) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -35,9 +35,9 @@ func walkTree(dir string, visit func(root *os.Root, name string, info fs.FileInf
 	})
 }
 
-// copyTree copies the directories, regular files and symbolic links below from
-// to the existing directory to. Files share their blocks where the file system
-// can do that. The copies belong to uid and gid, of which -1 leaves them as they are.
+// copyTree copies the directories, regular files and symbolic links below from to the existing
+// directory to. Files share their blocks if the file system supports it. The copies belong to uid and
+// gid; -1 leaves the owner unchanged.
 func copyTree(from, to string, uid, gid int) error {
 	top, err := os.Stat(from)
 	if err != nil {
@@ -56,7 +56,7 @@ func copyTree(from, to string, uid, gid int) error {
 		case mode.IsRegular():
 			err = copyFile(root, name, target, mode.Perm())
 		default:
-			return nil // sockets, pipes and devices stay behind
+			return nil // sockets, pipes and devices are skipped
 		}
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func copyLink(root *os.Root, from, to string) error {
 	return os.Symlink(link, to)
 }
 
-// copyFile copies a regular file of root, and nothing that may have replaced it.
+// copyFile copies a file of root if it is still a regular file.
 func copyFile(root *os.Root, from, to string, mode fs.FileMode) (err error) {
 	source, _, err := regular.Open(root.OpenFile, from)
 	if err != nil {
@@ -92,13 +92,12 @@ func copyFile(root *os.Root, from, to string, mode fs.FileMode) (err error) {
 	return err
 }
 
-// heavyFolders are directories that tests read, and in which they write no further down
-// than their caches are.
+// heavyFolders are large folders that tests read, and in which they write at most at the first level.
+// ownTree does not descend into them.
 var heavyFolders = map[string]bool{".git": true, "node_modules": true, "vendor": true, ".hg": true, ".svn": true}
 
-// ownTree lets uid write to the directories of an overlay whose lower directory
-// belongs to another: it makes the directories in upper, and copies the files
-// that uid could not read.
+// ownTree lets uid write to the directories of an overlay whose lower directory belongs to another
+// user: it creates the directories in upper, and copies the files that uid could not read.
 func ownTree(lower, upper string, uid, gid int) error {
 	return walkTree(lower, func(root *os.Root, name string, info fs.FileInfo) error {
 		target, mode, err := filepath.Join(upper, name), info.Mode(), error(nil)

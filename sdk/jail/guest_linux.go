@@ -21,10 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ConfinedProgram is a program that was started within walls. Its command is waited for
-// as always; then Close.
+// ConfinedProgram is a program started by [Jail.Start]. Wait for its command as usual, then call Close.
 type ConfinedProgram struct {
-	// Layers hold; Missing could not be had, with the reason.
+	// Layers are active; Missing are unavailable, with the reason.
 	Layers  []string
 	Missing map[string]string
 
@@ -33,15 +32,13 @@ type ConfinedProgram struct {
 	namespaces bool
 }
 
-// Start starts the command within the walls that c asks for, and returns when the
-// program has begun. The process of the command is the jail's own first process,
-// which passes signals on, ends with the program's exit code (128 plus the signal
-// that ended it), and takes everything that the program started along, whether it
-// left the process group or not. It also ends when this process does.
+// Start starts the command with the isolation that c asks for, and returns when the program has
+// started. The command's process is the jail's first process. It forwards signals, exits with the
+// program's exit code (128 plus the signal that ended it), and then kills everything that the program
+// started, whether or not it left the process group. It also exits when this process does.
 //
-// Files, standard streams, environment, folder and process group are those that
-// the command says. A command whose path is an open file (/proc/self/fd/N) is run
-// from that file.
+// Files, standard streams, environment, directory and process group are those of the command. A
+// command whose path is an open file (/proc/self/fd/N) is run from that file.
 func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*ConfinedProgram, error) {
 	if command.Err != nil {
 		return nil, command.Err
@@ -100,12 +97,12 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		confined.Close()
 		return nil, err
 	}
-	p.orders = nil // it is the lifeline now
+	p.orders = nil // now the lifeline, not to be closed here
 	confined.Layers, confined.Missing = j.layersOf(r, noGroup)
 	return confined, nil
 }
 
-// openProgram returns a duplicate of the open file of a path below /proc/self/fd; nil for other paths.
+// openProgram returns a duplicate of the open file at a path below /proc/self/fd, nil for other paths.
 func openProgram(path string) (*os.File, error) {
 	number, isFile := strings.CutPrefix(path, "/proc/self/fd/")
 	if !isFile && !filepath.IsAbs(path) {
@@ -124,7 +121,7 @@ func openProgram(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// refusal returns why a guest does not run; said is the error of reading its report.
+// refusal returns the reason why a guest does not run; said is the error of reading its report.
 func (r *report) refusal(said error) error {
 	switch {
 	case said != nil:
@@ -137,36 +134,36 @@ func (r *report) refusal(said error) error {
 	return nil
 }
 
-// killGrace is how long a first process may take to kill what it has adopted.
+// killGrace is the time that the first process has for killing its descendants.
 const killGrace = 300 * time.Millisecond
 
-// Kill ends the program and all that it started. It does not wait.
+// Kill kills the program and everything that it started. It does not wait.
 func (c *ConfinedProgram) Kill(process *os.Process) {
 	c.group.kill()
 	c.lifeline.Close()
 	if c.namespaces {
-		_ = process.Kill() // and the kernel the namespace
+		_ = process.Kill() // and so the kernel kills the namespace
 		return
 	}
 	time.AfterFunc(killGrace, func() { _ = process.Kill() })
 }
 
-// Close releases what the confinement holds; the program ends when it has not.
+// Close releases the confinement's resources and kills the program if it is still running.
 func (c *ConfinedProgram) Close() {
 	c.lifeline.Close()
 	c.group.end()
 }
 
-// guest is a program that runs with the files of the process that started it.
+// guest is a long-lived program that keeps the open files and streams of its command.
 type guest struct {
 	Sandbox bool
 	Path    string
 	Dir     string
-	// Files is the number of descriptors, from 3 on, that are the program's.
+	// Files is the number of the program's descriptors, from 3 on.
 	Files int
-	// FromFile says that the program is an open file, the last descriptor.
+	// FromFile means that the program is an open file, the last descriptor.
 	FromFile bool
-	// program is that descriptor; 0 when there is none.
+	// program is that descriptor, or 0.
 	program int
 }
 
@@ -175,8 +172,7 @@ func (g *guest) isFile() bool { return g != nil && g.FromFile }
 // programDescriptor is above the descriptors that are passed on.
 const programDescriptor = 100
 
-// runGuest is the first process of a guest: it starts it, reports, and stays until
-// it ends.
+// runGuest is the first process of a guest: it starts the guest, reports, and waits until it ends.
 func runGuest(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 	g := o.Guest
 	if g.FromFile {
@@ -204,7 +200,7 @@ func runGuest(o *order, r *report, reports io.WriteCloser) (code int, err error)
 	} else if handOver, err = startThroughInner(command, o, r); err != nil {
 		return 0, err
 	}
-	// From here on: the guest is there before anybody hears of it.
+	// From here on, so that signals are handled before the parent learns that the guest has started.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	if err := command.Start(); err != nil {
@@ -223,7 +219,7 @@ func runGuest(o *order, r *report, reports io.WriteCloser) (code int, err error)
 	return waitForGuest(o, command.Process.Pid, signals), nil
 }
 
-// waitForGuest passes signals on until the guest has ended, and returns its exit code.
+// waitForGuest forwards signals until the guest has ended, and returns its exit code.
 func waitForGuest(o *order, pid int, signals <-chan os.Signal) int {
 	go func() {
 		for s := range signals {
@@ -244,5 +240,5 @@ func waitForGuest(o *order, pid int, signals <-chan os.Signal) int {
 	return exitCode(status)
 }
 
-// guestWatchEvery is how often a program that may run for days is measured.
+// guestWatchEvery is the interval of the watchdog for programs that can run for days.
 const guestWatchEvery = 250 * time.Millisecond

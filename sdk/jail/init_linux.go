@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mainCalled says that this program can be the first process of a run: without Main, starting it as one
-// would run the program itself.
+// mainCalled is set by Main. Without Main, starting this program as the first process of a run would
+// run the program itself.
 var mainCalled atomic.Bool
 
-// Main is the first process of a run when the program was started as one; it
-// does not return then. Otherwise it does nothing. A program that uses a Jail
-// calls it at the start of main, before anything else.
+// Main is the entry point of the first process of a run, and then does not return. In any other process
+// it does nothing. A program that uses a Jail calls it at the start of main, before anything else.
 func Main() {
 	mainCalled.Store(true)
 	if len(os.Args) == 0 {
@@ -36,8 +35,7 @@ func Main() {
 	}
 }
 
-// descriptors returns the two pipes to the process that started this one. All other open descriptors are
-// set to close on exec.
+// descriptors returns the pipes from and to the parent, and sets all other descriptors close-on-exec.
 func descriptors() (orders, reports *os.File) {
 	fd := 3
 	if len(os.Args) > 1 {
@@ -55,7 +53,7 @@ func descriptors() (orders, reports *os.File) {
 }
 
 func runFirst() int {
-	// What is restricted below is restricted for this thread and for what it starts.
+	// The restrictions below apply to this thread and to what it starts.
 	runtime.LockOSThread()
 	orders, reports := descriptors()
 	var o order
@@ -84,7 +82,7 @@ func runFirst() int {
 	return 0
 }
 
-// watchLifeline ends the run when the process that started it is gone, which closes the pipe.
+// watchLifeline kills the run when the parent exits, which closes the pipe.
 func watchLifeline(orders *os.File, o *order) {
 	_, _ = io.Copy(io.Discard, orders)
 	killAll(o.Namespaces)
@@ -95,11 +93,11 @@ func watchLifeline(orders *os.File, o *order) {
 }
 
 func buildWalls(o *order, r *report) (*tree, error) {
-	// Nobody with the same uid may look into this process.
+	// No process with the same uid can inspect this one.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("hiding: %w", err)
 	}
-	// When memory runs out, the run goes first.
+	// When the machine runs out of memory, the kernel kills the run first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o644)
 	if o.Group {
 		r.Layers = append(r.Layers, LayerCgroup)
@@ -134,7 +132,7 @@ func buildWalls(o *order, r *report) (*tree, error) {
 	return t, nil
 }
 
-// recordLacks records the required layers that do not hold, and reports whether there are any.
+// recordLacks records the required layers that are unavailable, and reports whether there are any.
 func recordLacks(o *order, r *report) bool {
 	r.Lacks = Lacks(o.Require, r.Layers)
 	return len(r.Lacks) > 0
@@ -175,7 +173,7 @@ func runOrder(o *order, r *report) error {
 	return nil
 }
 
-// prepareTree prepares the directory of the command, which it returns, and its caches.
+// prepareTree prepares the command's directory, which it returns, and its caches.
 func prepareTree(o *order) (dir string, err error) {
 	dir = o.Dir
 	if o.Namespaces {
@@ -206,8 +204,8 @@ func keptCaches(o *order, t *tree) []keptCache {
 	return list
 }
 
-// copyWorkTree returns the directory of the command without a mount namespace: a copy of the tree,
-// unless it works in place.
+// copyWorkTree returns the command's directory if there is no mount namespace: a copy of the tree,
+// or the tree itself for a run in place.
 func copyWorkTree(o *order) (string, error) {
 	if o.Dir == "" || o.InPlace {
 		return o.Dir, nil

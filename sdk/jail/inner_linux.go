@@ -14,17 +14,17 @@ import (
 	"syscall"
 )
 
-// innerOrder is what the inner process reads from descriptor 3.
+// innerOrder is the message to the inner process.
 type innerOrder struct {
 	Order order
 	Path  string
 	Argv  []string
-	// Layers are those that the first process has built.
+	// Layers are those that the first process has set up.
 	Layers []string
 }
 
-// startThroughInner makes the command start as the inner process, which restricts itself and then becomes
-// the command. Without namespaces the first process must stay outside of the Landlock domain, or the
+// startThroughInner makes the command start as the inner process, which restricts itself and then execs
+// the command. Without namespaces the first process must stay outside the Landlock domain, or the
 // command could kill it. handOver sends the order once the process has started.
 func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() error, err error) {
 	p, err := openPipes()
@@ -42,7 +42,7 @@ func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() 
 	return func() error {
 		defer p.close()
 		got, err := p.exchange(in)
-		_, _ = io.Copy(io.Discard, p.reports) // until it has become the command
+		_, _ = io.Copy(io.Discard, p.reports) // until exec closes the pipe
 		switch {
 		case err != nil:
 			return fmt.Errorf("the inner process said nothing: %w", err)
@@ -55,7 +55,7 @@ func startThroughInner(command *exec.Cmd, o *order, r *report) (handOver func() 
 	}, nil
 }
 
-// runInner restricts this process and becomes the command. It returns only if it cannot.
+// runInner restricts this process and execs the command. It returns only if that fails.
 func runInner() int {
 	runtime.LockOSThread()
 	orders, reports := descriptors()
@@ -78,7 +78,7 @@ func runInner() int {
 	if json.NewEncoder(reports).Encode(r) != nil || err != nil || len(r.Lacks) > 0 {
 		return 126
 	}
-	// HOME and TMPDIR are in this process's own environment already.
+	// This process's own environment already has HOME and TMPDIR.
 	if err := syscall.Exec(in.Path, in.Argv, slices.Clone(os.Environ())); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}

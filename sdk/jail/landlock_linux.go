@@ -14,7 +14,7 @@ const (
 	readFile  = ll.AccessFSExecute | ll.AccessFSReadFile
 	readDir   = readFile | ll.AccessFSReadDir
 	writeFile = ll.AccessFSWriteFile | ll.AccessFSTruncate
-	// every right on files that ABI 1 knows.
+	// firstRights are all file rights of ABI 1.
 	firstRights = ll.AccessFSMakeSym<<1 - 1
 )
 
@@ -23,10 +23,9 @@ type ruleset struct {
 	rights uint64
 }
 
-// restrictPaths allows by Landlock what the mount namespace shows, or, without
-// one, only the paths of the order; and no signals to processes outside. It
-// binds the calling thread and what that starts: the other threads of this
-// process must still be able to kill what the command leaves behind.
+// restrictPaths uses Landlock to allow what the mount namespace shows or, without one, only the paths
+// of the order, and no signals to processes outside. It restricts the calling thread and what that
+// starts: other threads of this process must still be able to kill what the command leaves behind.
 func restrictPaths(o *order) error {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {
@@ -54,13 +53,13 @@ func restrictPaths(o *order) error {
 	return nil
 }
 
-// grant is what a command may do with a path and all below it.
+// grant has the rights of a command on a path and everything below it.
 type grant struct {
 	path   string
 	rights uint64
 }
 
-// grants returns the rights of an order: reading, and all rights on its own paths.
+// grants returns the grants of an order: read rights, and all rights on its own paths.
 func (o *order) grants(all uint64) (grants []grant) {
 	add := func(rights uint64, paths ...string) {
 		for _, path := range paths {
@@ -80,7 +79,7 @@ func (o *order) grants(all uint64) (grants []grant) {
 	}
 	for _, cache := range o.Caches {
 		switch {
-		case o.Namespaces && cache.Keep != "": // a trusted run, and this process copies
+		case o.Namespaces && cache.Keep != "": // a trusted run, after which this process copies files
 			add(all, cache.Path, layersDir)
 		case o.Namespaces:
 			add(all, cache.Path)
@@ -94,7 +93,7 @@ func (o *order) grants(all uint64) (grants []grant) {
 	return grants
 }
 
-// newRuleset returns a ruleset of all rights that the kernel knows; with noNetwork, of TCP too.
+// newRuleset returns a ruleset that handles every right the kernel knows, and TCP if noNetwork is true.
 func newRuleset(abi int, noNetwork bool) (*ruleset, error) {
 	attributes := ll.RulesetAttr{HandledAccessFS: firstRights}
 	if abi >= 2 {
@@ -119,8 +118,8 @@ func newRuleset(abi int, noNetwork bool) (*ruleset, error) {
 	return &ruleset{fd, attributes.HandledAccessFS}, nil
 }
 
-// allow grants the rights on path and everything below it. A path that does not exist, or that this
-// program cannot access, is skipped.
+// allow grants rights on path and everything below it. A path that does not exist, or that this program
+// cannot access, is skipped.
 func (r *ruleset) allow(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

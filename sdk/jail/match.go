@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-var patterns sync.Map // those that were compiled
+var patterns sync.Map // compiled patterns by text
 
-// Match reports whether a slash-separated path fits a pattern: * stands for any part
-// of a name, **/ for any folders or none. Without a * it must be the same.
+// Match reports whether a slash-separated path matches a pattern: * matches any part of a name, **/
+// any number of folders. A pattern without a * must equal the path.
 func Match(pattern, file string) bool {
 	if !strings.Contains(pattern, "*") {
 		return pattern == file

@@ -13,30 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// devices are the only files in a command's /dev.
+// devices are the device files in a command's /dev.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
-// layersDir is where the new root holds the layers of its overlays.
+// layersDir is the directory of the overlays' layers in the new root.
 const layersDir = "/.layers"
 
-// tree is the root that a run sees, while it is being built.
+// tree is the root of a run while it is being built.
 type tree struct {
 	order *order
-	// root is where the new root is mounted; layers is below it and holds the
-	// lower and upper directories of the overlays, out of the command's sight.
+	// root is the mount point of the new root. layers is below it and holds the lower and upper
+	// directories of the overlays; the command cannot access it.
 	root, layers string
 	overlays     int
 	kept         []keptCache
 }
 
-// keptCache is a cache whose upper directory is merged into keep at the end.
+// keptCache is a cache whose upper directory is merged into keep after the run.
 type keptCache struct {
 	upper, keep string
 	deep        bool
 }
 
-// buildRoot makes the new root, enters it, and leaves the old one behind. It
-// returns the upper directories of the caches, by path, valid in the new root.
+// buildRoot creates the new root and enters it; the old one is unmounted.
 func buildRoot(o *order) (*tree, error) {
 	root, err := freeMountPoint(o)
 	if err != nil {
@@ -52,7 +51,7 @@ func buildRoot(o *order) (*tree, error) {
 		func() error {
 			return t.bindAll(slices.Compact(slices.Sorted(slices.Values(o.ReadOnly))), unix.MOUNT_ATTR_RDONLY)
 		},
-		// Read-only: root without capabilities could still write to /proc/sys.
+		// Read-only, since root without capabilities could still write to /proc/sys.
 		func() error { return mountProc(filepath.Join(root, "proc"), unix.MS_RDONLY) },
 		t.bindDevices,
 		func() error { return t.bindAll(o.Writable, 0) },
@@ -65,7 +64,7 @@ func buildRoot(o *order) (*tree, error) {
 	return t, nil
 }
 
-// freeMountPoint returns an existing directory that no path of the order lies below.
+// freeMountPoint returns an existing directory that contains no path of the order.
 func freeMountPoint(o *order) (string, error) {
 	used := slices.Concat([]string{o.Dir, "/dev", "/proc"}, o.ReadOnly, o.Writable)
 	for _, cache := range o.Caches {
@@ -138,8 +137,8 @@ func (t *tree) bindAll(paths []string, attributes uint64) error {
 	return nil
 }
 
-// bind mounts path, with everything mounted below it, at the same place in the new root. A path that does
-// not exist, or that this program cannot access, is skipped; a symbolic link is copied.
+// bind mounts path, with everything mounted below it, at the same place in the new root. A path that
+// does not exist, or that this program cannot access, is skipped; a symbolic link is copied.
 func (t *tree) bind(path string, attributes uint64) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -189,7 +188,6 @@ func touch(path string) error {
 	return f.Close()
 }
 
-// mountProc mounts the /proc of the pid namespace.
 func mountProc(dir string, flags uintptr) error {
 	if err := unix.Mount("proc", dir, "proc", flags|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
@@ -197,7 +195,7 @@ func mountProc(dir string, flags uintptr) error {
 	return nil
 }
 
-// bindDevices binds the machine's devices read-only: in their times a command could keep something for another.
+// bindDevices binds the machine's devices read-only: their timestamps could carry data from one run to another.
 func (t *tree) bindDevices() error {
 	for _, name := range devices {
 		if err := t.bind(filepath.Join("/dev", name), unix.MOUNT_ATTR_RDONLY); err != nil {

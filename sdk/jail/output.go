@@ -10,13 +10,12 @@ import (
 
 var errTooMuchOutput = errors.New("far too much output")
 
-// Output keeps the first half and the last half of what is written to it. It is safe for
-// concurrent use.
+// Output keeps the first and the last half of what is written to it. It is safe for concurrent use.
 type Output struct {
-	// Limit is how many bytes are kept.
+	// Limit is the number of bytes kept.
 	Limit int
-	// Most is how many bytes may be written before Full is called: 0 means more than any
-	// test prints, 16 times Limit and at least 32 MiB.
+	// Most is the number of written bytes above which Full is called; 0 means 16 times Limit and at
+	// least 32 MiB, which is more than any test prints.
 	Most int
 	Full func()
 
@@ -52,7 +51,7 @@ func (o *Output) Truncated() bool {
 	return o.total > o.Limit
 }
 
-// Bytes returns what is kept, with a line between the halves of what was truncated.
+// Bytes returns the kept output, with a marker line between the halves if it was truncated.
 func (o *Output) Bytes() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountWorkTree mounts the work tree: itself, as an overlay, or as a copy where overlays are refused.
+// mountWorkTree mounts the work tree: itself, as an overlay, or as a copy if overlays are unavailable.
 func (t *tree) mountWorkTree() error {
 	if t.order.Dir == "" {
 		return nil
@@ -38,10 +38,10 @@ func (t *tree) mountWorkTree() error {
 	return nil
 }
 
-// hasUnknownOwner reports whether a directory, or what it holds, belongs to a user or a group
-// that the name space does not know: an overlay can neither write to it nor remove it.
+// hasUnknownOwner reports whether a directory or one of its entries belongs to a user or group that the
+// user namespace does not map: an overlay can neither write to nor remove such files.
 func (t *tree) hasUnknownOwner(dir string) bool {
-	const unknown = 65534 // what the kernel shows in its place
+	const unknown = 65534 // the kernel's overflow uid and gid
 	if !t.order.UserNamespace {
 		return false
 	}
@@ -73,7 +73,7 @@ func (t *tree) mountCaches() error {
 			return t.ownFirstLevel(lower, upper)
 		})
 		if err != nil {
-			// An empty cache is slow, and right.
+			// An empty cache is slow but correct.
 			upper = filepath.Join(t.root, cache.Path)
 			if err := t.makeForCommand(upper); err != nil {
 				return err
@@ -99,9 +99,9 @@ func (t *tree) makeForCommand(dir string) error {
 }
 
 // overlay mounts the lower directories under a new upper one at a path of the new root, and returns the
-// upper directory. If the command has another uid, it owns the upper directory, and own adds what else
-// it must own: before the mount, because an overlay caches owners. own is also called for directories
-// of unknown owners, which the overlay cannot create in upper itself.
+// upper directory. If the command has another uid, it owns the upper directory, and own changes the
+// owner of what else the command must own; this happens before the mount, because an overlay caches
+// owners. own is also called for directories of unknown owners, which the overlay cannot create itself.
 func (t *tree) overlay(at string, lower []string, own func(upper string) error) (string, error) {
 	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
 	t.overlays++
@@ -125,7 +125,7 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 		return "", fmt.Errorf("mounting an overlay: %w", err)
 	}
 	for i := range lower {
-		// The overlay has mounts of its own; these would be ways round it.
+		// The overlay has its own references to these; left mounted, they would bypass it.
 		if err := unix.Unmount(names[i], unix.MNT_DETACH); err != nil {
 			return "", fmt.Errorf("hiding %s: %w", lower[i], err)
 		}
@@ -134,7 +134,7 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 }
 
 // bindLower binds the lower directories of an overlay to short names without special characters, for the
-// mount options. Without any, it returns an empty one.
+// mount options. If there are none, it returns one empty directory.
 func bindLower(base string, lower []string) (names []string, err error) {
 	for i := range max(1, len(lower)) {
 		name := filepath.Join(base, strconv.Itoa(i))
@@ -151,8 +151,8 @@ func bindLower(base string, lower []string) (names []string, err error) {
 	return names, nil
 }
 
-// ownFirstLevel makes the directories of the first level of lower belong to the
-// command, so that it can add files to them: build caches have no deeper ones.
+// ownFirstLevel creates the first-level directories of lower in upper, owned by the command, so that it
+// can add files to them: build caches have no deeper ones.
 func (t *tree) ownFirstLevel(lower []string, upper string) error {
 	for _, dir := range lower {
 		entries, err := os.ReadDir(dir)
@@ -175,7 +175,7 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 	return nil
 }
 
-// bindPrivate mounts dir at a place that only the first process uses.
+// bindPrivate mounts dir at a path that only the first process can access.
 func (t *tree) bindPrivate(dir string) (string, error) {
 	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
 	t.overlays++

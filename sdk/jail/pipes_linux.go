@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pipes join a process and the one that it starts, which gets an order and returns a report. The run ends
-// when the write end of its first process's orders closes.
+// pipes connect a process to the child that it starts, which reads an order and writes a report. The run
+// ends when the write end of the first process's order pipe closes.
 type pipes struct {
 	orders, reports             *os.File
 	ordersTheirs, reportsTheirs *os.File
@@ -28,7 +28,7 @@ func openPipes() (*pipes, error) {
 	return p, nil
 }
 
-// childEnds returns the ends of the started process, in the order of its descriptors.
+// childEnds returns the child's ends, in the order of its descriptors.
 func (p *pipes) childEnds() []*os.File { return []*os.File{p.ordersTheirs, p.reportsTheirs} }
 
 func (p *pipes) close() {
@@ -39,17 +39,17 @@ func (p *pipes) close() {
 	}
 }
 
-// exchange sends the order and waits for the report, or for the end of the process.
+// exchange sends the order and waits for the report, or until the child exits.
 func (p *pipes) exchange(order any) (*report, error) {
 	p.ordersTheirs.Close()
 	p.reportsTheirs.Close()
-	// Both ends may be at work: an order may be longer than a pipe.
+	// Send concurrently: an order can exceed a pipe's buffer, and the child can fail before reading it.
 	sent := make(chan error, 1)
 	go func() { sent <- json.NewEncoder(p.orders).Encode(order) }()
 	var r report
 	err := json.NewDecoder(io.LimitReader(p.reports, 64<<20)).Decode(&r)
 	if err != nil {
-		_ = p.orders.SetWriteDeadline(time.Now()) // a pipe always takes one
+		_ = p.orders.SetWriteDeadline(time.Now()) // pipes always support deadlines
 	}
 	return &r, errors.Join(err, <-sent)
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// restrict removes all rights that the command does not need from this thread and what it starts. Layers
-// that are unavailable are noted in the report.
+// restrict drops every right that the command does not need from this thread and what it starts.
+// Unavailable layers are recorded in the report.
 func restrict(o *order, r *report) error {
 	note := func(layer string, err error) {
 		if err != nil {
@@ -67,8 +67,8 @@ func dropCapabilities() error {
 	return nil
 }
 
-// makeThreads starts the threads that this process may need, which the runtime keeps: once the command has
-// used up the processes of its user, no thread can be started, and the runtime would abort.
+// makeThreads starts the threads that this process can need, which the runtime then keeps: once the
+// command has used up its user's process limit, no thread can be started, and the runtime would abort.
 func makeThreads() {
 	const enough = 12
 	var ready sync.WaitGroup

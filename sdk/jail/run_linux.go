@@ -19,24 +19,24 @@ import (
 	"time"
 )
 
-// Jail runs commands within the walls that the machine offers. It is safe for
-// concurrent use.
+// Jail runs commands with the isolation layers that the machine supports. It is safe for concurrent
+// use.
 type Jail struct {
 	self string
 	temp string
-	// namespaces are to be had; userNamespace: by way of one of users.
+	// namespaces are available; userNamespace: by way of a user namespace.
 	namespaces, userNamespace bool
-	// asNobody: commands run as another uid, because the program runs as root.
+	// asNobody means that commands run with another uid, because the program runs as root.
 	asNobody bool
 	groups   *hierarchy
 	layers   []string
 	missing  map[string]string
-	// before has what trees held when they were first run in, by their folders.
+	// before has the usage of trees before the first run in them, by their paths.
 	before sync.Map
 }
 
-// roundGrace is how long a run may take beside its command: copying a tree, where
-// that is needed, and handing files back.
+// roundGrace is the time allowed besides the command's: for copying a tree, if needed, and returning
+// files.
 const roundGrace = time.Minute
 
 var errTooLong = errors.New("the run did not end in time")
@@ -44,14 +44,14 @@ var errTooLong = errors.New("the run did not end in time")
 // errNoMain keeps a program from starting itself endlessly.
 var errNoMain = errors.New("the program does not call jail.Main before anything else")
 
-// probeTimeout bounds a probe, which takes milliseconds.
+// probeTimeout limits a probe, which takes milliseconds.
 const probeTimeout = 10 * time.Second
 
-// nobodyUID is what commands run as when the program runs as root and the uids are few.
+// nobodyUID is the uid of commands if the program runs as root and the user namespace has few uids.
 const nobodyUID = 65534
 
-// unusedUID returns a random high uid if the user namespace has them: limits on processes are counted by
-// uid, and one run must not use up those of another.
+// unusedUID returns a random high uid if the user namespace has them: the kernel counts processes by
+// uid, and runs must not use up each other's limit.
 func unusedUID() int {
 	const first, many = 0x60000000, 0x0fffffff
 	data, err := os.ReadFile("/proc/self/uid_map")
@@ -65,8 +65,7 @@ func unusedUID() int {
 	return first + rand.IntN(many)
 }
 
-// Open probes the machine. What earlier, killed runs left in the folder for
-// temporary ones is removed.
+// Open probes the machine, and removes the temporary directories that killed runs left behind.
 func Open(ctx context.Context, options Options) (*Jail, error) {
 	if !mainCalled.Load() {
 		return nil, errNoMain
@@ -85,8 +84,8 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	ways := []struct{ namespaces, userNamespace, asNobody bool }{
 		{namespaces: true, asNobody: true},
 		{namespaces: true, userNamespace: true},
-		// Another uid could not reach toolchains in root's own folders; what root
-		// may do goes with its capabilities.
+		// Another uid could not read toolchains in root's home, so commands stay root; dropping its
+		// capabilities takes root's powers away.
 		{},
 	}
 	refused := errors.New("turned off")
@@ -114,8 +113,8 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	return j, nil
 }
 
-// probe does a complete run on a small tree of its own: the layers are of no use if the command cannot
-// get its files or its uid.
+// probe does a complete run on a small tree: the layers are useless if the command cannot access its
+// files or change its uid.
 func (j *Jail) probe(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -142,12 +141,11 @@ func (j *Jail) probe(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// Layers returns the layers that held when the machine was probed, and those
-// that did not, with the reason.
+// Layers returns the layers that were active in the probe, and the others with the reason.
 func (j *Jail) Layers() ([]string, map[string]string) { return j.layers, j.missing }
 
-// Run runs one command to its end. An error means that the command could not be
-// run at all, or that ctx ended; everything else is in the result.
+// Run runs one command to its end. An error means that the command could not be run at all, or that ctx
+// ended; everything else is in the result.
 func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 	return j.start(ctx, &order{Spec: *spec})
 }
@@ -161,7 +159,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	defer release()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What is done before and after the command has its bounds too.
+	// The work before and after the command is limited as well.
 	defer time.AfterFunc(o.Limits.Wall+roundGrace, func() { cancel(errTooLong) }).Stop()
 	p, err := openPipes()
 	if err != nil {
@@ -185,11 +183,11 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	if j.namespaces {
 		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	} else {
-		// The first process ends its run when its pipe closes: killed, it could not.
+		// Closing its pipe makes the first process kill its run, which it could not do if it were killed.
 		command.Cancel = p.orders.Close
 	}
-	// The kernel sends the death signal when the thread ends that started the
-	// process, so this goroutine keeps its thread until then.
+	// The kernel sends the parent-death signal when the thread that started the process exits, so this
+	// goroutine keeps its thread until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	group, noGroup, err := j.launch(command, o)
@@ -218,7 +216,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	return result, nil
 }
 
-// complete adds to an order its limits, its user, and a temporary folder, which release removes.
+// complete fills in an order's limits, uid, previous usage and temporary directory, which release removes.
 func (j *Jail) complete(o *order) (release func(), err error) {
 	o.Limits = o.Limits.WithDefaults()
 	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
@@ -238,7 +236,7 @@ func (j *Jail) complete(o *order) (release func(), err error) {
 	return release, err
 }
 
-// launch starts the first process of an order in a group of its own. Without a group, noGroup says why.
+// launch starts the first process of an order in its own cgroup. Without one, noGroup is the reason.
 func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, err error) {
 	g, noGroup = j.newGroup(o)
 	if err := command.Start(); err != nil {
@@ -253,7 +251,7 @@ func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, er
 	return g, noGroup, nil
 }
 
-// conclude sets the end of a run that did not end by itself. said is the error of reading its report,
+// conclude sets the End of a run that was cut off or refused. said is the error of reading its report,
 // waited that of waiting for its first process.
 func (j *Jail) conclude(ctx context.Context, o *order, r *report, said, waited error) error {
 	cutOff := func(end End) {
@@ -280,7 +278,7 @@ func (j *Jail) conclude(ctx context.Context, o *order, r *report, said, waited e
 	return nil
 }
 
-// layersOf returns the layers of a run, and those that it did without.
+// layersOf returns the layers of a run, and the missing ones with the reason.
 func (j *Jail) layersOf(r *report, noGroup string) ([]string, map[string]string) {
 	missing := maps.Clone(j.missing)
 	if noGroup != "" {

@@ -11,20 +11,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
-// Main does nothing: there are no walls to build.
+// Main does nothing: there is no first process on this platform.
 func Main() {}
 
-// Jail runs commands. Walls are to be had on Linux only: elsewhere it bounds time
-// and output, and runs in place alone.
+// Jail runs commands. Isolation needs Linux: elsewhere a Jail only limits time and output, and only
+// runs in place.
 type Jail struct{}
 
-// errNotLinux is why an answer does not get its own view of a tree.
+// errNotLinux is the error of a run that needs a copy-on-write view of the tree.
 var errNotLinux = errors.New("a jail with a view of the tree needs Linux")
 
-// Open returns a jail without any layer.
+// Open returns a jail without layers.
 func Open(context.Context, Options) (*Jail, error) { return &Jail{}, nil }
 
-// Layers returns no layer.
+// Layers returns no layers.
 func (*Jail) Layers() ([]string, map[string]string) {
 	missing := map[string]string{}
 	for _, layer := range layers {
@@ -33,7 +33,7 @@ func (*Jail) Layers() ([]string, map[string]string) {
 	return nil, missing
 }
 
-// Run runs a command in place; everything else is an error.
+// Run runs a command in place. Any other run is an error.
 func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 	if !spec.InPlace || len(spec.Changes) > 0 || len(spec.Reports) > 0 {
 		return nil, errNotLinux
@@ -62,7 +62,7 @@ func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 	}
 	command.Cancel = end
 	err := command.Run()
-	_ = end() // what the command left behind
+	_ = end() // kill what the command left behind
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

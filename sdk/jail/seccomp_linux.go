@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deniedCalls are the system calls that no test needs and many escapes do.
+// deniedCalls are system calls that no test needs but many escapes use.
 var deniedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
@@ -23,16 +23,16 @@ var deniedCalls = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_FANOTIFY_INIT,
 }
 
-// families are the address families of sockets in a network namespace: local ones, and the internet,
-// which is empty there. Others, such as AF_VSOCK, are not confined by namespaces. Without a namespace
-// no socket is allowed: it could reach the network, or a daemon such as Docker's by its file.
+// families are the address families that are allowed in a network namespace: local sockets, and the
+// internet, which is empty there. Namespaces do not confine others, such as AF_VSOCK. Without a network
+// namespace no socket is allowed: it could reach the network, or a daemon such as Docker by its file.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
-// newNamespaces are the clone flags that make a namespace.
+// newNamespaces are the clone flags that create namespaces.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// offsets into struct seccomp_data.
+// Offsets into struct seccomp_data.
 const (
 	dataNumber = 0
 	dataArch   = 4
@@ -43,12 +43,12 @@ const (
 // moder is a system call that sets a file's mode.
 type moder struct {
 	number uint32
-	// mode is the argument with the mode. Where asks is not 0, it counts only when the
-	// argument flags has some of these.
+	// mode is the index of the mode argument. If asks is not 0, the mode only matters when the argument
+	// with index flags has one of these flags.
 	mode, flags, asks uint32
 }
 
-// modes returns the calls that set modes of files, except openat2, whose mode is in memory, which a filter
+// modes returns the calls that set file modes, except openat2: its mode is in memory, which a filter
 // cannot read.
 func modes() []moder {
 	const making = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
@@ -63,7 +63,7 @@ func modes() []moder {
 	return all
 }
 
-// The instructions of a filter, and its results.
+// The instructions of a filter, and its return values.
 const (
 	load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
 	and  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
@@ -83,18 +83,18 @@ func loadArgument(n uint32) unix.SockFilter {
 
 func answer(with uint32) unix.SockFilter { return unix.SockFilter{Code: ret, K: with} }
 
-// onCall returns a block that handles one system call. The number of the call must be loaded, and stays
-// loaded for other calls.
+// onCall returns a block that handles one system call. It expects the call number to be loaded, and
+// leaves it loaded for other calls.
 func onCall(number uint32, then ...unix.SockFilter) []unix.SockFilter {
 	return slices.Insert(then, 0, unix.SockFilter{Code: eq, K: number, Jf: uint8(len(then))})
 }
 
-// onFlags answers a call that has some of the flags in an argument, and allows it without them.
+// onFlags returns a block that answers a call with any of the flags in an argument, and allows others.
 func onFlags(number, argument, flags, with uint32) []unix.SockFilter {
 	return onCall(number, loadArgument(argument), unix.SockFilter{Code: set, K: flags, Jf: 1}, answer(with), answer(allow))
 }
 
-// oneOf answers with if the loaded value is one of the values, and otherwise if not.
+// oneOf returns a block that results in with or, if the loaded value is none of values, in otherwise.
 func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 	for i, value := range values {
 		block = append(block, unix.SockFilter{Code: eq, K: value, Jt: uint8(len(values) - i)})
@@ -102,7 +102,7 @@ func oneOf(values []uint32, with, otherwise uint32) (block []unix.SockFilter) {
 	return append(block, answer(otherwise), answer(with))
 }
 
-// block refuses to set the setuid and setgid bits.
+// block returns a block that denies setting the setuid and setgid bits.
 func (m *moder) block() []unix.SockFilter {
 	block := onFlags(m.number, m.mode, unix.S_ISUID|unix.S_ISGID, refuse)
 	if m.asks == 0 {
@@ -111,10 +111,10 @@ func (m *moder) block() []unix.SockFilter {
 	return onCall(m.number, append([]unix.SockFilter{loadArgument(m.flags), {Code: set, K: m.asks, Jf: 3}}, block[1:]...)...)
 }
 
-// onSocketPair refuses pairs of sockets that are not local, and, if no sockets are allowed, pairs of
-// datagram sockets: these could send to other sockets.
+// onSocketPair returns a block that denies non-local socket pairs and, if isConnected is true, pairs of
+// datagram sockets, which could send to other sockets.
 func onSocketPair(isConnected bool) []unix.SockFilter {
-	const kind = 0xf // of the type, without its flags
+	const kind = 0xf // mask of the type without its flags
 	local := []uint32{unix.AF_UNIX}
 	if !isConnected {
 		return onCall(unix.SYS_SOCKETPAIR, append([]unix.SockFilter{loadArgument(0)}, oneOf(local, allow, refuse)...)...)
@@ -129,40 +129,38 @@ func (o *order) allowedFamilies() []uint32 {
 	case o.Namespaces:
 		return families
 	case o.Guest != nil:
-		return []uint32{unix.AF_UNIX} // it serves those who started it
+		return []uint32{unix.AF_UNIX} // it serves the host over one
 	}
 	return nil
 }
 
 // absentCalls returns the system calls that fail as if the kernel did not have them.
 func (o *order) absentCalls() []uint32 {
-	// What is in memory of a file that all runs share is for no run to see.
+	// Page cache residency of shared files would be a covert channel between runs.
 	absent := []uint32{unix.SYS_MEMFD_SECRET, unix.SYS_MINCORE, unix.SYS_CACHESTAT}
 	if !o.Group {
-		// What is written to such a file and not mapped is memory of no process:
-		// only a cgroup counts it.
+		// Data in such a file that is not mapped belongs to no process: only a cgroup counts it.
 		absent = append(absent, unix.SYS_MEMFD_CREATE)
 	}
 	if !o.Namespaces {
-		// They outlive every process that has them.
+		// These objects outlive every process that uses them.
 		absent = append(absent, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET)
 	}
 	if o.InPlace {
 		absent = append(absent, unix.SYS_OPENAT2) // see modes
 	}
-	// The flags of clone3 are in memory, out of a filter's sight: without it,
-	// libraries use clone.
+	// The flags of clone3 are in memory, which a filter cannot read. Without clone3, libraries use clone.
 	return append(absent, unix.SYS_CLONE3)
 }
 
-// filter returns the program of an order for an architecture. The first block for a call decides.
+// filter returns the program of an order for an architecture. The first block that matches decides.
 func (o *order) filter(arch uint32) []unix.SockFilter {
 	blocks := [][]unix.SockFilter{{
 		{Code: load, K: dataArch},
 		{Code: eq, K: arch, Jt: 1},
 		answer(unix.SECCOMP_RET_KILL_PROCESS),
 		{Code: load, K: dataNumber},
-		// The x32 calls of amd64 have numbers of their own from here on.
+		// The x32 calls of amd64 have their own numbers, from here on.
 		{Code: ge, K: 0x40000000, Jf: 1},
 		answer(refuse),
 	}}
@@ -170,14 +168,13 @@ func (o *order) filter(arch uint32) []unix.SockFilter {
 		blocks = append(blocks, onCall(number, answer(unknown)))
 	}
 	if o.InPlace {
-		// A program of setuid on disk would be its owner's for everybody on the machine.
+		// Every user of the machine could run a setuid program left on disk as its owner.
 		for _, call := range modes() {
 			blocks = append(blocks, call.block())
 		}
 	}
 	if !o.Namespaces {
-		// Limits on processor time or files of another process end it as a signal does,
-		// and any process of the same user may set them.
+		// A process could kill another of the same user by lowering its limit on CPU time or file size.
 		own := oneOf([]uint32{0}, allow, refuse)
 		blocks = append(blocks, onCall(unix.SYS_PRLIMIT64, append([]unix.SockFilter{loadArgument(0)}, own...)...))
 	}
@@ -185,10 +182,10 @@ func (o *order) filter(arch uint32) []unix.SockFilter {
 	return slices.Concat(append(blocks,
 		onSocketPair(len(allowed) == 0),
 		onCall(unix.SYS_SOCKET, append([]unix.SockFilter{loadArgument(0)}, oneOf(allowed, allow, refuse)...)...),
-		// What is in the memory of a file is not for a run to say, either: the advice counts as taken.
+		// Nor can a run change which pages are cached: fadvise succeeds without effect.
 		onCall(unix.SYS_FADVISE64, answer(unix.SECCOMP_RET_ERRNO)),
 		onFlags(unix.SYS_PREADV2, 5, unix.RWF_NOWAIT, unix.SECCOMP_RET_ERRNO|uint32(unix.EOPNOTSUPP)),
-		// Huge pages are in no count of memory, not even in that of a cgroup.
+		// No memory count includes huge pages, not even that of a cgroup.
 		onFlags(unix.SYS_MEMFD_CREATE, 1, unix.MFD_HUGETLB, refuse),
 		onFlags(unix.SYS_MMAP, 3, unix.MAP_HUGETLB, refuse),
 		onFlags(unix.SYS_CLONE, 0, newNamespaces, refuse),
@@ -196,8 +193,8 @@ func (o *order) filter(arch uint32) []unix.SockFilter {
 	)...)
 }
 
-// restrictSyscalls installs the filter on the calling thread, and so on every
-// process that it starts. The thread must have no_new_privs.
+// restrictSyscalls installs the filter on the calling thread, and so on every process that it starts.
+// The thread must have no_new_privs.
 func restrictSyscalls(o *order) error {
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// LooksSecret reports whether the file of this slash-separated path, relative to a
-// work tree, is one that usually holds keys or passwords: work trees for agents and
-// runs of tests are made without it. What lies in folders of tests, fixtures and
-// examples is taken to be made up, and what lies in packages of others to be public.
+// LooksSecret reports whether a file with this slash-separated path, relative to a work tree, usually
+// holds keys or passwords. Work trees for agents and test runs are made without such files. Files in
+// folders of tests, fixtures and examples are assumed to be made up, and files in third-party packages
+// to be public.
 func LooksSecret(name string) bool {
 	name = strings.ToLower(name)
 	folders, base := strings.Split(path.Dir(name), "/"), path.Base(name)
@@ -29,23 +29,23 @@ func LooksSecret(name string) bool {
 
 var (
 	secretFolders = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud", ".oci"}
-	// secretFile matches names of files: whole ones, endings, private keys, and accounts of services.
+	// secretFile matches file names: exact names, extensions, private keys, and service accounts.
 	secretFile = regexp.MustCompile(`(?s)^(?:` +
 		`\.envrc|[._]netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.npmrc|\.pypirc|\.dockercfg|\.vault-token|` +
 		`\.htpasswd|\.s3cfg|\.boto|\.terraformrc|terraform\.tfvars|\.sentryclirc|kubeconfig|` +
 		`credentials(?:\.json|\.toml|\.ya?ml)?|application_default_credentials\.json|secrets\.(?:json|toml|ya?ml)|` +
 		`.*\.(?:pem|key|p12|p8|pfx|jks|keystore|kdbx|ppk|tfstate)|` +
 		`id_(?:rsa|dsa|ecdsa|ed25519)[^.]*|(?:client_secret|service[-_]?account).*\.json)$`)
-	// environmentFile matches files of variables, with what these are for.
+	// environmentFile matches files of environment variables and captures what they are for.
 	environmentFile      = regexp.MustCompile(`(?s)^(?:\.env[.\-_](.*)|(.*)\.env)$`)
 	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
-	// backupFile matches a copy, which is as secret as what it is a copy of.
+	// backupFile matches a backup copy, which is as secret as the original.
 	backupFile = regexp.MustCompile(`(?s)^(.+?)(?:~|\.(?:bak|backup|old|orig|save|copy|swp))+$`)
 )
 
-// isHarmless reports whether a folder's name says that it holds tests, fixtures, examples, or packages of
-// others: "docker" and "latest" do not.
+// isHarmless reports whether a folder's name says that it holds tests, fixtures, examples or third-party
+// packages. It matches words: "latest" and "docker" contain "test" and "doc" but are not harmless.
 func isHarmless(folder string) bool {
 	if slices.Contains(packageFolders, folder) {
 		return true

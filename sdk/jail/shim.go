@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// managers are the version managers that put a folder of shims into the PATH; each has `which NAME`.
+// managers are the version managers that put a directory of shims into the PATH; each has `which NAME`.
 var managers = []string{"pyenv", "rbenv", "nodenv", "goenv", "asdf", "mise"}
 
-// Program returns the program to start for a name of the PATH: where a version manager
-// (pyenv, asdf and their like) has put a script in its place, the path of what the
-// script would start here and now, and in all other cases the name as it is. Within the
-// walls such a script finds neither its manager nor the user's choice, and a file of
-// the tree could choose for it. The error says what is to be done.
+// Program returns the program to start for a name in the PATH. If that is a shim of a version manager
+// such as pyenv or asdf, it returns the path of the program that the shim would run here and now, and
+// otherwise the name itself. In a jail, a shim finds neither its manager nor the user's version, and a
+// file in the tree could select another. The error tells the user what to do.
 func Program(ctx context.Context, name string) (string, error) {
 	found, err := exec.LookPath(name)
 	if err != nil || strings.ContainsAny(name, `/\`) || filepath.Base(filepath.Dir(found)) != "shims" {
@@ -50,7 +49,7 @@ func Program(ctx context.Context, name string) (string, error) {
 	return name, nil
 }
 
-// managerCommand returns the command of a manager if the folder of shims belongs to it, otherwise "".
+// managerCommand returns the command of a manager if root's shims belong to it, otherwise "".
 func managerCommand(root, manager string) string {
 	for _, folder := range []string{filepath.Join(root, "bin"), filepath.Join(root, "libexec"), filepath.Join(managerFolder(root, manager), "bin")} {
 		if command := filepath.Join(folder, manager); exists(command) {

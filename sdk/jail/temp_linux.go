@@ -11,8 +11,8 @@ import (
 
 const tempPrefix = "stepfall-jail-"
 
-// newTemp makes a directory for one run, which release removes. It is locked during the run, to tell it
-// from what killed programs leave behind.
+// newTemp creates a directory for one run, which release removes. It is locked during the run, which
+// distinguishes it from directories that killed programs left behind.
 func newTemp(parent string) (dir string, release func(), err error) {
 	dir, err = os.MkdirTemp(parent, tempPrefix)
 	if err != nil {

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// SystemPaths are what every command may read, where they exist: programs and
-// libraries, and nothing about the machine or its users.
+// SystemPaths returns the paths that every command can read, if they exist: programs and libraries, and
+// nothing specific to the machine or its users.
 func SystemPaths() []string {
 	paths := []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/ssl/certs",
-		"/etc/maven/m2.conf", "/etc/maven/logging", // settings.xml, beside them, may hold passwords
+		"/etc/maven/m2.conf", "/etc/maven/logging", // settings.xml, beside them, can hold passwords
 	}
 	java, _ := filepath.Glob("/etc/java-*-openjdk") // the only error is that of a bad pattern
 	return append(paths, java...)
 }
 
-// ToolPaths are what a program needs that is not installed in a system path: the
-// folder where it is, and the toolchain that the folder belongs to, also of what it
-// links to. A program that is not found needs nothing.
+// ToolPaths returns the paths that a program outside the system paths needs: its folder, the toolchain
+// that the folder belongs to, and those of the file that it links to. If the program is not found, there
+// are none.
 func ToolPaths(program string) []string {
 	var paths []string
 	if slices.Contains([]string{"mvn", "mvnw", "gradle", "gradlew"}, filepath.Base(program)) {
-		paths = java() // also for a script of the tree
+		paths = java() // also for a wrapper script in the tree
 	}
 	found, err := exec.LookPath(program)
 	if err != nil {
@@ -50,9 +50,9 @@ func ToolPaths(program string) []string {
 	return paths
 }
 
-// PathTools are what the programs of the PATH need that are not installed in a
-// system path: folders of programs, and toolchains that are known. What else lies
-// beside such a folder, a project with its keys for one, is not among them.
+// PathTools returns the paths that the programs in the PATH outside the system paths need: folders of
+// programs and known toolchains. Nothing else beside such a folder is included, such as a project with
+// its keys.
 func PathTools() []string {
 	var paths []string
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
@@ -75,20 +75,20 @@ func PathTools() []string {
 	return slices.Compact(paths)
 }
 
-// programFolders are the names of folders that hold programs and nothing else.
+// programFolders are the names of folders that hold only programs.
 var programFolders = []string{"bin", "sbin", "shims", ".bin"}
 
 func isSystem(folder string) bool {
 	return slices.ContainsFunc([]string{"/usr/", "/bin/", "/sbin/", "/lib"}, func(path string) bool { return strings.HasPrefix(folder+"/", path) })
 }
 
-// isInstalled reports whether a folder is no system path, and none that holds all that a user has.
+// isInstalled reports whether a folder is neither a system path nor a parent of all of a user's files.
 func isInstalled(folder string) bool {
 	user := os.Getenv("HOME")
 	return !isSystem(folder) && !slices.Contains([]string{"/", user, filepath.Dir(user)}, folder)
 }
 
-// toolchains are the known kinds of toolchains: the files that mark them, and the parts that they need.
+// toolchains are the known toolchains: the files that identify them, and the parts that they need.
 var toolchains = []struct{ marks, parts []string }{
 	{[]string{"VERSION", "src/runtime"}, []string{"VERSION", "go.env", "bin", "pkg", "src", "lib", "misc"}},                            // Go
 	{[]string{"pyvenv.cfg"}, []string{"pyvenv.cfg", "bin", "lib", "lib64", "include"}},                                                 // a virtual environment
@@ -103,7 +103,7 @@ var toolchains = []struct{ marks, parts []string }{
 	{[]string{"Cellar", "opt", "Homebrew"}, []string{"Cellar", "opt", "bin", "sbin", "lib", "libexec", "include", "share", "etc/ssl"}}, // Homebrew
 }
 
-// toolchain returns the parts of the toolchain whose programs are in the folder, none if it is unknown.
+// toolchain returns the parts of the toolchain whose programs are in folder, or none if it is unknown.
 func toolchain(folder string) []string {
 	prefix := filepath.Dir(folder)
 	if filepath.Base(folder) == "shims" {
@@ -120,7 +120,6 @@ func toolchain(folder string) []string {
 	return nil
 }
 
-// existingParts returns the paths of those parts of a folder that are there.
 func existingParts(prefix string, parts []string) (paths []string) {
 	for _, part := range parts {
 		if path := filepath.Join(prefix, filepath.FromSlash(part)); exists(path) {
@@ -130,8 +129,8 @@ func existingParts(prefix string, parts []string) (paths []string) {
 	return paths
 }
 
-// VenvPaths are what a virtual environment of Python needs that lies elsewhere: the
-// installation that it was made of, as its pyvenv.cfg says, and where its program leads.
+// VenvPaths returns the paths that a Python virtual environment needs elsewhere: the installation that
+// its pyvenv.cfg names, and the folder of the interpreter that it links to.
 func VenvPaths(dir string) []string {
 	settings, err := os.ReadFile(filepath.Join(dir, "pyvenv.cfg"))
 	if err != nil {
@@ -153,7 +152,7 @@ func VenvPaths(dir string) []string {
 	return paths
 }
 
-// pyenv returns what the scripts in pyenv's folder of shims start and read.
+// pyenv returns the paths that pyenv's shims execute and read.
 func pyenv(root string) []string {
 	if !exists(filepath.Join(root, "libexec", "pyenv")) {
 		return nil
@@ -166,14 +165,14 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// rust returns the folders of Rust, without credentials.toml in the same folder.
+// rust returns Rust's folders, except credentials.toml beside them.
 func rust() []string {
 	cargo := home("CARGO_HOME", ".cargo")
 	return []string{filepath.Join(cargo, "bin"), filepath.Join(cargo, "registry"), filepath.Join(cargo, "git"), home("RUSTUP_HOME", ".rustup")}
 }
 
-// java returns the JDK of the environment, and what Maven and Gradle have fetched, without settings.xml and
-// gradle.properties in the same folders.
+// java returns the JDK in use and the downloads of Maven and Gradle, except settings.xml and
+// gradle.properties beside them.
 func java() []string {
 	gradle := home("GRADLE_USER_HOME", ".gradle")
 	paths := []string{
@@ -201,8 +200,8 @@ func home(variable, folder string) string {
 	return filepath.Join(os.Getenv("HOME"), folder)
 }
 
-// ToolEnv is the environment that toolchains outside of the system paths need to
-// be told, because HOME is another one in the jail. It holds no secret.
+// ToolEnv returns the environment that toolchains outside the system paths need, because HOME differs
+// in the jail. It holds no secret.
 func ToolEnv() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "NO_COLOR=1", "CI=1", "TERM=dumb"}
 	for variable, folder := range map[string]string{"CARGO_HOME": ".cargo", "RUSTUP_HOME": ".rustup"} {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what folders hold on disk.
 type usage struct {
 	Bytes int64
 	Files int
@@ -26,8 +25,8 @@ func (u usage) exceeds(before usage, l *Limits) bool {
 // hiddenBytes is the usage of a tree that is too deep to be walked.
 const hiddenBytes = 1 << 60
 
-// measureTrees adds up what is below the folders, until enough says so. Unreadable entries count as
-// nothing, and what is deeper than a path can be as hiddenBytes.
+// measureTrees adds up the usage below dirs, until enough returns true. Unreadable entries count as
+// nothing, and a tree deeper than the longest path as hiddenBytes.
 func measureTrees(dirs []string, enough func(usage) bool) usage {
 	var sum usage
 	for _, dir := range dirs {
@@ -55,7 +54,7 @@ func measureTrees(dirs []string, enough func(usage) bool) usage {
 	return sum
 }
 
-// unlinkedBytes adds up the open files of processes that have no name: they use space in no folder.
+// unlinkedBytes adds up the processes' open files that have no name: no folder shows their space.
 func unlinkedBytes(pids []int) int64 {
 	type file struct{ device, inode uint64 }
 	seen := map[file]bool{}
@@ -80,7 +79,7 @@ func unlinkedBytes(pids []int) int64 {
 	return sum
 }
 
-// writtenFolders returns the folders on disk that a run writes to. In memory the kernel enforces the limits.
+// writtenFolders returns the folders on disk that a run can write to. On tmpfs the kernel enforces the limits.
 func (o *order) writtenFolders() []string {
 	switch {
 	case o.Guest != nil:
@@ -95,8 +94,8 @@ func (o *order) writtenFolders() []string {
 	return o.Writable
 }
 
-// watchTrees ends the run when it writes more to disk than is allowed. It pauses long enough to use little
-// of a processor.
+// watchTrees ends the run when it has written more to disk than is allowed. It pauses between
+// measurements for long enough to use little processor time.
 func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 	dirs := o.writtenFolders()
 	if len(dirs) == 0 {

@@ -15,11 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchEvery is how often the whole run is measured.
+// watchEvery is the interval of the watchdog.
 const watchEvery = 25 * time.Millisecond
 
-// watch ends the run when it exceeds what is allowed to all of its processes together.
-// A limit of zero is none.
+// watch ends the run when all of its processes together exceed a limit. A limit of zero means none.
 func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{}) {
 	var wall <-chan time.Time
 	if o.Limits.Wall > 0 {
@@ -56,12 +55,13 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 	}
 }
 
-// measure counts the processes of the run and their memory: their own, and what they share, once for each
-// while that is little, then as the kernel divides it. Pages of files on disk do not count.
+// measure counts the processes of the run and their memory in bytes: private memory and shared memory.
+// The latter counts once per process, unless that exceeds the limit; then it is divided as the kernel
+// does (Pss). Pages of files on disk do not count.
 func measure(o *order) (processes int, bytesHeld int64) {
 	const (
-		little = 8 << 20 // less is the text of programs
-		entry  = 8       // bytes in a table for each page
+		little = 8 << 20 // less is usually program text
+		entry  = 8       // bytes of a page table entry
 	)
 	pids, page, tables, limit := members(o.Namespaces), int64(os.Getpagesize()), int64(0), o.Limits.Memory
 	var sharing []int
@@ -74,9 +74,9 @@ func measure(o *order) (processes int, bytesHeld int64) {
 		}
 	}
 	shared := sumOf(sharing, "status", "RssShmem:")
-	// isClose reports whether more would be too much, where what is held is not.
+	// isClose reports whether more bytes would exceed the limit, while those counted so far do not.
 	isClose := func(more int64) bool { return limit > 0 && bytesHeld <= limit && bytesHeld+more > limit }
-	// The tables of pages count for as much as they can be only where that is too much.
+	// Read the real size of the page tables only if their largest possible size would exceed the limit.
 	if isClose(shared + tables) {
 		bytesHeld += sumOf(pids, "status", "VmPTE:")
 	}
@@ -84,7 +84,7 @@ func measure(o *order) (processes int, bytesHeld int64) {
 		shared = sumOf(sharing, "smaps_rollup", "Pss_Shmem:")
 	}
 	if o.Namespaces && !o.isUnsandboxed() {
-		// Those that a process has mapped and never looked at are in no process's count.
+		// Segments whose pages no living process has touched are in no process's count.
 		shared = max(shared, sysvBytes("shm", 14)) + sysvBytes("msg", 3)
 	}
 	if limit > 0 && !o.Group && o.hidesMemory(pids, limit) {
@@ -93,8 +93,8 @@ func measure(o *order) (processes int, bytesHeld int64) {
 	return len(pids), bytesHeld + shared
 }
 
-// pagesOf returns the pages that a process has mapped, has in memory, and those of the latter that are of
-// files and shared memory; 0 if unknown.
+// pagesOf returns the numbers of pages that a process has mapped, that are resident, and that are
+// resident and belong to files or shared memory; 0 if unknown.
 func pagesOf(pid int) (virtual, resident, others int64) {
 	statm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err == nil {
@@ -103,7 +103,7 @@ func pagesOf(pid int) (virtual, resident, others int64) {
 	return virtual, resident, others
 }
 
-// sumOf adds up a line of kilobytes of a file in /proc/PID over processes.
+// sumOf adds up the value of one line in a file of /proc/PID, in bytes, over processes.
 func sumOf(pids []int, file, name string) (sum int64) {
 	for _, pid := range pids {
 		sum += kilobytes(filepath.Join("/proc", strconv.Itoa(pid), file), name)
@@ -111,17 +111,17 @@ func sumOf(pids []int, file, name string) (sum int64) {
 	return sum
 }
 
-// hidesMemory reports whether processes of the run have filled shared memory and released its pages,
-// which then no process and no file system counts: the machine has more shared memory than before the
-// run, by more than the limit and what the run has written to files in memory, and a process has such
-// memory mapped. A cgroup counts it, so that this is for runs without one.
+// hidesMemory reports whether processes of the run have filled shared memory and unmapped its pages,
+// which no process and no file system then counts: since the run began, the machine's shared memory has
+// grown by more than the limit plus what the run has written to tmpfs, and a process has such memory
+// mapped. It is for runs without a cgroup, which would count it.
 func (o *order) hidesMemory(pids []int, limit int64) bool {
 	if o.isUnsandboxed() || kilobytes("/proc/meminfo", "Shmem:")-o.shmem <= limit+o.memoryFileBytes() {
 		return false
 	}
 	for _, pid := range pids {
 		maps, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "maps"))
-		// Of MAP_ANONYMOUS, and of the device, which is the same.
+		// Both MAP_ANONYMOUS memory and mappings of the device are listed so.
 		if err == nil && bytes.Contains(maps, []byte("/dev/zero")) {
 			return true
 		}
@@ -129,7 +129,7 @@ func (o *order) hidesMemory(pids []int, limit int64) bool {
 	return false
 }
 
-// kilobytes returns the bytes of a line "NAME 12 kB" of a file; 0 when it is not there.
+// kilobytes returns the value of the line "NAME 12 kB" of a file, in bytes, or 0 if there is none.
 func kilobytes(path, name string) int64 {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -144,7 +144,7 @@ func kilobytes(path, name string) int64 {
 	return 0
 }
 
-// memoryFileBytes returns an upper bound of the bytes that the run has written to files in memory.
+// memoryFileBytes returns an upper bound of the bytes that the run has written to tmpfs.
 func (o *order) memoryFileBytes() int64 {
 	var stat unix.Statfs_t
 	sum := int64(0)
@@ -159,9 +159,9 @@ func (o *order) memoryFileBytes() int64 {
 	return sum
 }
 
-// sysvBytes adds up a column of bytes of the namespace's System V segments or messages.
+// sysvBytes adds up a column of the namespace's System V segments or messages, in bytes.
 func sysvBytes(kind string, column int) int64 {
-	// It may have tens of thousands of lines: no more than one is held at a time.
+	// The file can have tens of thousands of lines: read one at a time.
 	file, err := os.Open("/proc/sysvipc/" + kind)
 	if err != nil {
 		return 0
@@ -172,7 +172,7 @@ func sysvBytes(kind string, column int) int64 {
 		at := 0
 		for field := range bytes.FieldsSeq(lines.Bytes()) {
 			if at++; at == column+1 {
-				n, _ := strconv.ParseInt(string(field), 10, 64) // the headline is none
+				n, _ := strconv.ParseInt(string(field), 10, 64) // 0 for the header line
 				sum += n
 				break
 			}
@@ -208,8 +208,8 @@ func allProcesses() []int {
 	return pids
 }
 
-// descendants returns the processes below pid. Orphans are children of the subreaper, so that a double
-// fork does not escape.
+// descendants returns the processes below pid. The subreaper adopts orphans, so a double fork does not
+// escape.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range allProcesses() {
@@ -226,8 +226,7 @@ func descendants(pid int) []int {
 	return below
 }
 
-// killAll kills every process of the run but this one and returns how many were
-// alive at first.
+// killAll kills every process of the run except this one, and returns how many were alive at first.
 func killAll(namespaces bool) int {
 	if namespaces {
 		alive := len(slices.DeleteFunc(members(true), isZombie))
@@ -235,7 +234,7 @@ func killAll(namespaces bool) int {
 		return alive
 	}
 	alive := 0
-	// What is being forked meanwhile is found in the next round.
+	// Processes forked during one round are found in the next.
 	for round := range 100 {
 		killed := 0
 		for _, pid := range slices.DeleteFunc(descendants(os.Getpid()), isZombie) {
@@ -263,7 +262,7 @@ func processState(pid int) (state byte, parent int, ok bool) {
 	if err != nil {
 		return 0, 0, false
 	}
-	// The name, in parentheses, may hold anything.
+	// The name, in parentheses, can contain anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 {
 		return 0, 0, false

@@ -1,5 +1,5 @@
-// Package jsonschema checks JSON texts against the JSON schemas that queries and their tools
-// have. Schemas come from clients: compiling one is bounded, and loads no other document.
+// Package jsonschema validates JSON against the JSON schemas of queries and their tools. Schemas come from
+// clients, so the cost of compiling one is limited, and references to other documents are not loaded.
 package jsonschema
 
 import (
@@ -14,18 +14,16 @@ import (
 )
 
 const (
-	// maxKept bounds the bytes of the schemas that are kept compiled.
+	// maxKept limits the total length in bytes of the schemas whose compiled form is kept.
 	maxKept = 16 << 20
-	// maxObjects bounds the objects of one: the compiler takes a time that grows with
-	// their square.
+	// maxObjects limits the objects in one schema: the compiler's time grows with their square.
 	maxObjects = 2000
-	// maxVisits bounds the schemas, with their members, that a text is held against: each reference
-	// to one that refers to another twice doubles them.
+	// maxVisits limits the visits of schemas and their members while one text is validated. References
+	// can make their number exponential in the size of the schema.
 	maxVisits = 500_000
 )
 
-// Schemas compiles schemas and keeps them. It is safe for concurrent use; the zero value is
-// ready.
+// Schemas compiles schemas and caches them. It is safe for concurrent use; the zero value is ready to use.
 type Schemas struct {
 	known sync.Map // text -> compiledSchema
 	size  atomic.Int64
@@ -37,7 +35,7 @@ type compiledSchema struct {
 	err    error
 }
 
-// visitCount counts the visits of one check at a time.
+// visitCount counts the visits of one validation at a time.
 type visitCount struct {
 	sync.Mutex
 	n int
@@ -45,11 +43,11 @@ type visitCount struct {
 
 var errVisits = fmt.Errorf("holding a text against it takes more than %d steps", maxVisits)
 
-// Compile reports what is wrong with the text of a schema.
+// Compile returns an error if text is not a valid schema.
 func (s *Schemas) Compile(text []byte) error { return s.compile(text).err }
 
-// Violations returns every way in which a JSON text breaks the schema, each with its place.
-// The error says that the schema itself is unusable.
+// Violations returns every violation of the schema by a JSON text, with its location. The error means that
+// the schema itself is unusable.
 func (s *Schemas) Violations(schema, text []byte) ([]string, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -114,8 +112,8 @@ func compile(text []byte, visits *visitCount) (*jsonschema.Schema, error) {
 	return compiler.Compile(name)
 }
 
-// compile makes a schema count its visits by its format, which is validated before its references and
-// subschemas. Once there are too many, every visit fails.
+// compile makes a schema count its visits through its format, which is validated before its references and
+// subschemas. Above the limit, every visit fails.
 func (n *visitCount) compile(c *jsonschema.CompilerContext, object map[string]any) (jsonschema.SchemaExt, error) {
 	cost := 1
 	for _, member := range object {
@@ -126,7 +124,7 @@ func (n *visitCount) compile(c *jsonschema.CompilerContext, object map[string]an
 			cost += len(member)
 		}
 	}
-	schema := c.Enqueue(nil) // itself
+	schema := c.Enqueue(nil) // the schema itself
 	format := jsonschema.Format{Validate: func(any) error { return nil }}
 	if schema.Format != nil {
 		format = *schema.Format

@@ -22,13 +22,13 @@ type File struct {
 	Delete  bool
 }
 
-// maxFile bounds the files that are read to be edited.
+// maxFile is the size in bytes of the largest file that can be edited.
 const maxFile = 32 << 20
 
-// Apply works out what the edits, made in order, leave of the files of tree. The
-// tree is only read. An *Error says that the answer does not fit the tree; any
-// other error that the tree could not be read. Files come in the order in which
-// they were first edited.
+// Apply applies the edits in order to files of tree, which is only read, and returns
+// the changed files in the order in which they were first edited. An *Error means
+// that the answer does not fit the tree; any other error, that the tree could not be
+// read.
 func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	if len(edits) == 0 {
 		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block"}
@@ -56,7 +56,7 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	return files, nil
 }
 
-// ApplyToMap is [Apply] on files that are kept by path. It returns a new map.
+// ApplyToMap is [Apply] on files in a map by path. It returns a new map.
 func ApplyToMap(files map[string]string, edits []Edit) (map[string]string, error) {
 	tree := fstest.MapFS{}
 	for name, text := range files {
@@ -107,7 +107,7 @@ func (a *applier) edit(edit Edit) error {
 	return a.write(edit, from, restoreLineEnds(old, content))
 }
 
-// write sets the content of the edited file, and removes one that is moved or deleted.
+// write sets the content of the edited file, and removes its old path or the deleted file.
 func (a *applier) write(edit Edit, from, content string) error {
 	if edit.Delete || from != edit.Path && !edit.Copy {
 		if err := a.set(from, "", true); err != nil || edit.Delete {
@@ -121,7 +121,7 @@ func (a *applier) write(edit Edit, from, content string) error {
 	return nil
 }
 
-// resolvePath returns the path of the edited file: see [Edit.Spaced] and [Edit.Near].
+// resolvePath returns the path of the edited file; see [Edit.Spaced] and [Edit.Near].
 func (a *applier) resolvePath(edit Edit) string {
 	if edit.Spaced != "" && a.isFile(edit.Spaced) {
 		edit.Path = edit.Spaced
@@ -133,7 +133,7 @@ func (a *applier) resolvePath(edit Edit) string {
 	return edit.Path
 }
 
-// check returns an error for an edit that is impossible in any tree.
+// check returns an error for an edit that is invalid in any tree.
 func (e *Edit) check() error {
 	if e.Path == "" && e.Refused != "" {
 		return &Error{Reason: e.Refused, Unread: e.Unread}
@@ -157,15 +157,15 @@ func (a *applier) exists(name string) bool {
 	return err == nil
 }
 
-// isFile reports whether the edits so far have left a file of that name.
+// isFile reports whether a file of that name exists after the edits so far.
 func (a *applier) isFile(name string) bool {
 	_, exists, err := a.read(name)
 	return err == nil && exists
 }
 
-// isIntended reports whether an edit whose file is only mentioned is an edit: its file is in the tree or
-// can be, a moved or deleted one exists, and the content is no quotation of the file. An error says that
-// a block could be a part of the file as well as all of it.
+// isIntended reports whether a Mentioned edit is a real edit: its path is valid in the tree, a moved or
+// deleted file exists, and the content is not a quotation of the file. The error is set if a block could be
+// either a part of the file or all of it.
 func (a *applier) isIntended(edit Edit) (bool, error) {
 	if !edit.Mentioned {
 		return edit.Path != "" || edit.Kind != whole, nil
@@ -192,7 +192,7 @@ func (a *applier) isIntended(edit Edit) (bool, error) {
 	return isWholeOf(edit.Path, textOf(old), textOf(edit.Content))
 }
 
-// isWholeOf reports whether a block is a new state of the file rather than a quotation.
+// isWholeOf reports whether a block is a new version of the file rather than a quotation.
 func isWholeOf(path string, lines, block []string) (bool, error) {
 	if len(block) == 0 {
 		return false, nil
@@ -207,7 +207,7 @@ func isWholeOf(path string, lines, block []string) (bool, error) {
 	return true, nil
 }
 
-// textOf returns the lines that are not empty, without the space around them.
+// textOf returns the non-empty lines, without surrounding space.
 func textOf(text string) []string {
 	return slices.DeleteFunc(mapLines(strings.Split(text, "\n"), strings.TrimSpace), func(line string) bool { return line == "" })
 }
@@ -225,8 +225,8 @@ func (a *applier) replaceFile(edit Edit) error {
 	return a.set(edit.Path, edit.Content, false)
 }
 
-// restoreLineEnds returns the content with carriage returns if all lines of the file had them: answers are
-// read without.
+// restoreLineEnds returns content with carriage returns if every line of the old file had one; answers are
+// parsed without them.
 func restoreLineEnds(old, content string) string {
 	if lines := strings.Count(old, "\n"); lines == 0 || strings.Count(old, "\r\n") != lines {
 		return content
@@ -234,9 +234,9 @@ func restoreLineEnds(old, content string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(content, "\r\n", "\n"), "\n", "\r\n")
 }
 
-// change returns the content of a file after a diff or a search/replace block.
+// change returns the content of a file after a diff or search/replace edit.
 func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
-	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
+	if err := a.work.add(len(old)); err != nil { // the file is read and written
 		return "", err
 	}
 	if edit.Delete {
@@ -251,7 +251,7 @@ func (a *applier) change(edit Edit, old string, exists bool) (string, error) {
 	case edit.Kind == Replace:
 		return a.replace(edit, old, exists)
 	case edit.New:
-		old = "" // a diff that makes a file replaces what was there
+		old = "" // a diff that creates a file replaces an existing one
 	}
 	return a.work.applyHunks(edit, old)
 }
@@ -267,7 +267,7 @@ func (a *applier) replace(edit Edit, old string, exists bool) (string, error) {
 	return content, err
 }
 
-// mayMake reports whether a diff or a search/replace block may make its file.
+// mayMake reports whether a diff or search/replace edit can create its file.
 func (e *Edit) mayMake() bool {
 	if e.Kind == Replace {
 		return strings.TrimSpace(e.Search) == ""
@@ -293,7 +293,7 @@ func checkPath(name string) error {
 	return nil
 }
 
-// read returns the content of a file as the edits so far have left it.
+// read returns the content of a file after the edits so far.
 func (a *applier) read(name string) (content string, exists bool, err error) {
 	if file, ok := a.files[name]; ok {
 		return string(file.Content), !file.Delete, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// contentFields are the names of fields with the new content of a whole file.
+// contentFields are the names of JSON fields that hold the new content of a whole file.
 var contentFields = []string{"content", "file_text", "contents", "new_content", "code"}
 
 func parseArguments(arguments string) []Edit {
@@ -18,8 +18,7 @@ func parseArguments(arguments string) []Edit {
 	return editsOf(value, "")
 }
 
-// parseJSON returns the edits of the JSON that begins with the lines, and how many lines
-// it takes.
+// parseJSON returns the edits in the JSON value at the beginning of lines, and its number of lines.
 func parseJSON(lines []string) ([]Edit, int) {
 	text := strings.Join(lines, "\n")
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -31,8 +30,8 @@ func parseJSON(lines []string) ([]Edit, int) {
 	return edits, strings.Count(text[:decoder.InputOffset()], "\n") + 1
 }
 
-// editsOf returns the edits of a value: those of an object with a file and its change, of a map from paths
-// to texts, of a patch, or of nested values. Nested objects inherit the file unless they name another.
+// editsOf returns the edits in a JSON value: an object with a path and a change, a map from paths to
+// contents, a patch, or values nested in others. Nested objects inherit the path unless they have their own.
 func editsOf(value any, file string) (edits []Edit) {
 	switch value := value.(type) {
 	case []any:
@@ -82,7 +81,7 @@ func editsOfFields(fields map[string]any, file string) (edits []Edit) {
 	return edits
 }
 
-// textOfField returns the text of the first of the fields that has one.
+// textOfField returns the first string among the fields with these names.
 func textOfField(fields map[string]any, names ...string) (text string, found bool) {
 	for _, name := range names {
 		if text, found = fields[name].(string); found {

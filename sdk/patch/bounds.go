@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of an answer, far above what people and models write. They keep the work on it to about a
-// second, since it is not under the time limit of a run.
+// Limits on an answer, far above what people and models write. They limit the work on it to about a
+// second, because it is not subject to the timeout of a run.
 const (
-	maxAnswer = 8 << 20 // bytes of text and of arguments
+	maxAnswer = 8 << 20 // bytes of text and arguments
 	maxFiles  = 10_000
 	maxPath   = 1024 // bytes of a path
 	maxDepth  = 64   // folders of a path
-	maxName   = 255  // bytes of a folder or file, as file systems have it
+	maxName   = 255  // bytes of a folder or file name, the limit of file systems
 	maxWork   = 256 << 20
 )
 
-// work counts the bytes that edits have looked at.
+// work counts the bytes that edits have processed.
 type work struct{ done int }
 
-// errWork rejects an answer whose edits take too much work.
+// errWork is the error of an answer whose edits exceed maxWork.
 var errWork = &Error{Reason: fmt.Sprintf("its edits look at more than %d MiB of text", maxWork>>20)}
 
 func (w *work) add(bytes int) error {
-	// What is not in proportion to bytes is in proportion to edits.
+	// A fixed cost per edit covers work that does not depend on the number of bytes.
 	const each = 1 << 10
 	if w.done += bytes + each; w.done > maxWork {
 		return errWork
@@ -42,7 +42,7 @@ func size(lines []string) int {
 	return n
 }
 
-// checkLength rejects paths that file systems would reject, or that take long to walk.
+// checkLength rejects paths that file systems would reject or that are slow to walk.
 func checkLength(name string) error {
 	parts := strings.Split(name, "/")
 	long := slices.ContainsFunc(parts, func(part string) bool { return len(part) > maxName })
@@ -56,9 +56,9 @@ func checkLength(name string) error {
 	return nil
 }
 
-// isGitFolder reports whether a part of a path is .git to some file system: ignoring case, what follows a
-// colon, and trailing dots and spaces, as on Windows, which also has short names. Characters that other
-// systems ignore are rejected by checkLength.
+// isGitFolder reports whether some file system treats a part of a path as .git: Windows ignores case,
+// trailing dots and spaces and anything after a colon, and has short names. Characters that other systems
+// ignore are rejected by checkLength.
 func isGitFolder(part string) bool {
 	part, _, _ = strings.Cut(part, ":")
 	part = strings.TrimRight(part, ". ")
@@ -73,13 +73,12 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:enough], "") + "..."
 }
 
-// occurrences returns the first place where want occurs in lines at or after from,
-// and how many there are, two at most. It takes time in proportion to both, as the
-// library's searches for a text do not.
+// occurrences returns the first index at or after from at which want occurs in lines, and the number of
+// occurrences, counted up to two. It takes linear time, even where a naive search would not.
 func occurrences(lines, want []string, from int) (first, count int) {
-	// Knuth, Morris, Pratt: fall[i] is the longest proper border of want[:i+1].
+	// Knuth-Morris-Pratt: fall[i] is the length of the longest proper border of want[:i+1].
 	fall := make([]int, len(want))
-	// matched returns how many lines of want match to the end when one follows k that do.
+	// matched returns the number of matching lines after line, if k lines matched before it.
 	matched := func(k int, line string) int {
 		for k > 0 && line != want[k] {
 			k = fall[k-1]

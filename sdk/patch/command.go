@@ -11,13 +11,13 @@ var (
 	heredoc = regexp.MustCompile(`^(?:cat|tee)\b[^|;&]*<<-?\s*['"\\]?(\w+)['"]?`)
 	target  = regexp.MustCompile(`(?:^tee\s+|[^>]>\s*)['"]?([^\s<>|&;'"]+)`)
 	command = regexp.MustCompile(`^(?:git )?(rm|mv)((?: -\w+)*) ([^*?$|;<>]+)$|^chmod (?:[ua]?\+x|0?755) ([^*?$|;<>]+)$`)
-	// What a line of prose does to a file: "Delete `x`.", "Rename `x` to `y`:", "`x` (deleted)".
+	// Sentences that change a file: "Delete `x`.", "Rename `x` to `y`:", "`x` (deleted)".
 	deleteSentence = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:delete|remove)d?(?:[ :*]+(?:the|old|now|unused|obsolete|empty|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?i:[ *]+file)?[ *]*(?:\\([^)]*\\))?$|^[`\"]?([^`*\"\\s]+)[`\"]?[ *]*\\((?i:deleted|removed|delete|remove)\\)$")
 	renameSentence = regexp.MustCompile("^(?i:(?:(?:and|then|finally|also|now),? )*(?:rename|move)d?(?:[ :*]+(?:the|file))*)[ :*]+[`\"]?([^`*\"\\s]+)[`\"]?(?: to | -> | → | => )[`\"]?([^`*\"\\s]+)[`\"]?$")
 )
 
-// parseCommands reads the edits of a block of shell commands: here-documents of cat and tee, and rm, mv and
-// chmod +x of named files. Other commands are ignored: a block may also say how to run something.
+// parseCommands parses a block of shell commands: here-documents of cat and tee, and rm, mv and chmod +x of
+// named files. Other commands are ignored, since a block can also explain how to run something.
 func parseCommands(lines []string) (edits []Edit) {
 	for i := 0; i < len(lines); i++ {
 		line := strings.TrimPrefix(strings.TrimSpace(lines[i]), "$ ")
@@ -68,7 +68,7 @@ func rename(from, to string) Edit {
 	return Edit{Kind: diff, From: cleanPath(from), Path: cleanPath(to), Mentioned: true}
 }
 
-// parseSentence reads a line that deletes or renames a file; to is the file of a block after it.
+// parseSentence parses a line that deletes or renames a file; to is the path for a block that follows.
 func parseSentence(line string) (edits []Edit, to string) {
 	if !mayName(line) {
 		return nil, ""

@@ -8,15 +8,15 @@ import (
 
 var hunkHeader = regexp.MustCompile(`^@@+(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+)?`)
 
-// diffHead is the head of a diff, before its hunks.
+// diffHead is the header of a diff, before its hunks.
 type diffHead struct {
 	*Edit
-	// old is the path of the first of the two files. isGit says that git wrote the diff.
+	// old is the path of the first of the two files. isGit is true for git's format.
 	old   string
 	isGit bool
 }
 
-// headerLines are the lines of a head, by their beginning, with the functions that read the rest.
+// headerLines are the lines of a header by their prefix, with functions that parse the rest.
 var headerLines = []struct {
 	start string
 	read  func(h *diffHead, rest string)
@@ -40,7 +40,7 @@ var headerLines = []struct {
 
 func ignoreRest(*diffHead, string) {}
 
-// read reads a line and reports whether it is one of the head.
+// read parses a line and reports whether it belongs to the header.
 func (h *diffHead) read(line string) bool {
 	for _, header := range headerLines {
 		if rest, ok := strings.CutPrefix(line, header.start); ok {
@@ -83,7 +83,7 @@ func isDiffStart(lines []string, i int) bool {
 
 func isHunk(line string) bool { return line == "@@" || strings.HasPrefix(line, "@@ ") }
 
-// parseDiff reads the diff of one file at line i and returns the line after it.
+// parseDiff parses the diff of one file at line i and returns the index of the line after it.
 func parseDiff(lines []string, i int) (Edit, int) {
 	edit := Edit{Kind: diff}
 	head := diffHead{Edit: &edit}
@@ -109,7 +109,7 @@ func parseDiff(lines []string, i int) (Edit, int) {
 	return edit, i
 }
 
-// gitPath returns the second path of git's first line, "" if it cannot be determined.
+// gitPath returns the second path of a "diff --git" line, or "" if it cannot be determined.
 func gitPath(rest string) string {
 	if _, to, ok := strings.Cut(rest, ` "b/`); ok {
 		return diffPath(`"b/` + to)
@@ -120,7 +120,7 @@ func gitPath(rest string) string {
 	return ""
 }
 
-// diffPath returns the path of a --- or +++ line, "" for /dev/null.
+// diffPath returns the path of a --- or +++ line, or "" for /dev/null.
 func diffPath(s string) string {
 	s, _, _ = strings.Cut(s, "\t")
 	s = unquote(strings.TrimSpace(s))
@@ -133,8 +133,8 @@ func diffPath(s string) string {
 	return cleanPath(s)
 }
 
-// trimFolders returns the path of the second file of a diff of two folders, as diff -r writes it, relative
-// to its folder, and the folders.
+// trimFolders handles a diff of two folders, as written by diff -r. It returns the path of the second file
+// relative to its folder, and the names of both folders.
 func trimFolders(old, path string) (string, [2]string) {
 	before, oldRest, _ := strings.Cut(old, "/")
 	now, rest, inFolder := strings.Cut(path, "/")
@@ -144,7 +144,7 @@ func trimFolders(old, path string) (string, [2]string) {
 	return path, [2]string{}
 }
 
-// unquote removes git's quotes of a path that is not all ASCII.
+// unquote removes the quotes and escapes that git uses for non-ASCII paths.
 func unquote(path string) string {
 	if plain, err := strconv.Unquote(path); err == nil && strings.HasPrefix(path, `"`) {
 		return plain
@@ -152,12 +152,12 @@ func unquote(path string) string {
 	return path
 }
 
-// parseHunk reads the hunk whose header is at line i. The counts in the header are ignored: models get
-// them wrong.
+// parseHunk parses the hunk whose header is at line i. The counts in the header are ignored: models get them
+// wrong.
 func parseHunk(lines []string, i int) (hunk, int) {
 	var hunk hunk
 	if !strings.HasPrefix(lines[i], "@@") {
-		i++ // the first hunk of an envelope may have no header
+		i++ // the first hunk of an envelope can lack a header
 	}
 	for ; i < len(lines) && strings.HasPrefix(lines[i], "@@"); i++ {
 		match := hunkHeader.FindStringSubmatch(lines[i])
@@ -171,7 +171,7 @@ func parseHunk(lines []string, i int) (hunk, int) {
 	lastNew := false
 	for ; i < len(lines) && !isDiffStart(lines, i) && !isSignature(lines, i); i++ {
 		if lines[i] == "" {
-			// Empty lines of context that lost their space, or the end of the diff.
+			// Empty context lines that lost their leading space, or the end of the diff.
 			next, more := afterEmpty(lines, i)
 			if !more {
 				break
@@ -200,19 +200,19 @@ func parseHunk(lines []string, i int) (hunk, int) {
 
 var gitVersion = regexp.MustCompile(`^\d+\.\d+[\w.() -]*$`)
 
-// isSignature reports whether line i begins the signature of git format-patch.
+// isSignature reports whether line i begins the signature that git format-patch adds.
 func isSignature(lines []string, i int) bool {
 	return lines[i] == "-- " && i+1 < len(lines) && gitVersion.MatchString(lines[i+1])
 }
 
-// afterEmpty returns the first line from i on that is not empty, and whether it belongs to the hunk.
+// afterEmpty returns the index of the first non-empty line from i on, and whether it belongs to the hunk.
 func afterEmpty(lines []string, i int) (next int, more bool) {
 	for next = i; next < len(lines) && lines[next] == ""; next++ {
 	}
 	return next, next < len(lines) && !isDiffStart(lines, next) && strings.ContainsRune(" +-\\", rune(lines[next][0]))
 }
 
-// setMode sets the mode of a file as git writes it.
+// setMode sets the file mode from git's octal form.
 func (e *Edit) setMode(git string) {
 	switch strings.TrimSpace(git) {
 	case "100755":

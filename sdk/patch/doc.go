@@ -1,14 +1,15 @@
-// Package patch finds the edits in a model's answer and works them out against
-// a work tree, without writing to it.
+// Package patch parses the edits in a model's answer and applies them to the
+// files of a work tree in memory, without writing to the tree.
 //
 // # Formats
 //
-// An answer may hold any number of edits, in any mix of these forms, and prose
+// An answer can have any number of edits, in any mix of these formats, with prose
 // between them. Paths are relative to the root of the tree.
 //
-// A whole file is a block whose path is named: in the fence's info string, in a comment
-// on the first line of the block, or on the line before the fence, which but for its
-// decoration is the path, or a heading or a sentence with a colon that names one file.
+// A whole file is a fenced block with a path: in the fence's info string, in a comment
+// on the first line of the block, or on the line before the fence. That line consists
+// of the path and decoration, or is a heading or a sentence with a colon that names one
+// file.
 //
 //	```go path=calc/add.go
 //	package calc
@@ -21,11 +22,11 @@
 //	...
 //	```
 //
-// A block after other words than the path is [Edit.Mentioned]: the tree shows whether it
-// is an edit. Tags, JSON and here-documents hold whole files as well.
+// If that line has other words than the path, the edit is [Edit.Mentioned]: the tree
+// decides whether it is an edit. Tags, JSON and here-documents also hold whole files.
 //
 // A search/replace block replaces one passage of a file. The passage must occur
-// exactly once; an empty passage makes a new file.
+// exactly once; an empty passage creates a file.
 //
 //	calc/add.go
 //	<<<<<<< SEARCH
@@ -34,10 +35,11 @@
 //	return a + b
 //	>>>>>>> REPLACE
 //
-// A unified diff, fenced or not, as git and diff -u write it. Line numbers are
-// hints: a hunk is placed by its lines, and wrong counts do no harm; up to three lines of
-// context at either end may be missing in the file where the rest fits one place. What stands between
-// "*** Begin Patch" and "*** End Patch" is the same without numbers.
+// A unified diff, fenced or not, as written by git and diff -u. Line numbers are
+// hints: a hunk is located by its lines, and wrong counts are ignored. Up to three
+// lines of context at either end can be missing from the file if the rest matches at
+// one place only. Text between "*** Begin Patch" and "*** End Patch" is a diff without
+// line numbers.
 //
 //	--- a/calc/add.go
 //	+++ b/calc/add.go
@@ -48,14 +50,14 @@
 //	 }
 //
 // A tool call whose arguments have path and content, path with old_string and
-// new_string, patch (a unified diff), or hold such objects; and the same as JSON.
+// new_string, patch (a unified diff), or contain such objects; and the same as JSON.
 //
-// A line that says that a file is deleted or renamed, and rm, mv and chmod +x in a block
-// of shell commands.
+// A line which says that a file is deleted or renamed, and the commands rm, mv and
+// chmod +x in a block of shell commands.
 //
-// A block ends a file as the file ended before, with a newline or without.
+// A fenced block keeps the file's final newline, or its absence.
 //
-// When the answer names no path at all and the verifier has a default file, the
-// only, or else the last, fenced block is that file. What cannot be read is an [Error]
-// with Unread.
+// If the answer names no path and the verifier has a default file, that file is the
+// last fenced block, preferably one in its language. An answer that cannot be parsed
+// is an [Error] with Unread.
 package patch

@@ -7,7 +7,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// kind says which form an edit has.
 type kind string
 
 // The kinds of Edit.
@@ -17,66 +16,65 @@ const (
 	diff    kind = "diff"
 )
 
-// Edit is one edit to one file, as the answer states it.
+// Edit is one edit of one file, as parsed from an answer.
 type Edit struct {
 	Kind kind
-	// Path is relative to the tree, slash-separated.
+	// Path is relative to the tree and slash-separated.
 	Path string
 	// Content is the whole file, or the replacement.
 	Content string
 	// Search is the passage that Content replaces.
 	Search string
-	// Hunks are those of a diff; From is the old path when the diff renames or, with
-	// Copy, copies.
+	// Hunks are the hunks of a diff. From is the old path if the edit renames the file or, with Copy, copies
+	// it.
 	Hunks []hunk
 	From  string
 	Copy  bool
-	// New and Delete say that a diff makes or removes the file.
+	// New and Delete mean that a diff creates or removes the file.
 	New, Delete bool
-	// Mode is that which a diff gives the file; 0 leaves it as it is.
+	// Mode is the file's new mode; 0 leaves it unchanged.
 	Mode fs.FileMode
-	// Fenced says that the content is a block, which does not show whether its last line
-	// ends: it ends as that of the file did.
+	// Fenced means that the content comes from a block, which does not show whether its last line ends with
+	// a newline: the file's old ending is kept.
 	Fenced bool
-	// Mentioned says that the file is named among other words, or a command or a sentence
-	// says what becomes of it: the edit is left out where the tree shows that no more than
-	// an illustration is meant.
+	// Mentioned means that the file is named among other words, or changed by a command or a sentence. The
+	// edit is dropped if the tree shows that it is only an illustration.
 	Mentioned bool
-	// Spaced, when not empty, is the path if the tree has it: one with spaces in it.
+	// Spaced, if not empty, is an alternative path with spaces, used if it exists in the tree.
 	Spaced string
-	// Near, when not empty, is the path if the tree has that file and lacks the first folder
-	// of Path: that of the tree itself, or the root.
+	// Near, if not empty, is an alternative path, used if it exists in the tree and the first folder of Path
+	// does not. It lacks that folder, which can be the tree's own name or the root.
 	Near string
-	// Folders are those that a diff of two folders has before the path, old and new.
+	// Folders are the old and new folder that precede the path in a diff of two folders.
 	Folders [2]string
-	// Refused, when not empty, says why the edit cannot be made: a diff of a binary
-	// file, of a symbolic link, of another repository.
+	// Refused, if not empty, is the reason why the edit cannot be applied: it changes a binary file, a
+	// symbolic link or a submodule, for instance.
 	Refused string
-	// Unread says that it is refused because it cannot be read.
+	// Unread means that it is refused because it could not be parsed.
 	Unread bool
 }
 
-// hunk is one passage of a diff: the lines it expects and those it leaves.
+// hunk is one hunk of a diff: the lines it expects and their replacement.
 type hunk struct {
-	// Line is where the hunk says that it begins, from 1; 0 means unknown.
+	// Line is the 1-based line number in the header; 0 means unknown.
 	Line     int
 	Old, New []string
-	// Anchors are lines that stand before the passage, each after the one before it.
+	// Anchors are lines that occur before the passage, in this order.
 	Anchors []string
-	// NoNewline says that the new passage ends the file without a newline.
+	// NoNewline means that the new passage ends the file without a newline.
 	NoNewline bool
 }
 
-// An Error says why an answer cannot be applied.
+// An Error is the reason why an answer cannot be applied.
 type Error struct {
 	Path   string
 	Reason string
-	// Unread says that a part of the answer cannot be read, so that nothing is known of
-	// what it means. Otherwise it is the answer's fault.
+	// Unread means that a part of the answer could not be parsed, so its meaning is unknown. Otherwise the
+	// answer is wrong.
 	Unread bool
 }
 
-// Outcome is the verdict on an answer that cannot be applied.
+// Outcome returns the outcome of the verdict on the answer: Inconclusive if Unread, otherwise Failed.
 func (e *Error) Outcome() sdk.Outcome {
 	if e.Unread {
 		return sdk.Inconclusive
@@ -84,7 +82,7 @@ func (e *Error) Outcome() sdk.Outcome {
 	return sdk.Failed
 }
 
-// Error names the file and the reason.
+// Error returns the path and the reason.
 func (e *Error) Error() string {
 	if e.Path == "" {
 		return e.Reason

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// envelopeFile begins the edit of a file between "*** Begin Patch" and "*** End Patch".
+// envelopeFile matches the first line of a file's edit between "*** Begin Patch" and "*** End Patch".
 var envelopeFile = regexp.MustCompile(`^\*\*\* (Add|Update|Delete) File: (.+)$`)
 
-// parseEnvelope reads the edit of one file at line i and returns the line after it.
+// parseEnvelope parses the edit of one file at line i and returns the index of the line after it.
 func parseEnvelope(lines []string, i int) (Edit, int) {
 	match := envelopeFile.FindStringSubmatch(lines[i])
 	edit := Edit{Kind: diff, Path: cleanPath(match[2]), Delete: match[1] == "Delete", New: match[1] == "Add"}
@@ -27,7 +27,7 @@ func parseEnvelope(lines []string, i int) (Edit, int) {
 			i++
 			continue
 		}
-		start := i - 1 // the lines of a first hunk may have no header before them
+		start := i - 1 // a first hunk can lack a header
 		if strings.HasPrefix(line, "@@") {
 			start = i
 		}
@@ -43,9 +43,8 @@ func parseEnvelope(lines []string, i int) (Edit, int) {
 	return edit, i
 }
 
-// Within returns the edits with the paths that are absolute and lie in one of the
-// folders made relative to it. Those that begin with the name of a folder, or with a
-// slash alone, may be meant so.
+// Within makes absolute paths below one of the folders relative to it, in place, and returns edits. For
+// paths that begin with the name of a folder, or just a slash, it sets Near.
 func Within(edits []Edit, folders ...string) []Edit {
 	for i := range edits {
 		edit := &edits[i]
@@ -63,7 +62,7 @@ func Within(edits []Edit, folders ...string) []Edit {
 	return edits
 }
 
-// relativeTo returns an absolute path in the folder relative to it, and others unchanged.
+// relativeTo returns an absolute path below folder relative to it, and any other path unchanged.
 func relativeTo(folder, name string) string {
 	if rest, ok := strings.CutPrefix(name, folder); ok && path.IsAbs(name) {
 		return cleanPath(rest)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fenceStart is what stands before a fence: it may be an item of a list.
+// fenceStart matches a line that begins a fence, possibly in a list item.
 var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(?:`{3,}[^`]*|~~~.*)$")
 
 func isFence(line string) bool {
@@ -15,7 +15,7 @@ func isFence(line string) bool {
 // indent returns the column at which a fence begins.
 func indent(line string) int { return strings.IndexAny(line, "`~") }
 
-// unindent removes the common white space at the beginning of lines, most bytes at most.
+// unindent removes the common leading white space of lines, at most most bytes.
 func unindent(lines []string, most int) []string {
 	for _, line := range lines {
 		if text := strings.TrimLeft(line, " \t"); text != "" {
@@ -33,13 +33,13 @@ func fenceInfo(line string) string {
 	return strings.TrimSpace(strings.TrimLeft(line[max(0, indent(line)):], "`~"))
 }
 
-// maxNesting bounds the fences within a fence.
+// maxNesting limits the depth of fences within a fence.
 const maxNesting = 16
 
-// closingFence returns the line that closes the fence at line i: a fence of the same character, at least
-// as long, not further to the right and without an info string. One with an info string opens a nested
-// block, and fences in a search/replace block do not count. A block that stays open ends at the first
-// fence without an info string, or with the text.
+// closingFence returns the index of the line that closes the fence at line i: a fence of the same character,
+// at least as long, not indented more, and without an info string. A fence with an info string opens a
+// nested block, and fences in a search/replace block are ignored. An unclosed block ends at the first fence
+// without an info string, or with the text.
 func closingFence(lines []string, i int) int {
 	column := indent(lines[i])
 	mark := lines[i][column : column+1]

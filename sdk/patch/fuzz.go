@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// maxFuzz is how many lines of context at either end of a hunk may be missing in the file. At least
-// leastLines lines that are not empty must match.
+// maxFuzz is the number of context lines at either end of a hunk that can be missing from the file. At
+// least leastLines non-empty lines must match.
 const (
 	maxFuzz    = 3
 	leastLines = 2
 )
 
-// locatePart finds a hunk whose outermost lines of context are not in the file: it drops as few as
-// possible, and the rest, which it returns, must fit one place.
+// locatePart locates a hunk whose outermost context lines are not in the file. It drops as few of them as
+// possible; the rest, which it returns, must match at one place only.
 func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hunk, err error) {
 	part = whole
 	for fuzz := 1; fuzz <= 2*maxFuzz; fuzz++ {
@@ -42,8 +42,8 @@ func (w *work) locatePart(lines []string, whole hunk, from int) (at int, part hu
 	return 0, whole, errNowhere
 }
 
-// trimContext returns the hunk without so many lines of context above and below, if it has them and enough
-// is left: text on each side if lines are only added.
+// trimContext returns the hunk without that many context lines above and below, if it has them and enough
+// is left. If the hunk only adds lines, non-blank context must remain on each side.
 func (h hunk) trimContext(above, below int) (hunk, bool) {
 	start := commonStart(h.Old, h.New)
 	end := len(h.Old) - min(commonEnd(h.Old, h.New), len(h.Old)-start)

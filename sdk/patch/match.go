@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// ReplaceOnce puts content in place of the only occurrence of search in old. When
-// search does not occur as it stands, trailing space and then indentation are
-// forgiven. The error is an *Error without a path.
+// ReplaceOnce replaces the only occurrence of search in old by content. If search does not occur exactly,
+// trailing space is ignored, and then indentation. The error is an *Error without a path.
 func ReplaceOnce(old, search, content string) (string, error) {
 	return new(work).replaceOnce(old, search, content)
 }
@@ -22,7 +21,7 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 		return "", &Error{Reason: "the passage to search for is empty"}
 	}
 	if !strings.HasSuffix(old, "\n") && strings.HasSuffix(old, strings.TrimSuffix(search, "\n")) {
-		search = strings.TrimSuffix(search, "\n") // the end of a file without a last newline
+		search = strings.TrimSuffix(search, "\n") // the end of a file without a final newline
 	}
 	n := strings.Count(old, search)
 	switch {
@@ -48,8 +47,8 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 	return strings.Join(lines, "\n") + tail, nil
 }
 
-// losesIndent reports whether the only occurrence of search begins after the indentation of a line, which
-// the lines of content lack.
+// losesIndent reports whether the only occurrence of search begins after a line's indentation, which the
+// later lines of content lack.
 func losesIndent(old, search, content string) bool {
 	at := strings.Index(old, search)
 	lead := old[strings.LastIndexByte(old[:at], '\n')+1 : at]
@@ -60,7 +59,7 @@ func losesIndent(old, search, content string) bool {
 	return slices.ContainsFunc(lines[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !strings.HasPrefix(line, lead) })
 }
 
-// applyHunks makes the changes of a diff, one hunk after another.
+// applyHunks applies the hunks of a diff, one after another.
 func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	lines, tail := splitLines(old)
 	if old == "" {
@@ -68,7 +67,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	}
 	shift, from := 0, 0
 	for n, hunk := range edit.Hunks {
-		// It is searched for only if it is not at its line number; the lines behind it are moved.
+		// The cost of a search is added by locate; the lines after the hunk are copied.
 		if err := w.add(size(hunk.Old) + size(hunk.New) + 8*len(lines)); err != nil {
 			return "", err
 		}
@@ -98,8 +97,8 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	return strings.Join(lines, "\n") + tail, nil
 }
 
-// locate finds the hunk: at its line number if its lines are there, otherwise at the only matching place
-// after the last hunk, or in the file, or with part of its context. It returns the hunk as matched.
+// locate finds the hunk: at its line number if its lines are there, otherwise at the only match after the
+// previous hunk, or in the whole file, or of a part of its context. It returns the hunk as matched.
 func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, error) {
 	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && hunk.isAt(lines, at) {
 		return at, hunk, nil
@@ -128,13 +127,13 @@ func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, hunk, er
 	return at, hunk, err
 }
 
-// isAt reports whether the lines that the hunk expects are at a place.
+// isAt reports whether the hunk's old lines are at index at.
 func (h *hunk) isAt(lines []string, at int) bool {
 	return at <= len(lines)-len(h.Old) && slices.Equal(lines[at:at+len(h.Old)], h.Old)
 }
 
-// anchor returns the line after the anchors, each of which is searched for after the one before it, the
-// first from from on, or else in all lines. It returns -1 if one is missing.
+// anchor returns the index of the line after the anchors, each of which is searched for after the previous
+// one: from from on, or else from the start. It returns -1 if one is missing.
 func anchor(lines, anchors []string, from int) int {
 	if len(anchors) == 0 {
 		return -1
@@ -158,8 +157,8 @@ var (
 	errNowhere = errors.New("is not in the file")
 )
 
-// find returns where want occurs in lines from from on: exactly, or ignoring trailing space, or
-// indentation. If it occurs more than once, it returns the first place and errSeveral.
+// find returns the index at which want occurs in lines from from on: exactly, or ignoring trailing space, or
+// ignoring indentation. If it occurs more than once, find returns the first index and errSeveral.
 func find(lines, want []string, from int) (int, error) {
 	if len(want) == 0 {
 		return 0, fmt.Errorf("is empty")
@@ -190,9 +189,8 @@ func mapLines(lines []string, as func(string) string) []string {
 
 func trimRight(line string) string { return strings.TrimRight(line, " \t\r") }
 
-// reindent gives the new lines the indentation of the file: lines that are also in the wanted passage are
-// taken from the file, and if that passage is indented less than the file, by the same leading space
-// throughout, the others are shifted.
+// reindent gives the new lines the indentation of the file. Lines that are also in want are taken from the
+// file. If every line of want lacks the same leading space, that space is added to the other lines.
 func reindent(fresh, want, have []string) []string {
 	if slices.Equal(want, have) {
 		return fresh
@@ -227,8 +225,7 @@ func reindent(fresh, want, have []string) []string {
 	return out
 }
 
-// splitLines splits a file into lines and what follows the last one: a newline
-// or nothing.
+// splitLines splits a file into lines and its tail: a final newline or nothing.
 func splitLines(s string) (lines []string, tail string) {
 	if strings.HasSuffix(s, "\n") {
 		s, tail = s[:len(s)-1], "\n"

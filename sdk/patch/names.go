@@ -8,24 +8,22 @@ import (
 	"unicode"
 )
 
-// name is a file that a line names for the block after it.
+// name is the path that a line announces for the block after it.
 type name struct {
 	path string
-	// spaced, when not empty, is the path if it is in the tree: a line of several words
-	// may be a path with spaces.
+	// spaced, if not empty, is an alternative path, used if it is in the tree: a line of several words can be
+	// a path with spaces.
 	spaced string
-	// loose says that there are other words beside the path: the block may be no more than
-	// an illustration.
+	// loose means that the line has other words besides the path, so the block may be only an illustration.
 	loose bool
-	// isTitle says that the line begins with the path and goes on after a dash or the like.
+	// isTitle means that the line begins with the path and continues after a dash, colon or parenthesis.
 	isTitle bool
-	// sticky says that prose may stand between the line and the block.
+	// sticky means that prose can stand between the line and the block.
 	sticky bool
 }
 
 var (
-	// What a line may be decorated with: marks of headings, lists, quotations, comments,
-	// tags, bold and rules.
+	// Decoration before a path: marks of headings, lists, quotations, comments, tags, bold text and rules.
 	decoration   = regexp.MustCompile(`^(?:\s+|>|#{1,6}\s|[-*+•]\s|\d+[.)]\s|//+|/\*+|<!--|-{2,}|={3,}|;+|"""|'''|\*{1,3}|</?\w[^<>]*>)+`)
 	headingMarks = regexp.MustCompile(`^\s*(?:#{1,6}\s|\*\*|\d+[.)]\s|<\w)`)
 	bulletMarks  = regexp.MustCompile(`^\s*[-*+•]\s`)
@@ -37,12 +35,12 @@ var (
 	pathForm     = regexp.MustCompile(`^[\p{L}\p{N}_@+.\-/~\[\]()\\:$]*[\p{L}\p{N}_)\]]$`)
 	spacedForm   = regexp.MustCompile(`^[\w.\-]+(?: [\w.\-]+)*/[\w.\-/ ]*[\w\-]\.\w+$|^[\w\-]+(?: [\w\-]+)+\.\w+$`)
 	wordToken    = regexp.MustCompile("`[^`]+`|\\*\\*[^*]+\\*\\*|\"[^\"]+\"|([^\\s`*\"',;]+)")
-	// A name without an ending, such as VERSION; in a line it is marked, or stands alone.
+	// A name without an extension, such as VERSION; in a line it is quoted or stands alone.
 	capitals     = regexp.MustCompile(`^[A-Z][A-Z0-9_]{3,}$`)
 	capitalsLine = regexp.MustCompile("[`*][A-Z][A-Z0-9_]{3,}[`*]|^[A-Z][A-Z0-9_]{3,}$")
 	link         = regexp.MustCompile(`\[([^\]]+)\]\([^)]+\)`)
-	// Words that introduce an illustration: in a line without a path, in one with a path,
-	// after the path, before it.
+	// Words that introduce an illustration: in a line without a path, in a line with one, after the path, and
+	// before it.
 	illustrationLine   = regexp.MustCompile(`(?i)\b(?:examples?|usage|outputs?|prints?|run it|try it)\b|\b(?:before|was|were|old|original|currently|bug|problem|issue)\W*$`)
 	illustration       = regexp.MustCompile(`(?i)\b` + illustrationWords)
 	illustrationAfter  = regexp.MustCompile(`(?i)^\W*` + illustrationWords)
@@ -51,7 +49,7 @@ var (
 
 const illustrationWords = `(?:examples?|usage|outputs?|prints?|run it|try it|before|was|currently|old)\b`
 
-// lineName returns the file that a line outside of a block names for the block after it.
+// lineName returns the file that a line outside of a block announces for the block after it.
 func lineName(line string) (name, bool) {
 	found, ok := nameOf(line)
 	line = strings.TrimSpace(line)
@@ -72,8 +70,8 @@ func commentName(line string) (string, bool) {
 	return found.path, ok
 }
 
-// nameOf finds the path in a line that is, apart from decoration, a path, alone or with a word for file, or
-// a path among other words. A line that has several, and does not begin with one, names none.
+// nameOf finds the path in a line that, apart from decoration, is a path, perhaps with a word for file, or
+// has a path among other words. A line with several paths that does not begin with one names none.
 func nameOf(line string) (name, bool) {
 	if !mayName(line) {
 		return name{}, false
@@ -100,7 +98,7 @@ func nameOf(line string) (name, bool) {
 	return found.fromTokens(tokens, marks)
 }
 
-// fromTokens finds the path among other words: the first token, if there is no other.
+// fromTokens returns the path among other words: the first token, if the line begins with it or has no other.
 func (n name) fromTokens(tokens []token, marks string) (name, bool) {
 	t := tokens[0]
 	isOther := func(other token) bool { return other.text != t.text }
@@ -116,16 +114,15 @@ func (n name) fromTokens(tokens []token, marks string) (name, bool) {
 	return n, true
 }
 
-// isFile reports whether a path among other words is a file that changes, and not a constant, Node.js in a
-// sentence, or part of an illustration.
+// isFile reports whether a path among other words is a file to change, rather than a constant, a name such
+// as Node.js in a sentence, or part of an illustration.
 func (t *token) isFile() bool {
 	isInSentence := t.isBare && t.before != "" && strings.TrimSpace(t.after) != ""
 	isIllustration := illustration.MatchString(t.before) || illustrationAfter.MatchString(t.after) || illustrationBefore.MatchString(t.before)
 	return !isInSentence && !isIllustration && !capitals.MatchString(t.text)
 }
 
-// splitDecoration returns the marks at the beginning of a line and what is left without those
-// at its end.
+// splitDecoration returns the marks at the beginning of a line, and the rest without those at its end.
 func splitDecoration(line string) (marks, core string) {
 	marks = decoration.FindString(line)
 	core = line[len(marks):]
@@ -142,13 +139,13 @@ func splitDecoration(line string) (marks, core string) {
 	return marks, core
 }
 
-// token is a path among words.
+// token is a path in a line, with the text around it.
 type token struct {
 	text, before, after string
 	isBare              bool
 }
 
-// pathTokens returns what looks like a path in a line, between quotes or by its ending.
+// pathTokens returns the words of a line that look like paths: quoted, or with a known extension.
 func pathTokens(line string) (tokens []token) {
 	for _, at := range wordToken.FindAllStringSubmatchIndex(line, -1) {
 		isBare := at[len(at)-1] >= 0
@@ -185,7 +182,7 @@ func infoName(info string) string {
 
 var infoPath = regexp.MustCompile(`(?:^|[\s{,])(?:path|file|filename|title|name)\s*[=:]\s*(?:"([^"]+)"|([^\s"}]+))`)
 
-// languages are the names of blocks in the language of a file, by its ending.
+// languages maps a file extension to the other names of its language in info strings.
 var languages = map[string][]string{
 	".py": {"python", "python3"}, ".js": {"javascript", "node", "jsx"}, ".cjs": {"javascript", "js"}, ".mjs": {"javascript", "js"}, ".ts": {"typescript"}, ".go": {"golang"}, ".rs": {"rust"},
 	".rb": {"ruby"}, ".cc": {"cpp", "c++"}, ".cpp": {"c++"}, ".cs": {"csharp", "c#"}, ".kt": {"kotlin"}, ".hs": {"haskell"}, ".pl": {"perl"}, ".sh": shells,
@@ -195,7 +192,7 @@ var languages = map[string][]string{
 
 var shells = []string{"bash", "shell", "sh", "zsh", "console", "shell-session"}
 
-// hasKnownExtension reports whether an unquoted word is a file, and not only looks like one.
+// hasKnownExtension reports whether an unquoted word that looks like a file is likely to be one.
 func hasKnownExtension(file string) bool {
 	_, known := languages[path.Ext(file)]
 	return known || strings.Contains(file, "/") && path.Ext(file) != ""
@@ -210,7 +207,7 @@ func fitsLanguage(file, language string) bool {
 	return language == "" || !known || language == strings.TrimPrefix(extension, ".") || slices.Contains(names, language)
 }
 
-// bareFiles are known by a name without an ending.
+// bareFiles are file names without an extension.
 var bareFiles = []string{"Makefile", "Dockerfile", "LICENSE", "README", "Gemfile", "Rakefile", "GNUmakefile"}
 
 // mayName is a cheap test that excludes most lines of prose.
@@ -219,8 +216,8 @@ func mayName(line string) bool {
 	return len(line) <= maxPath && (strings.ContainsAny(line, "./") || capitalsLine.MatchString(line) || slices.ContainsFunc(bareFiles, isBare))
 }
 
-// looksLikePath tells file names from prose: no spaces, and an extension or a
-// folder, or a name that is known to stand alone.
+// looksLikePath distinguishes paths from prose: they have no spaces, and an extension, a folder, or a
+// well-known name.
 func looksLikePath(s string) bool {
 	if len(s) > 400 || !pathWord.MatchString(s) || strings.Contains(s, "://") {
 		return false
@@ -230,13 +227,12 @@ func looksLikePath(s string) bool {
 
 var (
 	pathWord = regexp.MustCompile("^[^ \t\"'`]+$")
-	// pathEnd is an extension, or what is in a folder.
+	// pathEnd matches an extension, or a name in a folder.
 	pathEnd = regexp.MustCompile(`\.[^./]+/*$|/[^/]+$`)
 )
 
-// cleanPath brings a path into the form in which files are compared: without a
-// leading ./ and with . and .. resolved. Whether it stays inside the tree is
-// checked when it is applied.
+// cleanPath returns the canonical form of a path: slash-separated, without a leading ./ and with . and ..
+// resolved. Whether it stays inside the tree is checked when the edit is applied.
 func cleanPath(s string) string {
 	return path.Clean(strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(s, "\\", "/")), "./"))
 }

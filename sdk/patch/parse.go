@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Parse returns the edits of an answer, in order. defaultFile, when not empty,
-// is the file that a block without a path stands for. An answer of more than 8 MiB
-// has one that is refused, and so has one whose blocks name no file.
+// Parse returns the edits of an answer, in order. defaultFile, if not empty, is the file for a block
+// without a path. For an answer of more than 8 MiB, or one whose blocks name no file, it returns a single
+// edit that is Refused.
 func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	length := len(answer.Text)
 	for _, call := range answer.ToolCalls {
@@ -42,7 +42,7 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 
 var thinkingEnd = regexp.MustCompile(`(?m)</think(?:ing)?>[ \t\r]*$`)
 
-// afterThinking returns what follows a model's thoughts, which may hold drafts.
+// afterThinking returns the text after a model's reasoning, which can contain drafts.
 func afterThinking(text string) string {
 	end := thinkingEnd.FindStringIndex(text)
 	if end == nil {
@@ -51,7 +51,7 @@ func afterThinking(text string) string {
 	before := textLines(text[:end[0]])
 	fences := len(slices.DeleteFunc(slices.Clone(before), func(line string) bool { return !isFence(line) }))
 	if !strings.HasPrefix(strings.TrimSpace(text), "<think") && fences%2 == 1 {
-		return text // it stands in a block
+		return text // the tag is inside a block
 	}
 	return text[end[1]:]
 }
@@ -63,27 +63,27 @@ func textLines(text string) []string {
 	return strings.Split(strings.ReplaceAll(text, "\n"+mark, "\n"), "\n")
 }
 
-// reader is the state of reading an answer line by line.
+// reader parses an answer line by line.
 type reader struct {
 	lines []string
 	edits []Edit
-	// name is that of the next block, and last the file of the last edit and of search/replace blocks that
-	// follow it.
+	// name is the path announced for the next block; last is the file of the last edit, and of search/replace
+	// blocks that follow it.
 	name name
 	last string
-	// isIllustration says that the line before introduces an illustration of the file that
-	// a heading names.
+	// isIllustration means that the previous line introduces an illustration of the file that a heading
+	// names.
 	isIllustration bool
-	// prose is the last line of prose, and unnamed the first block that names no file.
+	// prose is the last line of prose; unnamed describes the first block that names no file.
 	prose, unnamed string
-	// failures counts the lines that looked like JSON and were not.
+	// failures counts the lines that looked like JSON but were not.
 	failures int
 }
 
 func parseText(text string) []Edit { return readText(text).edits }
 
-// readText reads the text line by line. Diffs, envelopes and search/replace blocks are read inside and
-// outside of fences; any other fence with a path is a file.
+// readText parses the text line by line. Diffs, envelopes and search/replace blocks are recognized inside
+// and outside of fences; any other fence with a path is a whole file.
 func readText(text string) *reader {
 	r := &reader{lines: textLines(text)}
 	for i := 0; i < len(r.lines); {
@@ -93,9 +93,9 @@ func readText(text string) *reader {
 	return r
 }
 
-// read reads what begins at line i and returns the line after it.
+// read parses what begins at line i and returns the index of the line after it.
 func (r *reader) read(i int) int {
-	const most = 20 // attempts at JSON
+	const most = 20 // attempts to parse JSON
 	line := r.lines[i]
 	switch {
 	case isFence(line):
@@ -141,7 +141,7 @@ func (r *reader) add(edits ...Edit) {
 	r.name = name{}
 }
 
-// fileOf is the file of an edit that names none itself.
+// fileOf returns the file of an edit that does not name one itself.
 func (r *reader) fileOf() name {
 	if r.name == (name{}) {
 		return name{path: r.last}
@@ -172,14 +172,14 @@ func (r *reader) readSentence(line string) {
 }
 
 var (
-	// A file between tags, or the content of one whose path is between others.
+	// A file between tags, or its content between tags if the path is between others.
 	fileTag = regexp.MustCompile(`^\s*<(file|content|file_content|file_text|parameter)(?:\s+(?:path|name)="([^"]+)")?>(?:<!\[CDATA\[)?(.*)$`)
-	// The line before a file that is neither in a fence nor between tags.
+	// The line before a file that is neither fenced nor between tags.
 	fileRule = regexp.MustCompile(`^={3,} \S.* ={3,}$`)
 )
 
-// readTags reads the file between tags at line i and returns the line after it, or i if the tag names no
-// file.
+// readTags parses the file between tags at line i and returns the index of the line after it, or i if the
+// tag names no file.
 func (r *reader) readTags(i int) int {
 	match := fileTag.FindStringSubmatch(r.lines[i])
 	file := r.name.path
@@ -207,8 +207,8 @@ func (r *reader) readTags(i int) int {
 	return i + 1
 }
 
-// readRule reads the file after a rule with its name at line i and returns the line after it, or i if there
-// is none.
+// readRule parses the file after a rule with its name at line i and returns the index of the line after it,
+// or i if there is none.
 func (r *reader) readRule(i int) int {
 	file, ok := nameOf(r.lines[i])
 	end := i + 1
@@ -259,7 +259,7 @@ func (r *reader) readBlock(info string, body []string) {
 	}
 }
 
-// readCommands reads a block of shell commands. The name stays for the next block.
+// readCommands parses a block of shell commands. It keeps the announced name for the next block.
 func (r *reader) readCommands(file name, body []string) {
 	edits := parseCommands(body)
 	r.edits = append(r.edits, edits...)
@@ -270,10 +270,10 @@ func (r *reader) readCommands(file name, body []string) {
 	}
 }
 
-// replacementLine stands between a block and the one that replaces it.
+// replacementLine matches prose between a block and the block that replaces it.
 var replacementLine = regexp.MustCompile(`(?i)^\W*(?:with|by|to)(?: (?:this|the following))?\W*$`)
 
-// readFile reads a block as a file, whose name is given or in its first line.
+// readFile parses a block as a whole file, whose path is given or in its first line.
 func (r *reader) readFile(file name, language string, body []string) {
 	if file.loose && r.isIllustration {
 		return
@@ -306,9 +306,8 @@ func (r *reader) skip() {
 	r.name = name{}
 }
 
-// reconcile orders and filters the edits of an answer: files are moved first, a block that is only
-// mentioned is an illustration if its file has another edit, and paths in a diff of two folders are made
-// relative to these.
+// reconcile orders and filters the edits of an answer: moves come first, a mentioned block is dropped as an
+// illustration if its file has another edit, and paths in a diff of two folders are made relative to these.
 func reconcile(edits []Edit) []Edit {
 	isMove := func(e Edit) bool { return e.Mentioned && e.From != "" }
 	isNoMove := func(e Edit) bool { return !isMove(e) }
@@ -316,8 +315,8 @@ func reconcile(edits []Edit) []Edit {
 	return append(slices.DeleteFunc(slices.Clone(edits), isNoMove), slices.DeleteFunc(edits, isMove)...)
 }
 
-// dropIllustrations removes mentioned blocks of files that have another edit, which is not mentioned or
-// comes later. A revision of such an edit stays.
+// dropIllustrations removes mentioned blocks of files that have another edit which is not mentioned or comes
+// later. A revision of such an edit is kept.
 func dropIllustrations(edits []Edit) (kept []Edit) {
 	firm, last, revisions := map[string]*Edit{}, map[string]int{}, map[int]bool{}
 	for i := range edits {
@@ -340,8 +339,8 @@ func dropIllustrations(edits []Edit) (kept []Edit) {
 
 func (e *Edit) isMentionedFile() bool { return e.Mentioned && e.Kind == whole }
 
-// stripFolders makes the paths of files that a diff of two folders adds or removes relative to these, which
-// are known from files in both.
+// stripFolders makes the paths of files that a diff of two folders adds or removes relative to the folders,
+// whose names are known from files that are in both.
 func stripFolders(edits []Edit) []Edit {
 	var folders [2]string
 	for _, edit := range edits {
@@ -363,8 +362,8 @@ func stripFolders(edits []Edit) []Edit {
 	return edits
 }
 
-// isRevisionOf reports whether a block is a revision of the whole file in an earlier one: it repeats most
-// of its lines.
+// isRevisionOf reports whether a block is a revision of the whole file in an earlier one: it repeats more
+// than half of its lines.
 func (e *Edit) isRevisionOf(earlier *Edit) bool {
 	if earlier == nil || earlier.Kind != whole || 3*len(e.Content) < len(earlier.Content) {
 		return false
@@ -378,13 +377,13 @@ func (e *Edit) isRevisionOf(earlier *Edit) bool {
 	return 2*len(repeated) > len(all)
 }
 
-// isHunks reports whether a block is hunks of a diff without its head.
+// isHunks reports whether a block is hunks of a diff without a header.
 func isHunks(body []string) bool {
 	at := slices.IndexFunc(body, func(line string) bool { return !isBlank(line) })
 	return at >= 0 && isHunk(body[at])
 }
 
-// isChange reports whether a block shows a change, not a file.
+// isChange reports whether a block is a diff rather than a file.
 func isChange(file, language string) bool {
 	extension := path.Ext(file)
 	return (language == "diff" || language == "patch") && extension != ".diff" && extension != ".patch"
@@ -395,8 +394,8 @@ var (
 	sentence    = regexp.MustCompile(`^[A-Z][\w',-]*(?: [\w',-]+){2,}`)
 )
 
-// title returns the path in the first line of a block, and the rest of it, to which a comment belongs. A
-// list of paths has no title.
+// title returns the path in the first line of a block, and the content, which includes the line if it is a
+// comment. A list of paths has no title.
 func title(body []string) (file string, rest []string, ok bool) {
 	if len(body) == 0 {
 		return "", nil, false

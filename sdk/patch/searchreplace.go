@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parseAll reads every diff and search/replace block in lines.
+// parseAll parses every diff and search/replace block in lines.
 func parseAll(lines []string, file name) []Edit {
 	var edits []Edit
 	for i := 0; i < len(lines); {
@@ -25,7 +25,7 @@ func parseAll(lines []string, file name) []Edit {
 	return edits
 }
 
-// parseEdit reads the edit at line i, of the file unless it names another.
+// parseEdit parses the edit at line i, whose path is file's unless it has its own.
 func parseEdit(lines []string, i int, file name) (edit Edit, next int) {
 	switch {
 	case isSearch(lines[i]):
@@ -55,7 +55,7 @@ func hasEdit(lines []string) bool {
 	return false
 }
 
-// parseSearch reads the search/replace block at line i.
+// parseSearch parses the search/replace block at line i.
 func parseSearch(lines []string, i int) (Edit, int) {
 	var search, replace []string
 	i++
@@ -80,8 +80,8 @@ func isSearch(line string) bool { return searchMark.MatchString(line) }
 func isReplaceEnd(line string) bool { return replaceMark.MatchString(line) }
 
 // blockFor returns the content of the fenced block for a file: the last one in the file's language that is
-// not introduced as an example of its use, or else the last one. An answer without a block is the file,
-// unless it begins with a sentence.
+// not introduced as an example, or else the last one. An answer without a block is itself the file, unless
+// it begins with a sentence.
 func blockFor(file, text string) (content string, found bool) {
 	lines := textLines(text)
 	names := append(languages[path.Ext(file)], strings.TrimPrefix(path.Ext(file), "."))
@@ -106,7 +106,7 @@ func blockFor(file, text string) (content string, found bool) {
 	return content, found
 }
 
-// fitOf returns how likely a block behind a line of prose is of a language that has the names.
+// fitOf scores how likely a block after a line of prose is the file in a language with these names.
 func fitOf(language string, names []string, before string) int {
 	fits := 1
 	if language == "" {
@@ -120,8 +120,8 @@ func fitOf(language string, names []string, before string) int {
 	return fits
 }
 
-// readIndented reads an indented search/replace block at line i, as in an item of a list. It returns i if
-// there is none.
+// readIndented parses an indented search/replace block at line i, as in a list item. It returns i if there
+// is none.
 func (r *reader) readIndented(i int) (Edit, int) {
 	end := i + 1
 	for end < len(r.lines) && !isReplaceEnd(strings.TrimLeft(r.lines[end], " \t")) {

@@ -21,7 +21,7 @@ Usage:
   %[1]s check [ROLE] FILE    check a config in JSON; - reads standard input
 `
 
-// command answers a person. It never reads the config of a policy, so that it
+// command runs the plugin's command line for a person. It never reads a policy's config, so that it
 // works without one.
 func command(p *Plugin, args []string, in io.Reader, out, errOut io.Writer) int {
 	info, err := p.Info()
@@ -59,8 +59,8 @@ func printJSON(out io.Writer, v any) int {
 	return exitOK
 }
 
-// Docs returns the documentation of a plugin in Markdown: what it is for, its
-// arguments and a policy block to start from.
+// Docs returns the documentation of a plugin in Markdown: its purpose, its arguments and a policy
+// block to start from.
 func Docs(info *wire.Info) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\nVersion %s.\n", info.Name, info.Version)

@@ -10,7 +10,7 @@ import (
 
 type environmentKey struct{}
 
-// environment is what a plugin's contexts carry.
+// environment is what the context of every plugin call carries.
 type environment struct {
 	log     *slog.Logger
 	models  wire.ModelCaller
@@ -28,8 +28,8 @@ func environmentOf(ctx context.Context) *environment {
 	return &environment{}
 }
 
-// Log returns the logger of the plugin; its entries appear in the host's log
-// with their level and attributes. Outside a plugin it returns one that discards.
+// Log returns the plugin's logger, whose entries appear in the host's log with their level and
+// attributes. Outside a plugin it returns a logger that discards everything.
 func Log(ctx context.Context) *slog.Logger {
 	if log := environmentOf(ctx).log; log != nil {
 		return log
@@ -37,17 +37,16 @@ func Log(ctx context.Context) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// ErrModelLimit means that the policy allows no further model calls during the current call of the
-// host.
+// ErrModelLimit means that the policy allows no further model calls during the current host call.
 var ErrModelLimit = wire.ErrModelLimit
 
 // ModelCaller calls models.
 type ModelCaller = wire.ModelCaller
 
-// Models returns a [ModelCaller] that calls models through the host, which keeps the keys and counts
-// the cost. Calls must use the context of a call of the host, and end before that call returns. A
-// plugin that uses it sets Plugin.CallsModels. The error is [wire.ErrNoModelCalls] if the host offers
-// no models, and [ErrModelLimit] if the policy allows no more calls during this one.
+// Models returns a [ModelCaller] that calls models through the host, which holds the API keys and
+// accounts for the cost. Each call must use the context of a host call and must end before that host
+// call returns. A plugin that uses it sets Plugin.CallsModels. The error is [wire.ErrNoModelCalls] if
+// the host offers no models, and [ErrModelLimit] if the policy allows no more of them in this host call.
 func Models(ctx context.Context) ModelCaller {
 	if m := environmentOf(ctx).models; m != nil {
 		return m
@@ -57,6 +56,6 @@ func Models(ctx context.Context) ModelCaller {
 	})
 }
 
-// ScratchDir returns a folder that the plugin may write to, which the host removes after the plugin
-// has ended; "" if there is none.
+// ScratchDir returns a directory that the plugin can write to, or "" if there is none. The host
+// removes it after the plugin has exited.
 func ScratchDir(ctx context.Context) string { return environmentOf(ctx).scratch }

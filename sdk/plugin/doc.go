@@ -1,5 +1,5 @@
 // Package plugin is the library for writing a stepfall plugin. A plugin is a separate program that
-// estimates or verifies; stepfall starts it, talks to it over gRPC and restarts it when it breaks.
+// estimates or verifies; stepfall starts it, calls it over gRPC and restarts it when it crashes.
 //
 //	type Config struct {
 //		Words int `stepfall:"words,min=1,default=10" doc:"Fewest words of a good answer."`
@@ -18,24 +18,22 @@
 //		})
 //	}
 //
-// # What a plugin gets
+// # What a plugin receives
 //
-// Its config as a struct, checked and with defaults filled in (package schema describes the tags).
-// Every context carries [Log] for structured logs, and [Models] to ask a model through the host. The
-// host sets a deadline on every call; pass ctx on and return when it ends.
+// Its config as a struct, validated and with defaults filled in (package schema documents the tags).
+// Every context carries [Log] for structured logs and [Models] for model calls through the host. The
+// host sets a deadline on every call: pass ctx on, and return when it is done.
 //
 // # Failures
 //
-// A panic becomes an error of that call. Anything printed on standard output, by any library, goes to
-// the log and cannot disturb the protocol. When the host is gone, the plugin and its children are
-// killed.
+// A panic becomes the error of that call. Anything that any library prints on standard output goes to
+// the log and cannot corrupt the protocol. When the host exits, the plugin and its children are killed.
 //
 // # Cleanup
 //
-// An estimator or verifier that implements io.Closer is closed before the process ends.
+// An estimator or verifier that implements io.Closer is closed before the process exits.
 //
 // # On the command line
 //
-// Every plugin has the commands describe (JSON), schema (JSON), docs (Markdown), check CONFIG.json,
-// and debug, which serves under a debugger and prints the settings that make stepfall use it.
+// Run by hand, every plugin has the commands describe (JSON), docs (Markdown) and check CONFIG.json.
 package plugin

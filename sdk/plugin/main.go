@@ -18,8 +18,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Main runs the plugin program and exits. Started by a host it serves; started by hand it is a small
-// command that describes the plugin.
+// Main runs the plugin program and exits. If a host started the program, it serves the host;
+// otherwise it is a small command that describes the plugin.
 func Main(p Plugin) {
 	if wire.IsStartedByHost() {
 		os.Exit(serve(&p))
@@ -33,7 +33,7 @@ const (
 	exitUsage   = 2
 )
 
-// closeGrace is how long a plugin may take to close its instance.
+// closeGrace is the time that a plugin has for closing its instance.
 const closeGrace = 700 * time.Millisecond
 
 func serve(p *Plugin) int {
@@ -87,13 +87,12 @@ func (w *wirePlugin) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 	return nil
 }
 
-// GRPCClient is the host's business.
+// GRPCClient is unused: only hosts call it.
 func (w *wirePlugin) GRPCClient(context.Context, *goplugin.GRPCBroker, *grpc.ClientConn) (any, error) {
 	return nil, errors.New("this is the plugin's side")
 }
 
-// dieWith ends the plugin, and all the children in its group, when the host's end
-// of the lifeline is closed.
+// dieWith kills the plugin and its process group when the host's end of the lifeline is closed.
 func dieWith(fd int) {
 	f := os.NewFile(uintptr(fd), "lifeline")
 	if f == nil {
@@ -104,8 +103,7 @@ func dieWith(fd int) {
 	os.Exit(exitFailure)
 }
 
-// logTo returns a logger that writes what the host reads: one JSON object a line
-// with the keys of hclog.
+// logTo returns a logger in the format that the host parses: one JSON object per line with hclog's keys.
 func logTo(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

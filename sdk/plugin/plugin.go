@@ -17,18 +17,17 @@ type Plugin struct {
 	Name string
 	// Version is a semantic version.
 	Version string
-	// Doc says in Markdown what the plugin is for.
+	// Doc describes the plugin in Markdown.
 	Doc string
-	// Roles are what it can do. A process serves one of them, with one config.
+	// Roles are the plugin's roles. A process serves one of them, with one config.
 	Roles []Role
-	// CallsModels must be true for [Models] to work.
+	// CallsModels must be true if the plugin uses [Models].
 	CallsModels bool
-	// MaxConcurrency is the most concurrent calls; 0 means no limit.
+	// MaxConcurrency is the largest number of concurrent calls; 0 means no limit.
 	MaxConcurrency int
 }
 
-// Role is one thing that a plugin can do: [Verifier], [QualityEstimator] or
-// [CostEstimator].
+// Role is a role of a plugin, made by [Verifier], [QualityEstimator] or [CostEstimator].
 type Role struct {
 	kind   wire.Role
 	schema func() (*schema.Schema, error)
@@ -40,19 +39,19 @@ type builtInstance struct {
 	close func() error
 }
 
-// Verifier returns the role of a verifier. New creates it from its config, a struct with tags; ctx is
-// valid until New returns. An error means that the config cannot be used; made with [schema.Errorf] it
-// says where.
+// Verifier returns the verifier role. newVerifier creates the verifier from its config, a struct with
+// tags; ctx is valid until it returns. An error means that the config is invalid; one made with
+// [schema.Errorf] names the argument.
 func Verifier[C any](newVerifier func(ctx context.Context, config C) (sdk.Verifier, error)) Role {
 	return role(wire.Verifier, newVerifier, func(i *wire.Instance, v sdk.Verifier) { i.Verifier = v })
 }
 
-// QualityEstimator returns the role of a quality estimator, made like a [Verifier].
+// QualityEstimator returns the quality estimator role. newEstimator is as in [Verifier].
 func QualityEstimator[C any](newEstimator func(ctx context.Context, config C) (sdk.QualityEstimator, error)) Role {
 	return role(wire.QualityEstimator, newEstimator, func(i *wire.Instance, v sdk.QualityEstimator) { i.Quality = v })
 }
 
-// CostEstimator returns the role of a cost estimator, made like a [Verifier].
+// CostEstimator returns the cost estimator role. newEstimator is as in [Verifier].
 func CostEstimator[C any](newEstimator func(ctx context.Context, config C) (sdk.CostEstimator, error)) Role {
 	return role(wire.CostEstimator, newEstimator, func(i *wire.Instance, v sdk.CostEstimator) { i.Cost = v })
 }
@@ -90,8 +89,8 @@ func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, err
 	}
 }
 
-// Info returns what the plugin tells hosts. It fails on a description that no
-// host could use: no name, no roles, a config type with meaningless tags.
+// Info returns the description that the plugin sends to hosts. It fails if there is no name, version
+// or role, if a role occurs twice, or if a config type has invalid tags.
 func (p *Plugin) Info() (*wire.Info, error) {
 	info := &wire.Info{
 		Name: p.Name, Version: p.Version, Doc: p.Doc,

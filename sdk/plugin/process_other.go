@@ -2,7 +2,7 @@
 
 package plugin
 
-// claimStdout does nothing: there is no portable way to move a handle.
+// claimStdout does nothing: there is no portable way to duplicate a handle.
 func claimStdout() error { return nil }
 
 func killOwnGroup() {}

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claimStdout keeps the protocol's pipe for the handshake and lets everything
-// else that is written to file descriptor 1, by C libraries and children too, go
-// to the log.
+// claimStdout reserves the standard output pipe for the handshake. Everything else that is written to
+// file descriptor 1, also by C libraries and child processes, goes to the log.
 func claimStdout() error {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
 	if err != nil {
@@ -24,8 +23,8 @@ func claimStdout() error {
 	return nil
 }
 
-// killOwnGroup kills the process and its children, if it leads its group, which
-// it does when a host started it.
+// killOwnGroup kills the process and its children if it leads its process group, as it does when a
+// host started it.
 func killOwnGroup() {
 	if syscall.Getpgrp() == os.Getpid() {
 		_ = syscall.Kill(0, syscall.SIGKILL)

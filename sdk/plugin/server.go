@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// instances builds the instance of a process and closes it in the end.
+// instances builds the one instance of a process and closes it on exit.
 type instances struct {
 	plugin *Plugin
 	env    *environment
@@ -20,7 +20,7 @@ type instances struct {
 	close func() error
 }
 
-// NewServer returns what serves p on a gRPC server, for tests that need no
+// NewServer returns a server for p that can be registered with gRPC. It is for tests without a
 // process; programs use [Main]. closeAll closes the configured instance.
 func NewServer(p Plugin, log *slog.Logger) (server *wire.Server, closeAll func() error, err error) {
 	info, err := p.Info()
@@ -32,7 +32,7 @@ func NewServer(p Plugin, log *slog.Logger) (server *wire.Server, closeAll func()
 	return &wire.Server{Info: info, Configure: i.configure, Context: i.context, Log: log}, i.closeInstance, nil
 }
 
-// context adds what every call of the host offers.
+// context adds the logger, model caller and scratch directory to ctx.
 func (i *instances) context(ctx context.Context) context.Context {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -21,33 +21,32 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Options say what to check and how.
+// Options configure a conformance run.
 type Options struct {
-	// Path is the plugin program; Args follow it.
+	// Path is the plugin program, Args its arguments.
 	Path string
 	Args []string
-	// Config has a working config for each role that needs one. Roles whose
-	// arguments are all optional need none.
+	// Config has a valid config for each role with required arguments.
 	Config map[wire.Role]map[string]any
 	// Env is the environment of the plugin; nil means PATH and HOME.
 	Env []string
-	// Log gets the plugin's log, and a warning if nothing holds the plugin's processes together; nil
-	// discards both.
+	// Log receives the plugin's log, and a warning if child processes that leave the plugin's process
+	// group cannot be stopped; nil discards both.
 	Log hclog.Logger
-	// Models answers model calls; nil means a model that always says "yes".
+	// Models answers model calls; nil means a model that always answers "yes".
 	Models wire.ModelCaller
-	// CallTimeout is the longest single call; 0 means 20 s.
+	// CallTimeout limits each single call; 0 means 20 s.
 	CallTimeout time.Duration
-	// Progress, when not nil, is told of every result as it comes.
+	// Progress, if not nil, is called with each result when its check is done.
 	Progress func(Result)
 }
 
-// underTest is set in the environment of a program that the kit checks.
+// underTest is an environment variable that is set in a program under test.
 const underTest = "STEPFALL_PLUGIN_UNDER_TEST"
 
-// Main is for the TestMain of a plugin whose test binary doubles as the plugin:
-// it runs the program when the kit has started it, and the tests otherwise. It
-// calls [jail.Main] first, and does not return.
+// Main is for the TestMain of a plugin whose test binary doubles as the plugin: it
+// runs program if the conformance kit started the binary, and the tests otherwise.
+// It calls [jail.Main] first, and does not return.
 //
 //	func TestMain(m *testing.M) { plugintest.Main(m, main) }
 func Main(m *testing.M, program func()) {
@@ -59,50 +58,50 @@ func Main(m *testing.M, program func()) {
 	os.Exit(m.Run())
 }
 
-// errRecursion: a test binary that runs its tests when it is started as a plugin
-// would start itself again and again.
+// errRecursion is returned by Run inside a program under test: a test binary that runs its tests when
+// it is started as a plugin would start itself endlessly.
 var errRecursion = errors.New("the program under test runs the conformance kit itself: let its TestMain call plugintest.Main")
 
 type run struct {
 	Options
 	tempDir string
-	jail    *jail.Jail // nil where there is none: what leaves the plugin's process group lives on
+	jail    *jail.Jail // nil if unavailable: children that leave the plugin's process group then outlive it
 	info    *wire.Info
 	report  *Report
 }
 
-// check is one promise that a plugin keeps.
+// check is one conformance check.
 type check struct {
 	name  string
 	needs start
 	run   func(ctx context.Context, t *trial) error
 }
 
-// start is the process that a check gets.
+// start is the state of the process that a check needs.
 type start int
 
 const (
 	startNothing start = iota
 	startProcess
-	startConfigured // for the role
+	startConfigured // for the check's role
 )
 
-// trial is one check under way. p is stopped after it.
+// trial is one check in progress. p is stopped after it.
 type trial struct {
 	*run
-	role wire.RoleInfo // of the checks of a role
+	role wire.RoleInfo // zero for process checks
 	p    *process.Process
 }
 
-// errSkip ends a check that does not apply.
+// errSkip is the error of a check that does not apply.
 type errSkip struct{ why string }
 
 func (e *errSkip) Error() string { return e.why }
 
 func skipf(format string, args ...any) error { return &errSkip{fmt.Sprintf(format, args...)} }
 
-// Run checks the plugin program and reports. It fails only when the check itself
-// cannot be done; what is wrong with the plugin is in the report.
+// Run checks the plugin program and returns a report. It fails only if the checks cannot be run;
+// defects of the plugin are in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if os.Getenv(underTest) != "" {
 		return nil, errRecursion
@@ -118,8 +117,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Env == nil {
 		o.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	}
-	// A program that was built with the race detector sleeps a second at its end,
-	// unless it is told not to.
+	// A program built with the race detector sleeps for a second on exit by default.
 	o.Env = append(slices.Clip(o.Env), underTest+"=1", "GORACE=atexit_sleep_ms=0")
 	o.CallTimeout = cmp.Or(o.CallTimeout, 20*time.Second)
 	if o.Models == nil {
@@ -138,7 +136,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	for _, c := range processChecks() {
 		r.do(ctx, c.name, c, wire.RoleInfo{})
 		if r.info == nil && c.name == "info" {
-			return r.report, nil // nothing else can be asked
+			return r.report, nil // all other checks need it
 		}
 	}
 	for _, role := range r.info.Roles {
@@ -149,7 +147,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r.report, ctx.Err()
 }
 
-// do runs one check with a time limit, and turns a panic into a failure.
+// do runs one check with a timeout, and turns a panic into a failure.
 func (r *run) do(ctx context.Context, name string, c check, role wire.RoleInfo) {
 	if ctx.Err() != nil {
 		return
@@ -203,7 +201,7 @@ func (r *run) spec() process.Spec {
 	return process.Spec{
 		Path: r.Path, Args: r.Args, Env: r.Env, TempDir: r.tempDir, Log: r.Log,
 		Jail: r.jail, Confinement: &jail.Confinement{},
-		// Generous: this is not a test of speed.
+		// Generous, since this does not test speed.
 		StartTimeout: 20 * time.Second, StopGrace: 5 * time.Second,
 	}
 }
@@ -225,7 +223,7 @@ func (r *run) try(ctx context.Context, c check, role wire.RoleInfo) (err error) 
 	return c.run(ctx, t)
 }
 
-// prepare answers the process's model calls, and configures it.
+// prepare serves the process's model calls, and configures it.
 func (t *trial) prepare(ctx context.Context) error {
 	config, err := t.config(t.role)
 	if err != nil {

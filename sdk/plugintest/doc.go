@@ -7,11 +7,12 @@
 //	}
 //
 // [Verifier], [QualityEstimator] and [CostEstimator] serve a plugin.Plugin over a
-// real gRPC connection, so that what the test sees is what a host would.
+// real gRPC connection, so a test sees what a host would.
 //
-// [Run] starts a plugin program many times and checks what the protocol asks of
-// it: handshake, versions, schema, diagnostics, long queries, cancellation,
-// concurrency, crashes, shutdown. [Test] does so in a Go test, and the command
-// `stepfall plugin check --conformance PROGRAM` for everybody else. What the plugin
-// starts ends with it, as under a host, in programs that call jail.Main: [Main] does.
+// [Run] starts a plugin program many times and checks its conformance to the
+// protocol: handshake, versions, schema, diagnostics, long queries, cancellation,
+// concurrency, crashes, shutdown. [Test] runs the same checks in a Go test, and the
+// command `stepfall plugin check --conformance PROGRAM` runs them for any program.
+// In programs that call jail.Main, as [Main] does, the plugin's child processes end
+// with it, as under a host.
 package plugintest

@@ -15,9 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Verifier serves p until the test ends and returns it as a verifier. It fails
-// the test when the plugin refuses the config. A plugin that calls models gets them from
-// models.
+// Verifier serves p until the test ends and returns it as a verifier. It fails the test if the plugin
+// rejects the config. models serves the model calls of a plugin that makes any.
 func Verifier(t testing.TB, p plugin.Plugin, config map[string]any, models ...wire.ModelCaller) sdk.Verifier {
 	t.Helper()
 	return sdk.VerifierFunc(serveConfigured(t, p, wire.Verifier, config, models...).Verify)
@@ -35,8 +34,7 @@ func CostEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.Cos
 	return sdk.CostEstimatorFunc(serveConfigured(t, p, wire.CostEstimator, config).EstimateCost)
 }
 
-// Configure serves p, configures it and returns its diagnostics, for tests of
-// what a plugin says about a bad config.
+// Configure serves p, configures it and returns its diagnostics, for tests of invalid configs.
 func Configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any) schema.Diagnostics {
 	t.Helper()
 	_, ds := serve(t, p, role, config)

@@ -41,8 +41,7 @@ func processChecks() []check {
 
 var semver = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+].*)?$`)
 
-// checkInfo: GetInfo answers without Configure, twice the same, with a usable
-// name, version and schema.
+// checkInfo: GetInfo answers before Configure, the same twice, with a valid name, version and schema.
 func checkInfo(ctx context.Context, t *trial) error {
 	info, err := t.p.Client().Info(ctx, "conformance")
 	if err != nil {
@@ -99,15 +98,14 @@ func checkFields(fields []schema.Field, path []string) error {
 	return nil
 }
 
-// checkHealth: the standard health service serves "plugin".
+// checkHealth: the standard gRPC health service serves "plugin".
 func checkHealth(ctx context.Context, t *trial) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return t.p.Client().Healthy(ctx)
 }
 
-// checkCookie: without the cookie the program does not serve but ends, and not
-// with success, since it was asked nothing.
+// checkCookie: started without the cookie, the program exits with a non-zero status.
 func checkCookie(ctx context.Context, t *trial) error {
 	spec := t.spec()
 	spec.WithoutCookie, spec.StartTimeout = true, 10*time.Second
@@ -126,7 +124,7 @@ func checkCookie(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkVersions: it takes the common version of several, and none when there is none.
+// checkVersions: the plugin chooses the common version of those offered, and rejects unknown ones.
 func checkVersions(ctx context.Context, t *trial) error {
 	const future = 999
 	spec := t.spec()
@@ -148,7 +146,7 @@ func checkVersions(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkMutualTLS: somebody else on this machine cannot talk to it.
+// checkMutualTLS: another process on this machine cannot connect.
 func checkMutualTLS(ctx context.Context, t *trial) error {
 	theirs, _, err := process.NewCertificate()
 	if err != nil {
@@ -172,13 +170,13 @@ func checkMutualTLS(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// trusting returns credentials of c for a server with any certificate.
+// trusting returns credentials of c that accept any server certificate.
 func trusting(c *tls.Config) credentials.TransportCredentials {
-	c.InsecureSkipVerify = true // whom it talks to is known
+	c.InsecureSkipVerify = true // the address is known to be the plugin's
 	return credentials.NewTLS(c)
 }
 
-// intrude returns nil if the plugin answers a connection with the credentials.
+// intrude returns nil if the plugin answers a connection with these credentials.
 func (t *trial) intrude(ctx context.Context, c credentials.TransportCredentials) error {
 	target := "passthrough:///" + t.p.Addr().String()
 	if t.p.Addr().Network() == "unix" {
@@ -195,7 +193,7 @@ func (t *trial) intrude(ctx context.Context, c credentials.TransportCredentials)
 	return err
 }
 
-// checkConnect: the stream for model calls stays open, and says at once that it is ready.
+// checkConnect: the stream for model calls sends its metadata at once and stays open.
 func checkConnect(ctx context.Context, t *trial) error {
 	if !t.info.Has(wire.FeatureModelCalls) {
 		return skipf("it does not have the feature %s", wire.FeatureModelCalls)
@@ -219,7 +217,7 @@ func checkStdout(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkDescribe: run by hand, it describes itself as it does to hosts.
+// checkDescribe: the describe command agrees with GetInfo.
 func checkDescribe(ctx context.Context, t *trial) error {
 	cmd := exec.CommandContext(ctx, t.Path, append(append([]string(nil), t.Args...), "describe")...)
 	cmd.Env = t.Env
@@ -240,7 +238,7 @@ func checkDescribe(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkShutdown: asked to end, it does within a second, by itself.
+// checkShutdown: the plugin exits by itself, with status 0, within a second after Stop.
 func checkShutdown(ctx context.Context, t *trial) error {
 	begun := time.Now()
 	t.p.Stop()
@@ -253,7 +251,7 @@ func checkShutdown(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkLifeline: it ends within a second after the host is gone.
+// checkLifeline: the plugin exits within a second after the lifeline is closed.
 func checkLifeline(ctx context.Context, t *trial) error {
 	t.p.DropLifeline()
 	select {
@@ -264,7 +262,7 @@ func checkLifeline(ctx context.Context, t *trial) error {
 	}
 }
 
-// checkCrash: killed, it leaves nothing that keeps it from starting again.
+// checkCrash: after it was killed, the plugin starts again and describes itself as before.
 func checkCrash(ctx context.Context, t *trial) error {
 	t.p.Kill()
 	<-t.p.Done()

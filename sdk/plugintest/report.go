@@ -14,25 +14,25 @@ const (
 
 // Result is the result of one check of one role.
 type Result struct {
-	// Name says what was checked: "verifier/order".
+	// Name is the name of the check, such as "verifier/order".
 	Name   string
 	Status Status
-	// Message says what is wrong, or why the check does not apply.
+	// Message is the reason why the check failed or was skipped.
 	Message  string
 	Duration time.Duration
 }
 
-// Report is what a run found.
+// Report has the results of a run.
 type Report struct {
 	Plugin  string
 	Version string
 	Results []Result
 }
 
-// OK reports whether nothing failed.
+// OK reports whether no check failed.
 func (r *Report) OK() bool { return r.Count(Failed) == 0 }
 
-// Count returns how many checks ended so.
+// Count returns the number of checks with the status s.
 func (r *Report) Count(s Status) int {
 	n := 0
 	for _, result := range r.Results {

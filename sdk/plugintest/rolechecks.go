@@ -67,9 +67,9 @@ func (t *trial) refuses(ctx context.Context, config map[string]any, path ...stri
 	return fmt.Errorf("no diagnostic has the path %s: %w", strings.Join(path, "."), ds)
 }
 
-// checkRefusal: a config with a faulty argument is refused, with an error at its path. fault
-// returns the faulty value of a field, nil to leave it out; the field without a type is one
-// that the plugin does not know.
+// checkRefusal: a config with an invalid argument is rejected, with an error at its path. fault
+// returns an invalid value of a field, or nil to leave it out; the field without a type is unknown
+// to the plugin. none is the message for a role to which the check does not apply.
 func checkRefusal(none string, fault func(*schema.Field) (value any, ok bool)) func(context.Context, *trial) error {
 	return func(ctx context.Context, t *trial) error {
 		const enough = 2 // each takes a process
@@ -116,7 +116,7 @@ func valueOutOfBounds(f *schema.Field) (any, bool) {
 	return *f.Max + 1, true
 }
 
-// checkConfigureTwice: a process serves one config.
+// checkConfigureTwice: a second Configure fails with FAILED_PRECONDITION.
 func checkConfigureTwice(ctx context.Context, t *trial) error {
 	config, err := t.config(t.role)
 	if err != nil {
@@ -126,7 +126,7 @@ func checkConfigureTwice(ctx context.Context, t *trial) error {
 	return wantStatus(err, codes.FailedPrecondition, "configured twice")
 }
 
-// checkAnswers: the simplest call gives a well-formed answer, and again.
+// checkAnswers: simple calls get well-formed answers.
 func checkAnswers(ctx context.Context, t *trial) error {
 	for n := range 3 {
 		if err := t.ask(ctx, plainSample(n)); err != nil {
@@ -136,7 +136,7 @@ func checkAnswers(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkOddInput: unusual queries may fail one by one, but nothing breaks.
+// checkOddInput: unusual queries can fail, but break neither the protocol nor the process.
 func checkOddInput(ctx context.Context, t *trial) error {
 	for _, s := range oddities() {
 		err := t.ask(ctx, s)
@@ -150,7 +150,7 @@ func checkOddInput(ctx context.Context, t *trial) error {
 	return t.ask(ctx, plainSample(1))
 }
 
-// checkLargeInput: 20 MiB in one call, far over gRPC's usual limit.
+// checkLargeInput: a request of 20 MiB, far above gRPC's default limit, is handled.
 func checkLargeInput(ctx context.Context, t *trial) error {
 	s := plainSample(0)
 	s.query.Messages[0].Parts[0].Text = strings.Repeat("long ", 4<<20)
@@ -160,7 +160,7 @@ func checkLargeInput(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkConcurrency: calls at the same time all get their own answers.
+// checkConcurrency: concurrent calls each get their own answers.
 func checkConcurrency(ctx context.Context, t *trial) error {
 	parallel := 16
 	if t.info.MaxConcurrency > 0 {
@@ -182,14 +182,13 @@ func checkConcurrency(ctx context.Context, t *trial) error {
 	return errors.Join(errs...)
 }
 
-// checkCancellation: a call that its caller gives up does not keep the plugin
-// from answering the next one within a second.
+// checkCancellation: after a call was cancelled, the plugin is healthy within a second and answers.
 func checkCancellation(ctx context.Context, t *trial) error {
 	calls := max(1, t.info.MaxConcurrency)
 	for range calls {
 		callCtx, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(20*time.Millisecond, cancel)
-		_ = call(callCtx, t.p.Client(), t.role.Role, plainSamples(64)) // it may be done before
+		_ = call(callCtx, t.p.Client(), t.role.Role, plainSamples(64)) // it may finish before
 		timer.Stop()
 		cancel()
 	}
@@ -201,7 +200,7 @@ func checkCancellation(ctx context.Context, t *trial) error {
 	return t.ask(ctx, plainSample(0))
 }
 
-// checkDeadline: a deadline that has all but passed is met or reported, not ignored.
+// checkDeadline: a call with a deadline of 1 ms returns within a second.
 func checkDeadline(ctx context.Context, t *trial) error {
 	begun := time.Now()
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
@@ -213,12 +212,12 @@ func checkDeadline(ctx context.Context, t *trial) error {
 	return t.ask(ctx, plainSample(0))
 }
 
-// checkStopWhileBusy: a call under way does not keep it from ending.
+// checkStopWhileBusy: a call in flight does not keep the plugin from exiting.
 func checkStopWhileBusy(ctx context.Context, t *trial) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = call(ctx, t.p.Client(), t.role.Role, plainSamples(64)) // it ends with the process at the latest
+		_ = call(ctx, t.p.Client(), t.role.Role, plainSamples(64)) // returns when the process ends at the latest
 	}()
 	begun := time.Now()
 	t.p.Stop()
@@ -229,8 +228,7 @@ func checkStopWhileBusy(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// checkSameQuery: a long query that was sent before, and is only named now, is
-// answered as at first; so is one that the plugin has had time to forget.
+// checkSameQuery: a repeated long query gets the same estimates, immediately and after 300 others.
 func checkSameQuery(ctx context.Context, t *trial) error {
 	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// sample is one thing to ask about, in any role.
+// sample is the input of one call, for any role.
 type sample struct {
 	what     string
 	query    *sdk.Query
@@ -25,8 +25,7 @@ type sample struct {
 	attempts []sdk.Attempt
 }
 
-// plainSample returns the nth ordinary sample. Neighbours ask about different numbers
-// of models.
+// plainSample returns the nth ordinary sample. Consecutive samples have different numbers of models.
 func plainSample(n int) sample {
 	s := sample{
 		what: "an ordinary query",
@@ -58,7 +57,7 @@ func plainSamples(n int) []sample {
 	return out
 }
 
-// oddities are unusual inputs that plugins must handle.
+// oddities returns unusual inputs that plugins must handle.
 func oddities() []sample {
 	empty := sample{what: "an empty query", query: &sdk.Query{}, models: []string{"m"}, answer: &sdk.Answer{}}
 	none := plainSample(0)
@@ -128,7 +127,7 @@ func estimate(ctx context.Context, c *wire.Client, role wire.Role, s sample) ([]
 	return reply.Estimates, nil
 }
 
-// isDefect reports whether err is a defect of the plugin rather than its refusal of a call.
+// isDefect reports whether err is a defect of the plugin rather than a call that it rejected.
 func isDefect(err error) bool {
 	if err == nil {
 		return false

@@ -9,17 +9,17 @@ import (
 	"unicode/utf16"
 )
 
-// A secret is recognized by its letters and digits: broken over lines, with blanks, colons or invisible
-// characters between, in either case; also encoded as hexadecimal digits, base32 or base64 of UTF-8,
-// UTF-16 or UTF-32, from any place of a group, and without some of its ends. Each such form is a needle;
-// its parts of anchorLength are looked up at each place of a text.
+// A secret is recognized by its letters and digits, in either case, even if it is broken over lines or has
+// blanks, colons or invisible characters between them; also if UTF-8, UTF-16 or UTF-32 is encoded in
+// hexadecimal, base32 or base64, at any alignment, and if parts at its ends are missing. Each such form is a
+// needle. Its parts of anchorLength bytes are looked up by hash at each position of a text.
 const (
 	anchorLength = 8
 	// leastRun and leastShare are the least length and share of a needle that count as the secret.
 	leastRun, leastShare = 2 * anchorLength, 0.55
 )
 
-// folded maps letters to lower case, digits to themselves, and all else to 0.
+// folded maps letters to lower case, digits to themselves, and any other byte to 0.
 var folded = func() (table [256]byte) {
 	for i := range table {
 		if c := lower(byte(i)); 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
@@ -38,18 +38,18 @@ func fold(s string) string {
 	}, s)
 }
 
-// anchor is a part of a needle that begins at a place.
+// anchor is the part of a needle that begins at index at.
 type anchor struct {
 	needle string
 	at     int
 }
 
-// needles are the forms of secrets. The zero value has none.
+// needles holds the needles of all secrets. The zero value has none.
 type needles struct {
-	// isInJSON: secrets end at quotation marks. isEntire: what is shorter than a needle is none.
+	// isInJSON: a match ends at a quotation mark. isEntire: only whole needles match.
 	isInJSON, isEntire bool
 	anchors            map[uint64][]anchor
-	marks              [1 << 11]uint64 // which anchors there may be, by their hash
+	marks              [1 << 11]uint64 // a Bloom filter of the anchors, by their hash
 }
 
 func hash(key uint64) (word int, bit uint64) {
@@ -73,7 +73,7 @@ func (n *needles) add(secret string) {
 	}
 }
 
-// addEncoded adds the forms of bytes in digits.
+// addEncoded adds the hexadecimal, base32 and base64 forms of secret.
 func (n *needles) addEncoded(secret []byte) {
 	n.addNeedle(hex.EncodeToString(secret))
 	for _, e := range []struct {
@@ -86,7 +86,7 @@ func (n *needles) addEncoded(secret []byte) {
 	} {
 		for shift := range e.group {
 			text := e.encode(append(make([]byte, shift), secret...))
-			// The digits at the ends hold bits of what is beside the secret.
+			// The digits at the ends also hold bits of what is beside the secret.
 			n.addNeedle(fold(text[(8*shift+e.digit-1)/e.digit : 8*(shift+len(secret))/e.digit]))
 		}
 	}
@@ -110,8 +110,8 @@ func (n *needles) addNeedle(text string) {
 	}
 }
 
-// each calls do for the parts of s that needles match, one after the other, and says which are long
-// enough to be a secret, and which may go on after the end of s.
+// each calls do with each part of s that a needle matches. isLong is true if the part counts as a secret,
+// isOpen if the match could continue after the end of s.
 func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 	var key uint64
 	for i, end := 0, 0; i < len(s); i++ {
@@ -134,8 +134,8 @@ func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
 	}
 }
 
-// isLong reports whether so many letters of a needle count as the secret. At the end of a text fewer
-// suffice.
+// isLong reports whether that many bytes of a needle count as the secret. If the match is open at the end of
+// a text, leastRun suffices.
 func (n *needles) isLong(length, needle int, isOpen bool) bool {
 	switch {
 	case n.isEntire:
@@ -146,16 +146,16 @@ func (n *needles) isLong(length, needle int, isOpen bool) bool {
 	return float64(length) >= max(leastRun, leastShare*float64(needle))
 }
 
-// extend returns the part of s that the needle matches around an anchor ending at i, how much of the
-// needle that is, and whether the needle may go on after the end of s.
+// extend returns the part of s that the needle matches around an anchor ending at i, the number of matched
+// bytes of the needle, and whether the match could continue after the end of s.
 func (a *anchor) extend(s string, i int, isInJSON bool) (part span, length int, isOpen bool) {
 	from, first, _ := a.follow(s, i+1, a.at+anchorLength, -1, isInJSON)
 	to, last, end := a.follow(s, i, a.at+anchorLength-1, 1, isInJSON)
 	return span{from, to + 1}, last - first - 1, end == len(s) && last < len(a.needle)
 }
 
-// follow goes on from byte i of s and byte k of the needle, with steps of 1 or -1. It returns the last
-// byte of s that is also the needle's, i if none is, and where it left the needle and s.
+// follow extends a match from byte i of s and byte k of the needle, in steps of 1 or -1. It returns the last
+// matching index of s, i if there is none, and the indexes at which it stopped in the needle and in s.
 func (a *anchor) follow(s string, i, k, step int, isInJSON bool) (match, left, end int) {
 	match, left = i, k+step
 	for end = i + step; uint(end) < uint(len(s)) && uint(left) < uint(len(a.needle)); end += step {

@@ -10,33 +10,33 @@ import (
 	"unicode/utf8"
 )
 
-// maxNesting is how deep base64 and hexadecimal digits may be nested. Escapes may be nested without bound.
+// maxNesting limits the nesting of base64 and hexadecimal. Escapes can be nested without limit.
 const maxNesting = 2
 
-// maxEscape is longer than any escape but one with many leading zeros.
+// maxEscape is longer than any escape, except one with many leading zeros.
 const maxEscape = 64
 
 // span is a part of a text.
 type span struct{ from, to int }
 
-// view is a text that was decoded from a part of another.
+// view is text that was decoded from a part of another view.
 type view struct {
 	text   string
 	source *view // nil for the text itself
-	// units are, for each byte, what it stands for in the source; nil where bits are packed:
-	// the digits of a run from a place on, which stand at these places in the source.
+	// units has the source range of each byte. If it is nil, the bytes were packed from digits of bits bits
+	// each, and at has the digits' indexes in the source.
 	units []unit
 	at    []int32
 	bits  int
-	// isTail says that more may follow the text, and hasOpenEscapes that its last word is mostly escapes,
-	// whose meaning depends on what follows.
+	// isTail means that more text can follow. hasOpenEscapes means that the last word is mostly escapes, whose
+	// decoding depends on what follows.
 	isTail, hasOpenEscapes bool
-	openEscapes            int // where they begin in the first source
+	openEscapes            int // their start in the original text
 }
 
 type unit struct{ from, to int32 }
 
-// start returns where the source of byte i begins in the original text.
+// start returns the index in the original text at which the source of byte i begins.
 func (v *view) start(i int) int {
 	switch {
 	case v.source == nil:
@@ -47,7 +47,7 @@ func (v *view) start(i int) int {
 	return v.source.start(int(v.at[i*8/v.bits]))
 }
 
-// end returns where the source of byte i ends in the original text.
+// end returns the index in the original text at which the source of byte i ends.
 func (v *view) end(i int) int {
 	switch {
 	case v.source == nil:
@@ -58,9 +58,9 @@ func (v *view) end(i int) int {
 	return v.source.end(int(v.at[(i*8+7)/v.bits]))
 }
 
-// walk visits v and all its decodings. Nested escapes are decoded in two orders, outer ones first and inner
-// ones first, since digits beside one may belong to it. Runs of base64 must have at least run digits. An
-// incomplete escape at the end of a tail is tried with and without it.
+// walk visits v and everything decoded from it. Nested escapes are decoded in two orders, outermost first
+// and innermost first, since digits next to one can belong to it. Runs of base64 must have at least run
+// digits. A tail that ends in an incomplete escape is visited with and without it.
 func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	if v.isTail {
 		if at := openEscapes(v.text); at < len(v.text) {
@@ -73,7 +73,7 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	}
 	if rest := trimPartial(v.text); v.isTail && rest != v.text {
 		asItIs := v
-		whole(&asItIs) // its last sign may begin no escape
+		whole(&asItIs) // its last character might not begin an escape
 		v.text = rest
 	}
 	r.unescapeAll(&v, whole)
@@ -82,7 +82,7 @@ func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
 	}
 }
 
-// walkRuns walks through what the runs of digits in v encode.
+// walkRuns walks the decoded runs of base64 and hexadecimal in v.
 func (r *Redactor) walkRuns(v *view, run, depth int, visit func(*view)) {
 	if depth == 0 || r.run == 0 {
 		return
@@ -96,9 +96,8 @@ func (r *Redactor) walkRuns(v *view, run, depth int, visit func(*view)) {
 	})
 }
 
-// unescapeAll visits v and the result of each round of decoding. A round looks only at the surroundings of
-// what the one before has decoded, so that the work is linear in the text, however deep escapes are
-// nested.
+// unescapeAll visits v and the result of each round of decoding. A round only processes the surroundings of
+// what the previous one decoded, so the work is linear in the length of the text for any depth of nesting.
 func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 	visit(v)
 	if !strings.ContainsAny(v.text, openers) {
@@ -109,7 +108,7 @@ func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 	}
 }
 
-// fold decodes from the end, so that an escape is read with what follows it already decoded.
+// fold decodes from the end, so that an escape is decoded together with what follows it.
 func (v *view) fold() view {
 	if !strings.ContainsAny(v.text, openers) {
 		return view{}
@@ -138,14 +137,14 @@ func (v *view) fold() view {
 	return view{text: string(text[at:]), source: v, units: units[at:], isTail: v.isTail}
 }
 
-// openers begin an escape.
+// openers are the characters that begin an escape.
 const openers = "%\\&="
 
-// unescape decodes each escape once and returns the surroundings of those that it found.
+// unescape decodes each escape once and returns the surroundings of the decoded ones.
 func (v *view) unescape(window int) (parts []view) {
 	var text []byte
 	var units []unit
-	plain, open := 0, false      // where plain text begins; whether a part has
+	plain, open := 0, false      // start of the pending plain text; whether a part has begun
 	keep := func(from, to int) { // bytes of v
 		text, units = append(text, v.text[from:to]...), appendPlain(units, from, to)
 	}
@@ -161,7 +160,7 @@ func (v *view) unescape(window int) (parts []view) {
 	for i := 0; i < len(v.text); {
 		var decoded string
 		n := 0
-		switch v.text[i] { // no call for each byte: this is a hot path
+		switch v.text[i] { // inlined, since this is a hot path
 		case '%', '\\', '&', '=':
 			decoded, n = escape(v.text[i:])
 		}
@@ -184,7 +183,7 @@ func (v *view) unescape(window int) (parts []view) {
 	return parts
 }
 
-// appendPlain appends the units of bytes that stand for themselves.
+// appendPlain appends the units of bytes that were not decoded.
 func appendPlain(units []unit, from, to int) []unit {
 	for i := from; i < to; i++ {
 		units = append(units, unit{int32(i), int32(i + 1)})
@@ -192,7 +191,7 @@ func appendPlain(units []unit, from, to int) []unit {
 	return units
 }
 
-// escape decodes the escape at the beginning of s, which is not empty, and returns its length, 0 if there is none.
+// escape decodes the escape at the beginning of s, which is not empty, and returns its length, or 0 if there is none.
 func escape(s string) (decoded string, n int) {
 	switch s[0] {
 	case '%':
@@ -215,7 +214,7 @@ func escape(s string) (decoded string, n int) {
 	return "", 0
 }
 
-// backslash is escape where s begins with one.
+// backslash is escape for an s that begins with a backslash.
 func backslash(s string) (decoded string, n int) {
 	if len(s) < 2 {
 		return "", 0
@@ -224,12 +223,12 @@ func backslash(s string) (decoded string, n int) {
 	case 'u', 'U', 'x':
 		return hexadecimal(s)
 	case '0', '1', '2', '3', '4', '5', '6', '7':
-		for digits := 4; digits > 0 && n == 0; digits-- { // four have to begin with a zero, to be a byte
+		for digits := 4; digits > 0 && n == 0; digits-- { // a byte of four digits must begin with a zero
 			decoded, n = octets(s, 1, digits, 8)
 		}
 		return decoded, n
 	case 'a', 'b', 'f', 'n', 'r', 't', 'v':
-		return "\n", 2 // no secret has one within
+		return "\n", 2 // no secret contains one
 	}
 	if isWordByte(s[1]) {
 		return "", 0
@@ -237,7 +236,7 @@ func backslash(s string) (decoded string, n int) {
 	return s[1:2], 2
 }
 
-// hexadecimal is backslash where s goes on with u, U or x.
+// hexadecimal is backslash for an s that continues with u, U or x.
 func hexadecimal(s string) (decoded string, n int) {
 	switch {
 	case strings.HasPrefix(s, `\u{`), strings.HasPrefix(s, `\x{`):
@@ -253,7 +252,7 @@ func hexadecimal(s string) (decoded string, n int) {
 	return octets(s, 2, 2, 16)
 }
 
-// octets reads a byte written as that many digits from s[at] on.
+// octets decodes a byte that is written as that many digits at s[at:].
 func octets(s string, at, digits, base int) (string, int) {
 	if len(s) < at+digits {
 		return "", 0
@@ -265,9 +264,9 @@ func octets(s string, at, digits, base int) (string, int) {
 	return string([]byte{byte(x)}), at + digits
 }
 
-// code reads a character whose number has least to most digits from s[at] on, not counting leading zeros.
+// code decodes a character whose number has least to most digits at s[at:], not counting leading zeros.
 func code(s string, at, least, most, base int) (string, int) {
-	begin := at // of those that count
+	begin := at // of the significant digits
 	if most == maxEscape {
 		begin = len(s) - len(strings.TrimLeft(s[at:], "0"))
 	}
@@ -292,7 +291,7 @@ func digit(c byte) int {
 	return math.MaxInt
 }
 
-// surrogates reads \uXXXX, or two of them if they are one character.
+// surrogates decodes \uXXXX, or a surrogate pair of two.
 func surrogates(s string) (string, int) {
 	const length = len(`\uXXXX`)
 	decoded, n := code(s, 2, 4, 4, 16)
@@ -306,7 +305,7 @@ func surrogates(s string) (string, int) {
 	return decoded, n
 }
 
-// entity reads a character reference of HTML, by number or name.
+// entity decodes an HTML character reference, numeric or named.
 func entity(s string) (decoded string, n int) {
 	switch {
 	case strings.HasPrefix(s, "&#x"), strings.HasPrefix(s, "&#X"):
@@ -323,7 +322,7 @@ func entity(s string) (decoded string, n int) {
 	if strings.HasPrefix(s[n:], ";") {
 		n++
 	}
-	if decoded == "" { // no number
+	if decoded == "" { // not numeric
 		if decoded = html.UnescapeString(s[:n]); decoded == s[:n] {
 			return "", 0
 		}
@@ -331,14 +330,14 @@ func entity(s string) (decoded string, n int) {
 	return decoded, n
 }
 
-// trimPartial returns s without an escape at its end that may be incomplete, and those that it may be part
-// of.
+// trimPartial returns s without a possibly incomplete escape at its end, and without the escapes that it can
+// be part of.
 func trimPartial(s string) string {
 	for n := 1; n <= min(maxEscape, len(s)); n++ {
 		c := s[len(s)-n]
 		if strings.IndexByte(openers, c) >= 0 {
 			if c == '=' && n > len("=XX") || c == '%' && n > len("%uXXXX") {
-				break // it is none, or is whole
+				break // not an escape, or a complete one
 			}
 			s, n = s[:len(s)-n], 0
 		} else if !isWordByte(c) && strings.IndexByte("#{", c) < 0 {
@@ -348,7 +347,7 @@ func trimPartial(s string) string {
 	return s
 }
 
-// sextets are the values of the digits of base64, in both alphabets; 64 is none.
+// sextets maps a base64 digit of either alphabet to its value, and any other byte to 64.
 var sextets = func() (table [256]byte) {
 	for i := range table {
 		table[i] = 64
@@ -361,8 +360,8 @@ var sextets = func() (table [256]byte) {
 	return table
 }()
 
-// decodeRuns decodes runs of at least that many digits of base64, from each place in a group on, and the
-// hexadecimal digits among them. Runs may be broken into lines.
+// decodeRuns decodes runs of at least that many base64 digits, at each of the four alignments, and the
+// hexadecimal digits among them. Runs can be broken into lines.
 func (v *view) decodeRuns(least int, each func(view)) {
 	for i := 0; i < len(v.text); i++ {
 		begin, length := i, 0
@@ -382,9 +381,9 @@ func (v *view) decodeRuns(least int, each func(view)) {
 	}
 }
 
-// endOfRun returns where the run of digits of base64 ends that begins at i, and how many it has.
+// endOfRun returns the end of the run of base64 digits that begins at i, and the number of digits.
 func endOfRun(s string, i int) (end, length int) {
-	const line = 60 // the shortest that is broken
+	const line = 60 // the shortest line that can continue on the next
 	unbroken := 0
 	for ; i < len(s); i++ {
 		if c := s[i]; sextets[c] < 64 {
@@ -399,7 +398,7 @@ func endOfRun(s string, i int) (end, length int) {
 	return i, length
 }
 
-// decodeHex decodes the runs of hexadecimal digits among the digits at those places.
+// decodeHex decodes the runs of hexadecimal digits among the digits at these indexes.
 func (v *view) decodeHex(at []int32, isLast bool, each func(view)) {
 	for from := 0; from < len(at); from++ {
 		to := from
@@ -415,7 +414,7 @@ func (v *view) decodeHex(at []int32, isLast bool, each func(view)) {
 	}
 }
 
-// pack joins the digits at those places, of that many bits each, to bytes.
+// pack combines the digits at these indexes, of that many bits each, into bytes.
 func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) view {
 	text := make([]byte, 0, len(at)*bits/8)
 	word, have := 0, 0
@@ -430,7 +429,7 @@ func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) vi
 	return view{text: string(text), source: v, at: at, bits: bits, isTail: v.isTail && isLast}
 }
 
-// eachPrintable calls each with the parts of v of at least that many printable bytes.
+// eachPrintable calls each with the parts of v that have at least that many printable bytes.
 func (v *view) eachPrintable(least int, each func(view)) {
 	for from := 0; from < len(v.text); from++ {
 		to := from

@@ -11,21 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// Mark stands where a secret stood.
+// Mark replaces a secret.
 const Mark = "[redacted]"
 
 // shortest is the shortest secret that is searched for: shorter ones would match harmless text.
 const shortest = 4
 
-// shortestEncoded is the shortest that is searched for in base64 and in hexadecimal digits.
+// shortestEncoded is the shortest secret that is searched for in base64 and hexadecimal.
 const shortestEncoded = 8
 
-// Redactor replaces secrets. It is safe for concurrent use; nil knows shapes only.
+// Redactor replaces secrets. It is safe for concurrent use. A nil Redactor only finds shapes of credentials.
 type Redactor struct {
 	secrets []string // longest first
-	window  int      // how far the bytes of one secret lie apart in an encoding
-	run     int      // the shortest run of base64 that can hold one
-	isASCII bool     // all are printable ASCII
+	window  int      // how far the bytes of one secret can be apart in an encoding
+	run     int      // the shortest run of base64 that can contain a secret
+	isASCII bool     // all secrets are printable ASCII
 	needles needles
 }
 
@@ -45,9 +45,9 @@ func New(secrets ...string) *Redactor {
 		}
 	}
 	for _, s := range secrets {
-		// A secret from a file may end with a newline that is not sent.
+		// A secret from a file can end with a newline that is not sent.
 		for _, s := range [...]string{s, strings.TrimSpace(s), strings.ReplaceAll(s, " ", "+")} {
-			// What looks like an escape in the secret is decoded with those of the text.
+			// Escapes that occur in the secret itself are decoded like those of the text.
 			for v := []view{{text: s}}; len(v) > 0; v = v[0].unescape(len(s)) {
 				add(v[0].text)
 			}
@@ -59,10 +59,10 @@ func New(secrets ...string) *Redactor {
 
 func isPrintable(c rune) bool { return ' ' <= c && c <= '~' }
 
-// isEmpty reports whether r knows shapes only.
+// isEmpty reports whether r has no secrets.
 func (r *Redactor) isEmpty() bool { return r == nil || len(r.secrets) == 0 }
 
-// AtLeast returns a redactor of those secrets that have so many bytes, or nil where there are none.
+// AtLeast returns a redactor of the secrets with at least n bytes, or nil if there are none.
 func (r *Redactor) AtLeast(n int) *Redactor {
 	if r == nil {
 		return nil
@@ -74,18 +74,19 @@ func (r *Redactor) AtLeast(n int) *Redactor {
 	return New(long...)
 }
 
-// InJSON returns a redactor that masks the same secrets within single strings of JSON. In an event
-// of a stream it leaves the parts of one that may go on in the next, which [Stream] then finds.
+// InJSON returns a redactor of the same secrets for JSON, whose matches end at the end of a string. If
+// isEvent is true, partial secrets are left alone, since they can continue in the next event, where
+// [Stream] finds them.
 func (r *Redactor) InJSON(isEvent bool) *Redactor {
 	own := *r
 	own.needles.isInJSON, own.needles.isEntire = true, isEvent
 	return &own
 }
 
-// Known returns the text without the secrets that were given, in whatever encoding.
+// Known returns the text without the given secrets, in any encoding.
 func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s, true)) }
 
-// find returns where secrets are in s, sorted and merged. If s is whole, partial secrets at its end count.
+// find returns the spans of secrets in s, sorted and merged. If s is whole, partial secrets at its end count.
 func (r *Redactor) find(s string, isWhole bool) (found []span) {
 	if r.isEmpty() || len(s) < shortest {
 		return nil
@@ -108,7 +109,7 @@ func (r *Redactor) find(s string, isWhole bool) (found []span) {
 	return mergeSpans(found)
 }
 
-// exactSpans returns where the secrets stand in v as they were given.
+// exactSpans returns the spans at which the secrets occur in v unchanged.
 func (v *view) exactSpans(secrets []string) (found []span) {
 	for _, secret := range secrets {
 		for from := 0; ; {
@@ -140,7 +141,7 @@ func mergeSpans(found []span) []span {
 	return list
 }
 
-// isEncoded reports whether s may have an escape, or a run of that many digits of base64.
+// isEncoded reports whether s might contain an escape, or a run of that many base64 digits.
 func (r *Redactor) isEncoded(s string, run int) bool {
 	digits := 0
 	for i := range len(s) {
@@ -179,8 +180,8 @@ func mask(s string, from, to int, found []span) string {
 	return b.String()
 }
 
-// pendingStart returns where a secret begins that may go on after the end of s, with at least that many
-// bytes; len(s) if there is none.
+// pendingStart returns the index at which a secret begins that could continue after the end of s, with at
+// least that many bytes; len(s) if there is none.
 func (r *Redactor) pendingStart(s string, least int) int {
 	if r.isEmpty() {
 		return len(s)
@@ -199,7 +200,7 @@ func (r *Redactor) pendingStart(s string, least int) int {
 	return begin + at
 }
 
-// openStart returns where in the original text a secret begins that may go on after the end of v.
+// openStart returns the index in the original text at which a secret begins that could continue after v.
 func (r *Redactor) openStart(v *view, least int) int {
 	at := math.MaxInt
 	if v.hasOpenEscapes && v.source != nil {
@@ -218,8 +219,8 @@ func (r *Redactor) openStart(v *view, least int) int {
 	return at
 }
 
-// openEscapes returns where the last word of s begins if it is mostly escapes, which may be nested, so that
-// their meaning depends on the end of the word; otherwise len(s).
+// openEscapes returns the start of the last word of s if it is mostly escapes; these can be nested, so their
+// decoding depends on the end of the word. Otherwise it returns len(s).
 func openEscapes(s string) int {
 	const longest, perEscape = 16 << 10, 32
 	at := strings.LastIndexAny(s, " \t\n") + 1
@@ -235,7 +236,7 @@ func openEscapes(s string) int {
 	return at
 }
 
-// endsWithin returns how many of a secret's first bytes, at least that many and not all, end a text.
+// endsWithin returns the length of the longest proper prefix of secret that ends text, of at least least bytes.
 func endsWithin(text, secret string, least int) int {
 	for n := min(len(secret)-1, len(text)); n >= max(least, 1); n-- {
 		if strings.HasSuffix(text, secret[:n]) {
@@ -245,8 +246,8 @@ func endsWithin(text, secret string, least int) int {
 	return 0
 }
 
-// Text returns the text without secrets and without what looks like one, as valid UTF-8: some
-// exporters lose a whole batch for one text that is not.
+// Text returns the text without secrets and without anything that looks like one, as valid UTF-8: some
+// exporters drop a whole batch because of one invalid text.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
@@ -257,8 +258,8 @@ func (r *Redactor) Text(s string) string {
 	return s
 }
 
-// Split returns the beginning of a longer text without secrets, and its end, where that
-// may be the beginning of one: it belongs before what comes next.
+// Split splits the beginning of a longer text: clean has no secrets; rest can be the beginning of one and
+// must be prepended to the text that follows.
 func (r *Redactor) Split(s string) (clean, rest string) {
 	found, at := r.find(s, false), r.pendingStart(s, 1)
 	if n := len(found); n > 0 {
@@ -267,8 +268,8 @@ func (r *Redactor) Split(s string) (clean, rest string) {
 	return mask(s, 0, at, found), s[at:]
 }
 
-// Cut returns the beginning of a longer text without secrets: not even with the part
-// of one that goes on where the text was cut.
+// Cut returns the beginning of a longer text without secrets, including a secret that was cut off at its
+// end.
 func (r *Redactor) Cut(s string) string {
 	clean, rest := r.Split(s)
 	if rest == "" {
@@ -277,14 +278,14 @@ func (r *Redactor) Cut(s string) string {
 	return clean + Mark
 }
 
-// Stream takes secrets out of a text that comes in pieces. What may be the beginning of one is
-// held until more has come; up to three bytes of a beginning are let through.
+// Stream removes secrets from a text that arrives in pieces. What can be the beginning of a secret is held
+// back until more has arrived; up to three bytes of a beginning can pass.
 type Stream struct {
 	r          *Redactor
 	seen, held string
 }
 
-// Stream returns an empty stream, or nil where r knows no secrets.
+// Stream returns an empty stream, or nil if r has no secrets.
 func (r *Redactor) Stream() *Stream {
 	if r.isEmpty() {
 		return nil
@@ -292,7 +293,7 @@ func (r *Redactor) Stream() *Stream {
 	return &Stream{r: r}
 }
 
-// Next takes the next piece and returns what can be shown.
+// Next takes the next piece and returns the text that is safe to pass on.
 func (s *Stream) Next(piece string) string {
 	const least = 4
 	if text := s.seen + s.held + piece; openEscapes(text) <= len(s.seen) {
@@ -302,7 +303,7 @@ func (s *Stream) Next(piece string) string {
 	return s.take(piece, false, func(text string) int { return min(s.r.pendingStart(text, least), openEscapes(text)) })
 }
 
-// End returns what was held.
+// End returns the text that was held back.
 func (s *Stream) End() string { return s.take("", true, func(text string) int { return len(text) }) }
 
 func (s *Stream) take(piece string, isWhole bool, hold func(text string) int) string {
@@ -316,9 +317,8 @@ func (s *Stream) take(piece string, isWhole bool, hold func(text string) int) st
 	return mask(text, from, to, found)
 }
 
-// Visible makes somebody else's text safe to show: control characters, which could
-// drive a terminal or forge lines, and those that hide or turn text round are escaped.
-// New lines and tabs stay.
+// Visible makes untrusted text safe to show. It escapes control characters, which could drive a terminal or
+// forge lines, and characters that hide or reverse text. Newlines and tabs stay.
 func Visible(s string) string {
 	if strings.IndexFunc(s, isUnsafe) < 0 {
 		return s

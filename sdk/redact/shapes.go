@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// shape is the form of a kind of credentials. A regular expression over all of a long text takes seconds:
-// each is tried only where its beginning is found.
+// shape is the form of one kind of credential. Searching a long text with a regular expression takes
+// seconds, so an expression is tried only where its fixed beginning occurs.
 type shape struct {
-	begin string // in lower case
-	word  bool   // it begins where a word does
-	soon  string // one of these bytes comes within the next few; empty is any
-	// form matches from the beginning on; of a form with a group the group is the secret.
+	begin string // lower case
+	word  bool   // it begins at the start of a word
+	soon  string // one of these bytes must occur within the next few; empty means any
+	// form matches from the beginning on. If it has a group, only the group is the secret.
 	form *regexp.Regexp
 }
 
-// value follows the name of a secret: a sign, and a text in quotes, or up to the end of
-// the word. The quotes may be escaped, as in JSON within JSON and in addresses.
+// value matches what follows the name of a secret: a sign, and a quoted text or the rest of the word. The
+// quotes can be escaped, as in nested JSON and in URLs.
 const value = `(?:\\*["'\x60]|%22|&quot;|&#34;)*\]?\s{0,8}(?:[:=]|%3a|%3d)\s*(?:"(?:[^"\\\n]|\\.){4,}"|'[^'\n]{4,}'|(?:\\*["'\x60]|%22|&quot;|&#34;|“)*[^\s"',;]{6,})`
 
-// shapes are by the first byte of their beginning.
+// shapes are indexed by the first byte of their beginning.
 var shapes = func() (table [256][]shape) {
 	add := func(word bool, begin, rest string) {
 		soon := ""
@@ -52,7 +52,7 @@ var shapes = func() (table [256][]shape) {
 	return table
 }()
 
-// removeShapes returns the text without what has the shape of a credential.
+// removeShapes returns the text without anything that has the shape of a credential.
 func removeShapes(s string) string {
 	var b strings.Builder
 	done := 0
@@ -75,14 +75,14 @@ func removeShapes(s string) string {
 	return b.String()
 }
 
-// What servers say of a key, "invalid_api_key: Incorrect API key provided", is no key: the
-// name of an error, and the first word of a sentence.
+// Error messages about a key, such as "invalid_api_key: Incorrect API key provided", are not keys: they
+// have the name of an error, and the first word of a sentence.
 var (
 	errorCode = regexp.MustCompile(`(?i)(?:invalid|incorrect|missing|expired|wrong|bad)[_-]$`)
 	sentence  = regexp.MustCompile(`: [A-Z][a-z]{1,13}$`)
 )
 
-// begins reports whether s, whose first byte is known to, begins as the shape does.
+// begins reports whether s has the shape's beginning; its first byte is known to match.
 func (p *shape) begins(s string) bool {
 	for k := 1; k < len(p.begin); k++ {
 		if k == len(s) || lower(s[k]) != p.begin[k] {
@@ -92,10 +92,10 @@ func (p *shape) begins(s string) bool {
 	return true
 }
 
-// few is how far from a shape is looked.
+// few is the number of bytes around a shape that are examined.
 const few = 64
 
-// isErrorText reports whether s[from:to] belongs to what a server says of a key.
+// isErrorText reports whether s[from:to] belongs to an error message about a key.
 func isErrorText(s string, from, to int) bool {
 	return errorCode.MatchString(s[max(0, from-few):from]) && sentence.MatchString(s[from:to]) && strings.HasPrefix(s[to:], " ")
 }

@@ -1,9 +1,9 @@
-// Package regular reads and replaces files that others may change meanwhile. A file may be replaced by a
-// pipe, a socket or a device at any time, and opening a pipe blocks until somebody writes. So files are
-// opened without blocking, and checked after that.
+// Package regular reads and replaces files that others can change at any time. A file can be replaced by a
+// pipe, a socket or a device, and opening a pipe blocks until somebody writes to it. So files are opened
+// without blocking, and checked afterwards.
 //
-// Functions take the OpenFile of an [os.Root], where links must not lead out of a
-// tree, or [os.OpenFile].
+// Functions take the OpenFile method of an [os.Root] if links must not lead out of a tree, and otherwise
+// [os.OpenFile].
 package regular
 
 import (
@@ -14,11 +14,11 @@ import (
 	"syscall"
 )
 
-// opener is [os.OpenFile], or the method of that name of an [os.Root].
+// opener is [os.OpenFile], or the OpenFile method of an [os.Root].
 type opener = func(name string, flag int, perm fs.FileMode) (*os.File, error)
 
-// Open opens a regular file for reading. Its errors are of [*fs.PathError]; what is
-// no regular file is [fs.ErrInvalid].
+// Open opens a regular file for reading. Its errors are *[fs.PathError]; for any other kind of file the error
+// is [fs.ErrInvalid].
 func Open(open opener, name string) (*os.File, fs.FileInfo, error) {
 	file, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -35,8 +35,8 @@ func Open(open opener, name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// Read returns the content of a regular file of at most most bytes; a larger one is
-// [fs.ErrInvalid], also when it grows while it is read.
+// Read returns the content of a regular file of at most most bytes. For a larger file the error is
+// [fs.ErrInvalid], also if the file grows while it is read.
 func Read(open opener, name string, most int64) ([]byte, error) {
 	file, _, err := Open(open, name)
 	if err != nil {
@@ -50,8 +50,7 @@ func Read(open opener, name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// FS is the tree of root as [os.Root.FS] has it, but for what is neither a regular file
-// nor a folder, which is not opened.
+// FS returns the tree of root like [os.Root.FS], but only opens regular files and folders.
 func FS(root *os.Root) fs.StatFS { return tree{root} }
 
 type tree struct{ root *os.Root }

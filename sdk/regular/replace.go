@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file whole or not at all: nobody reads half of it.
+// Replace writes a file atomically: no reader sees a part of it.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

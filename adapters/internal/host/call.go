@@ -35,7 +35,7 @@ func (i *instance) estimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk
 	return askPlugin(ctx, i, i.settings.CallTimeout, true, req, (*wire.Client).EstimateCost)
 }
 
-// askPlugin makes one call of a method of the plugin's client; see [instance.call].
+// askPlugin calls a method of the plugin's client; see [instance.call].
 func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration, idempotent bool, req Q, method func(*wire.Client, context.Context, Q) (A, error)) (out A, err error) {
 	err = i.call(ctx, timeout, idempotent, func(ctx context.Context, s *session) (err error) {
 		out, err = method(s.Client(), ctx, req)
@@ -44,9 +44,8 @@ func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration
 	return out, err
 }
 
-// call runs one call of the plugin: it gets a process, waits for a free slot,
-// sets the deadline, counts, and repeats an idempotent call once when the process
-// is lost, unless money was spent.
+// call makes one call of the plugin. It acquires a process and a free slot, sets the deadline, updates the
+// statistics, and retries an idempotent call once if the process was lost, unless money was spent.
 func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent bool, do func(context.Context, *session) error) error {
 	begun := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -90,12 +89,12 @@ func (i *instance) tryCall(ctx, callCtx context.Context, timeout time.Duration, 
 	return err
 }
 
-// clockSlack is by how much the plugin's side of a call, which counts the same
-// deadline by its own clock, may end before the caller's.
+// clockSlack is how much earlier than the caller's the deadline can expire on the plugin's side, which
+// measures it with its own clock.
 const clockSlack = 50 * time.Millisecond
 
-// explain converts the error of one try. ctx is the caller's, without the host's
-// deadline, which callCtx has; s is nil if no session was called.
+// explain converts the error of one attempt. ctx is the caller's, without the host's deadline, which callCtx
+// has; s is nil if no session was called.
 func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
@@ -143,7 +142,7 @@ func (i *instance) explain(ctx, callCtx context.Context, s *session, err error) 
 }
 
 // isLost reports whether err, of a call whose caller has not given up, means that the connection was lost.
-// A plugin may answer with the same statuses, of a backend of its own for instance, and go on.
+// A plugin can return the same status codes, because of its own backend for instance, and stay alive.
 func (s *session) isLost(err error) bool {
 	if code := status.Code(err); code != codes.Unavailable && code != codes.Canceled {
 		return false
@@ -153,8 +152,8 @@ func (s *session) isLost(err error) bool {
 	return s.Conn().GetState() != connectivity.Ready || status.Code(s.Client().Healthy(ctx)) == codes.Unavailable
 }
 
-// lostReason returns how a process ended whose connection was lost. It waits a moment for
-// the end and then kills the process, as it cannot be reached any more.
+// lostReason returns how the process of a lost connection ended. It waits for that briefly and then kills
+// the process, which cannot be reached any more.
 func (s *session) lostReason() string {
 	timer := time.NewTimer(200 * time.Millisecond)
 	defer timer.Stop()
@@ -170,17 +169,17 @@ func (s *session) lostReason() string {
 	return "its process ended with " + s.Exit()
 }
 
-// redactMessage hides secrets of the config in a plugin's message and shortens it.
+// redactMessage removes the config's secrets from a plugin's message and truncates it.
 func (i *instance) redactMessage(message string) string {
-	const enough = 2000 // cut last, so that no part of a secret remains
+	const enough = 2000 // truncated last, so that no part of a secret remains
 	if message = redact.Visible(i.redactor().Known(message)); len(message) > enough {
 		message = strings.ToValidUTF8(message[:enough], "") + "..."
 	}
 	return message
 }
 
-// redactor returns one for the secrets of the config. It takes milliseconds to make, and is made
-// anew only when the plugin calls other values secret.
+// redactor returns a redactor of the config's secrets. Making one takes milliseconds, so it is cached until
+// the plugin's schema marks other values as sensitive.
 func (i *instance) redactor() *redact.Redactor {
 	i.host.mu.Lock()
 	info := i.host.infos[i.plugin]
@@ -214,8 +213,7 @@ func (s *session) recordAnswer() {
 	s.unanswered.Store(0)
 }
 
-// countOverrun counts a call that missed the host's deadline, and kills a process that
-// seems to hang.
+// countOverrun counts a call that missed the host's deadline, and kills a process that seems to hang.
 func (i *instance) countOverrun(s *session) {
 	if n := s.overruns.Add(1); n >= overruns {
 		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
@@ -224,8 +222,8 @@ func (i *instance) countOverrun(s *session) {
 	i.killUnhealthy(s)
 }
 
-// countAbandoned notes that the caller of a call gave up after so long, before the host's limit. Calls
-// without an answer that took as long as the limit together are one overrun.
+// countAbandoned records a call that its caller gave up before the host's limit. Calls without an answer
+// that together took as long as the limit count as one overrun.
 func (i *instance) countAbandoned(s *session, took, limit time.Duration) {
 	if s.unanswered.Add(int64(took)) < int64(limit) {
 		i.killUnhealthy(s)
@@ -235,8 +233,8 @@ func (i *instance) countAbandoned(s *session, took, limit time.Duration) {
 	i.countOverrun(s)
 }
 
-// killUnhealthy kills the process if it misses health checks in a row: one alone may be that of a busy
-// machine, or of a program that computes without a pause. One such test runs at a time.
+// killUnhealthy kills the process if it misses several health checks in a row: the machine may be busy, or
+// the program may compute without a pause. Only one such test runs at a time.
 func (i *instance) killUnhealthy(s *session) {
 	i.host.mu.Lock()
 	defer i.host.mu.Unlock()

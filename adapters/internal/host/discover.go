@@ -9,12 +9,11 @@ import (
 	"strings"
 )
 
-// PathEnv names the environment variable with further folders of plugins.
+// PathEnv names the environment variable with additional plugin folders.
 const PathEnv = "STEPFALL_PLUGIN_PATH"
 
-// SearchPath returns the folders in which plugins are looked for, in order:
-// STEPFALL_PLUGIN_PATH, plugins/ beside the executable, the user's data folder,
-// the system's folders.
+// SearchPath returns the folders that are searched for plugins, in order: STEPFALL_PLUGIN_PATH, plugins/
+// beside the executable, the user's data folder, the system's folders.
 func SearchPath() []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(os.Getenv(PathEnv)) {
@@ -39,14 +38,14 @@ func SearchPath() []string {
 	return dirs
 }
 
-// PluginFile is a program that looks like a plugin.
+// PluginFile is a program that could be a plugin.
 type PluginFile struct {
 	Name string
 	Path string
 }
 
-// List returns every program in the folders, the first of each name, sorted by
-// name. Folders that do not exist are skipped.
+// List returns the programs in the folders, sorted by name. The first of each name counts. Missing folders
+// are skipped.
 func List(dirs []string) []PluginFile {
 	seen := map[string]bool{}
 	var out []PluginFile
@@ -106,7 +105,7 @@ func suffixes() []string {
 	return []string{""}
 }
 
-// CheckProgram returns an error if path is not a program, or others could have written it.
+// CheckProgram returns an error if path is not a program, or if other users can write to it.
 func CheckProgram(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,11 +125,11 @@ func CheckProgram(path string) error {
 	return checkFolders(path)
 }
 
-// otherOwner is what writable returns for files of users besides this one and root.
+// otherOwner is the result of writable for files of users other than this one and root.
 const otherOwner = "its owner, who is another user"
 
-// checkFolders returns an error if another user could replace the program at path, because
-// they may write to a folder above it or above what it links to.
+// checkFolders returns an error if another user could replace the program at path by writing to a folder
+// above it or above the file that it links to.
 func checkFolders(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// allowedEnv are the variables of the host's environment that every plugin gets:
-// what programs need to find files and tools, nothing that is secret.
+// allowedEnv are the variables of the host's environment that every plugin gets: those with which programs
+// find files and tools, and no secrets.
 var allowedEnv = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ",
 	"LANG", "LC_ALL", "LC_CTYPE",
@@ -31,7 +31,7 @@ func environment(c PluginConfig) []string {
 	return env
 }
 
-// secrets returns the values that must not appear in logs: those of the plugin's variables.
+// secrets returns the values that must not appear in logs: those of the plugin's own variables.
 func secrets(c PluginConfig) []string {
 	out := slices.Collect(maps.Values(c.Env))
 	for _, name := range c.PassEnv {

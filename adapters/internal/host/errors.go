@@ -12,29 +12,29 @@ import (
 )
 
 var (
-	// errNotFound means that no program with the plugin's name is in the search path.
+	// errNotFound means that no folder of the search path has a program with the plugin's name.
 	errNotFound = errors.New("plugin not found")
-	// errChecksum means that the program is not the one that the operator pinned.
+	// errChecksum means that the program does not have the checksum that the operator pinned.
 	errChecksum = errors.New("plugin checksum mismatch")
 	// errClosed means that the host is closed.
 	errClosed = errors.New("plugin host closed")
 )
 
-// isPermanent reports whether starting the plugin again cannot help.
+// isPermanent reports whether starting the plugin again is useless.
 func isPermanent(err error) bool {
 	var config *configError
 	return errors.As(err, &config) || errors.Is(err, errChecksum) || errors.Is(err, jail.ErrLacks)
 }
 
-// unavailableError says that an instance cannot be called now. It is
-// [sdk.ErrPluginUnavailable] to errors.Is.
+// unavailableError is the error of an instance that cannot be called now. It matches
+// [sdk.ErrPluginUnavailable].
 type unavailableError struct {
 	Instance, Plugin string
-	// Reason is what happened: it crashed, did not start, did not answer.
+	// Reason is the cause in words: it crashed, did not start, did not answer.
 	Reason string
-	// Until is when the next start will be tried; zero means with the next call.
+	// Until is the time of the next start; zero means at the next call.
 	Until time.Time
-	// Err is the cause, when there is one.
+	// Err is the cause, if there is one.
 	Err error
 }
 
@@ -53,7 +53,7 @@ func (e *unavailableError) Is(target error) bool { return target == sdk.ErrPlugi
 
 func (e *unavailableError) Unwrap() error { return e.Err }
 
-// configError says that a plugin refused its config. The instance stays down.
+// configError is the error of a plugin that rejected its config. The instance is not started again.
 type configError struct {
 	Instance, Plugin string
 	Diagnostics      schema.Diagnostics
@@ -66,10 +66,10 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.Diagnostics }
 
-// callError is a plugin's own error, or its breach of the protocol.
+// callError is an error that a plugin returned, or its violation of the protocol.
 type callError struct {
 	Instance, Plugin string
-	// Message is what it said, secrets replaced.
+	// Message is the plugin's message with secrets redacted.
 	Message string
 	Err     error
 }

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// execPath names the open file itself, so that a program that replaces it after the
-// check is not run. It returns "" for scripts.
+// execPath returns a path of the open file itself, so that a program that replaces it after the check is
+// not run. It returns "" for scripts.
 func execPath(f *os.File) (string, error) {
 	script, err := isScript(f)
 	if err != nil || script {

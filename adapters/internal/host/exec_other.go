@@ -4,5 +4,5 @@ package host
 
 import "os"
 
-// execPath returns "": open files cannot be executed here.
+// execPath returns "": open files cannot be executed on this platform.
 func execPath(*os.File) (string, error) { return "", nil }

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// writable says who besides root and this user may write to a file or folder; "" for
-// nobody. A group with the number of the user is taken for the user's own. With an access
-// list, the group's rights are the most that anybody on the list has.
+// writable describes who besides root and this user can write to a file or folder; "" means nobody. A group
+// with the user's own id is taken to be private. With an access list, the group bits are the mask of all
+// rights on the list.
 func writable(path string, info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""
 	}
 	own := s.Uid == uint32(os.Getuid()) && s.Gid == uint32(os.Getgid()) && s.Gid == s.Uid
-	const macAdmins = 80 // who may become root
+	const macAdmins = 80 // its members can become root
 	asRoot := s.Gid == 0 || runtime.GOOS == "darwin" && s.Gid == macAdmins
 	switch mode := info.Mode(); {
 	case mode.Perm()&0o002 != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
@@ -34,8 +34,8 @@ func writable(path string, info fs.FileInfo) string {
 	return ""
 }
 
-// isOverflowUser reports whether uid stands for all users that the user namespace does
-// not map, such as the system's root.
+// isOverflowUser reports whether uid stands for all users that the user namespace does not map, such as the
+// machine's root.
 func isOverflowUser(uid uint32) bool {
 	const overflow, everybody = 65534, 4294967295
 	data, err := os.ReadFile("/proc/self/uid_map")

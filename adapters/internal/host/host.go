@@ -27,11 +27,11 @@ type Host struct {
 	cfg        Config
 	log        hclog.Logger
 	searchPath []string
-	dir        string // for sockets and scratch folders, removed by Close
+	dir        string // for sockets and scratch directories, removed by Close
 	dirs       atomic.Int64
-	jail       func() (*jail.Jail, error) // opened when it is first asked for
+	jail       func() (*jail.Jail, error) // opened at its first use
 
-	ctx    context.Context // ends with Close
+	ctx    context.Context // cancelled by Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // goroutines of instances
 
@@ -41,14 +41,14 @@ type Host struct {
 	infos     map[string]*wire.Info
 }
 
-// New returns a host. It starts nothing; Close must be called all the same.
+// New returns a host. It starts no plugin, but Close must be called in any case.
 func New(cfg Config) (*Host, error) {
 	h := &Host{cfg: cfg, log: cmp.Or(cfg.Logger, hclog.NewNullLogger()), searchPath: cfg.SearchPath, infos: map[string]*wire.Info{}}
 	if h.searchPath == nil {
 		h.searchPath = SearchPath()
 	}
 	var err error
-	if cfg.Dir != "" { // a sandbox shows the folder at its own path
+	if cfg.Dir != "" { // a sandbox mounts it at the same path
 		if h.cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
 			return nil, err
 		}
@@ -63,11 +63,11 @@ func New(cfg Config) (*Host, error) {
 
 const (
 	dirPrefix = "stepfall-host-"
-	// longestDir leaves room for names of sockets, whose paths may have about 100 bytes.
+	// longestDir leaves room for socket names: a socket's path is limited to about 100 bytes.
 	longestDir = 28
 )
 
-// makeDir makes the host's folder, and removes those of hosts that were killed.
+// makeDir creates the host's directory, and removes those that killed hosts left behind.
 func makeDir(base string) (string, error) {
 	if base == "" {
 		base = os.TempDir()
@@ -82,7 +82,7 @@ func makeDir(base string) (string, error) {
 	for _, dir := range old {
 		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
 		if pid, err := strconv.Atoi(number); err == nil && !alive(pid) {
-			os.RemoveAll(dir) // fails for those of other users, as it should
+			os.RemoveAll(dir) // fails for other users' directories, as it should
 		}
 	}
 	dir, err := os.MkdirTemp(base, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
@@ -92,9 +92,9 @@ func makeDir(base string) (string, error) {
 	return dir, nil
 }
 
-// Verifier returns the instance name of a plugin as a verifier. The plugin is
-// found now and started by the first call. An error of Verify is an
-// *unavailableError, a *configError, a *callError or the end of the context.
+// Verifier returns the instance name of a plugin as a verifier. The program is found now and started at the
+// first call. An error of Verify is an *unavailableError, a *configError, a *callError or the end of the
+// context.
 func (h *Host) Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error) {
 	i, err := h.instance(name, plugin, wire.Verifier, config)
 	if err != nil {
@@ -103,8 +103,7 @@ func (h *Host) Verifier(name, plugin string, config map[string]any) (sdk.Verifie
 	return sdk.VerifierFunc(i.verify), nil
 }
 
-// QualityEstimator returns the instance name of a plugin as a quality estimator,
-// like Verifier.
+// QualityEstimator returns the instance name of a plugin as a quality estimator, like Verifier.
 func (h *Host) QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error) {
 	i, err := h.instance(name, plugin, wire.QualityEstimator, config)
 	if err != nil {
@@ -113,8 +112,7 @@ func (h *Host) QualityEstimator(name, plugin string, config map[string]any) (sdk
 	return sdk.QualityEstimatorFunc(i.estimateQuality), nil
 }
 
-// CostEstimator returns the instance name of a plugin as a cost estimator, like
-// Verifier.
+// CostEstimator returns the instance name of a plugin as a cost estimator, like Verifier.
 func (h *Host) CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error) {
 	i, err := h.instance(name, plugin, wire.CostEstimator, config)
 	if err != nil {
@@ -148,8 +146,8 @@ func (h *Host) instance(name, plugin string, role wire.Role, config map[string]a
 	return i, nil
 }
 
-// Info returns what a plugin says of itself. It starts the plugin, asks and stops
-// it; the answer is remembered.
+// Info returns a plugin's description. It starts and stops the plugin at the first call and caches the
+// result.
 func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 	h.mu.Lock()
 	info, closed := h.infos[plugin], h.closed
@@ -174,7 +172,7 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 	}
 	defer s.Stop()
 	if info, err = s.Client().Info(ctx, h.cfg.Version); err == nil && info.Has(wire.FeatureModelCalls) {
-		_, err = s.Client().ServeModels(ctx, nil, wire.ModelLimits{}) // without it no instance starts
+		_, err = s.Client().ServeModels(ctx, nil, wire.ModelLimits{}) // fails here if every instance would fail
 	}
 	if err != nil {
 		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, s.explainStart(ctx, settings.StartTimeout, err))
@@ -189,8 +187,7 @@ func (h *Host) remember(plugin string, info *wire.Info) {
 	h.infos[plugin] = info
 }
 
-// Schema returns the schema of the config of a plugin's role. It starts the
-// plugin the first time.
+// Schema returns the schema of a role's config. It starts the plugin at the first call.
 func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*schema.Schema, error) {
 	info, err := h.Info(ctx, plugin)
 	if err != nil {
@@ -203,7 +200,7 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	return s, nil
 }
 
-// ownDir makes a folder for one process. Its name is short, as paths of sockets must be.
+// ownDir creates a directory for one process. Its name is short because it is part of a socket's path.
 func (h *Host) ownDir() (string, error) {
 	dir := filepath.Join(h.dir, fmt.Sprintf("p%d", h.dirs.Add(1)))
 	return dir, os.Mkdir(dir, 0o700)
@@ -238,8 +235,8 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 	return p, nil
 }
 
-// Start starts every instance that is not running, all at once, and returns what
-// went wrong. It is for applications that want to know before the first call.
+// Start starts every instance that is not running, concurrently, and returns their errors. It is for
+// applications that want to fail before the first call.
 func (h *Host) Start(ctx context.Context) error {
 	h.mu.Lock()
 	instances := append([]*instance(nil), h.instances...)
@@ -253,8 +250,8 @@ func (h *Host) Start(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Close ends every plugin and waits until nothing of them is left. It takes a
-// little more than a second at most.
+// Close stops every plugin and waits until all processes and files are gone, which takes little more than a
+// second at most.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {

@@ -22,22 +22,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// state is where an instance is in its life.
 type state string
 
 // The states.
 const (
-	// Stopped: not started yet, or ended; the next call starts it.
+	// Stopped: not started yet, or its process exited; the next call starts it.
 	Stopped       state = "stopped"
 	stateStarting state = "starting"
 	Ready         state = "ready"
-	// statePaused: it crashed; no start is tried for a while.
+	// statePaused: it crashed; it is not started before a pause has passed.
 	statePaused state = "paused"
-	// stateOpen: it crashed too often; no start is tried for a longer while.
+	// stateOpen: it crashed too often; it is not started for a longer time.
 	stateOpen state = "open"
-	// stateRefused: it cannot work with its config, or its program may not be run as it is.
+	// stateRefused: it rejected its config, or its program must not be run.
 	stateRefused state = "refused"
-	// stateClosed: the host is closed.
+	// stateClosed: the host was closed.
 	stateClosed state = "closed"
 )
 
@@ -49,7 +48,7 @@ type instance struct {
 	config   map[string]any
 	settings PluginConfig
 	log      hclog.Logger
-	// redacting is the redactor of the config's secrets, which are hidden.
+	// redacting caches the redactor of the config's secrets.
 	redacting struct {
 		sync.Mutex
 		hidden []string
@@ -64,11 +63,11 @@ type instance struct {
 	crashes []time.Time
 	pauses  int // starts in a row that were followed by a crash
 	until   time.Time
-	last    error // why it is down
+	last    error // the reason why it is down
 	stats   Stats
 }
 
-// start is one attempt to start, shared by all who wait for it.
+// start is one attempt to start, shared by all callers that wait for it.
 type start struct {
 	done    chan struct{}
 	session *session
@@ -80,7 +79,7 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 	if s := i.session; s != nil && i.state == Ready {
 		select {
 		case <-s.Done():
-			// watch may not have recorded it yet.
+			// watch might not have recorded it yet.
 			i.recordEnd(s)
 		default:
 			i.mu.Unlock()
@@ -107,12 +106,12 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 	}
 }
 
-// mayStart returns an error if no start may be tried now. i.mu is held.
+// mayStart returns an error if the process must not be started now. i.mu is held.
 func (i *instance) mayStart() error {
 	switch i.state {
 	case stateClosed:
 		return errClosed
-	case stateRefused: // another program may be there by now
+	case stateRefused: // the program may have been replaced
 		if !errors.Is(i.last, errChecksum) || time.Now().Before(i.until) {
 			return i.last
 		}
@@ -125,15 +124,15 @@ func (i *instance) mayStart() error {
 }
 
 func (i *instance) unavailable(reason string, until time.Time, err error) *unavailableError {
-	// An error of the same type is not wrapped again.
+	// Do not wrap an error of the same type again.
 	if u, ok := errors.AsType[*unavailableError](err); ok {
 		reason, err = u.Reason, u.Err
 	}
 	return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Until: until, Err: err}
 }
 
-// start starts a process. It has a context of its own, so that a call that gives up
-// does not end the start for others.
+// start starts a process. It has its own context, so that a caller that gives up does not cancel the start
+// for others.
 func (i *instance) start(st *start) {
 	defer close(st.done)
 	ctx, cancel := context.WithTimeout(i.host.ctx, i.settings.StartTimeout)
@@ -158,10 +157,10 @@ func (i *instance) start(st *start) {
 	i.host.wg.Go(func() { i.watch(s) })
 }
 
-// recordFailedStart returns the error for the calls that wait. i.mu is held.
+// recordFailedStart returns the error for the waiting calls. i.mu is held.
 func (i *instance) recordFailedStart(err error) error {
 	if i.state == stateClosed || i.host.ctx.Err() != nil {
-		return errClosed // the host ended the start
+		return errClosed // the host cancelled the start
 	}
 	if isPermanent(err) {
 		i.last, i.until = err, time.Now().Add(refusedPause)
@@ -174,7 +173,7 @@ func (i *instance) recordFailedStart(err error) error {
 	return i.last
 }
 
-// recordEnd records that a session's process ended unasked. i.mu is held.
+// recordEnd records that a session's process ended without being stopped. i.mu is held.
 func (i *instance) recordEnd(s *session) {
 	if i.session != s || i.state == stateClosed {
 		return
@@ -189,7 +188,7 @@ func (i *instance) recordEnd(s *session) {
 	i.recordCrash(i.unavailable(reason, time.Time{}, nil))
 }
 
-// recordCrash decides when the next start may be tried. i.mu is held.
+// recordCrash sets the time of the next start. i.mu is held.
 func (i *instance) recordCrash(err error) {
 	now := time.Now()
 	i.last = err
@@ -210,8 +209,8 @@ func (i *instance) recordCrash(err error) {
 	i.state = statePaused
 }
 
-// pause returns how long to wait after the nth crash in a row: nothing after the first,
-// then exponentially longer, up to a quarter less at random so that hosts spread out.
+// pause returns the pause after the nth crash in a row: none after the first, then exponential backoff with
+// a quarter of jitter, so that hosts do not restart in step.
 func pause(n int) time.Duration {
 	if n <= 1 {
 		return 0
@@ -234,22 +233,22 @@ func (i *instance) close() {
 	}
 }
 
-// session is one process of an instance, configured.
+// session is one configured process of an instance.
 type session struct {
 	*process.Process
 	info   *wire.Info
 	begun  time.Time
-	slots  chan struct{}   // as many as calls may run; nil means no limit
+	slots  chan struct{}   // one per concurrent call; nil means no limit
 	dir    string          // removed by stop
-	models <-chan struct{} // closed when model calls are over
+	models <-chan struct{} // closed when the last model call has ended
 	once   sync.Once
 
-	calls    atomic.Int32 // in progress
+	calls    atomic.Int32 // in flight
 	overruns atomic.Int32 // calls in a row that missed the host's deadline
-	// unanswered is how long calls have taken, in nanoseconds, that their callers gave up since the last answer.
+	// unanswered is the total time, in nanoseconds, of abandoned calls since the last answer.
 	unanswered atomic.Int64
-	checking   atomic.Bool  // killUnhealthy is at work
-	reason     atomic.Value // the string for which it was killed
+	checking   atomic.Bool  // killUnhealthy is running
+	reason     atomic.Value // why it was killed, a string
 }
 
 func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
@@ -293,7 +292,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	if s.info.MaxConcurrency > 0 {
 		s.slots = make(chan struct{}, s.info.MaxConcurrency)
 	}
-	// Nobody would count what a cost estimator spends.
+	// No caller accounts for what a cost estimator spends.
 	if s.info.Has(wire.FeatureModelCalls) && h.cfg.Models != nil && i.role != wire.CostEstimator {
 		if s.models, err = client.ServeModels(ctx, wire.ModelCallerFunc(i.callModel), i.settings.Models); err != nil {
 			return nil, err
@@ -315,7 +314,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	return s, nil
 }
 
-// explainStart adds to the error of a start how the process ended, or the limit it missed.
+// explainStart adds to the error of a start how the process ended, or the timeout.
 func (s *session) explainStart(ctx context.Context, limit time.Duration, err error) error {
 	switch {
 	case s.Process == nil:
@@ -328,7 +327,7 @@ func (s *session) explainStart(ctx context.Context, limit time.Duration, err err
 	return err
 }
 
-// stop ends the process and removes its folder; it waits for both.
+// stop ends the process and removes its directory.
 func (s *session) stop() {
 	s.once.Do(func() {
 		if s.Process != nil {

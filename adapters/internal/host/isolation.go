@@ -11,21 +11,19 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 )
 
-// The levels of isolation. At each, a plugin gets a clean environment and its own process
-// group.
+// The isolation levels. At each, a plugin gets a clean environment and its own process group.
 const (
-	// isolationNone adds nothing: processes that leave the process group live on.
+	// isolationNone adds nothing: processes that leave the process group outlive the plugin.
 	isolationNone = "none"
-	// isolationProcess ends all that a plugin starts together with the plugin or the
-	// host. It needs a program that calls [jail.Main]; otherwise it is isolationNone,
-	// and the log says so.
+	// isolationProcess kills all child processes of a plugin together with the plugin or the host. The
+	// host's program must call [jail.Main]; otherwise there is no isolation, and the log says so.
 	isolationProcess = "process"
-	// isolationSandbox also takes away the network, and all files but those of the
-	// system, of the plugin's program, of Config.Dir and of PluginConfig.Read.
+	// isolationSandbox also removes the network, and all files except those of the system, of the plugin's
+	// program, of Config.Dir and of PluginConfig.Read.
 	isolationSandbox = "sandbox"
 )
 
-// sandboxRequires is what a sandbox must have when the operator names nothing else.
+// sandboxRequires is the default of Require for a sandbox.
 var sandboxRequires = []string{"filesystem", jail.LayerNetwork, "processes"}
 
 func (c PluginConfig) requires() []string {
@@ -59,8 +57,8 @@ func (c PluginConfig) checkIsolation() error {
 	return nil
 }
 
-// Isolation returns the layers of isolation that can be had here (see package
-// jail), and those that cannot, with the reason. The error says why there are none.
+// Isolation returns the isolation layers that this machine supports (see package jail), and the others with
+// the reason. The error means that there are none.
 func (h *Host) Isolation() (layers []string, missing map[string]string, err error) {
 	j, err := h.jail()
 	if err != nil {
@@ -70,7 +68,6 @@ func (h *Host) Isolation() (layers []string, missing map[string]string, err erro
 	return layers, missing, nil
 }
 
-// openJail probes the machine.
 func (h *Host) openJail() (*jail.Jail, error) {
 	j, err := jail.Open(h.ctx, jail.Options{})
 	if err != nil && h.ctx.Err() == nil {
@@ -79,7 +76,7 @@ func (h *Host) openJail() (*jail.Jail, error) {
 	return j, err
 }
 
-// confine adds the isolation of the settings to the spec. The plugin may write to own.
+// confine adds the isolation of the settings to the spec. The plugin can write to own.
 func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
 	if settings.Isolation == isolationNone {
 		h.log.Warn("plugin runs without isolation: it can read this program's environment, keys included, through /proc", "program", spec.Path)
@@ -106,9 +103,9 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	return nil
 }
 
-// overrideClaims sets the verifier's name to that of the policy, and removes layers of
-// isolation that the host does not find on this machine. Where the host's own program does not call
-// [jail.Main] it cannot look, and the layers that there are stay: the plugin's may call it.
+// overrideClaims sets the verifier's name to the policy's, and removes claimed isolation layers that this
+// machine does not have. If the host's program does not call [jail.Main], the machine cannot be probed and
+// the claims stay: the plugin may call it.
 func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 	verdict.Verifier = i.name
 	if len(verdict.Isolation) == 0 {
@@ -119,7 +116,7 @@ func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 		layers, _ = j.Layers()
 	}
 	verdict.Isolation = slices.DeleteFunc(verdict.Isolation, func(claim string) bool {
-		// A plugin may have been given a cgroup that the host has not.
+		// A plugin may have a cgroup even if the host has none.
 		return claim != jail.LayerCgroup && !slices.Contains(layers, claim)
 	})
 }

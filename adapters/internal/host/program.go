@@ -33,10 +33,10 @@ func checksum(f *os.File) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// program is a plugin's file, opened so that what is checked is what is run.
+// program is a plugin's file, opened so that the checked file is the one that is run.
 type program struct {
 	path string
-	// exec is what to execute instead of path; empty means path.
+	// exec is the path to execute instead of path, or empty.
 	exec string
 	file *os.File
 }
@@ -61,8 +61,7 @@ func (h *Host) open(plugin string) (*program, error) {
 		return nil, err
 	}
 	p := &program{path: path, file: f}
-	// Anew at each start: a program that is overwritten in place keeps its inode, and
-	// can keep its size and time.
+	// Not cached: a program that is overwritten in place keeps its inode, and can keep its size and time.
 	sum, err := checksum(f)
 	if err != nil {
 		p.close()
@@ -96,8 +95,7 @@ func IsNative(path string) bool {
 		slices.Contains(machO, binary.LittleEndian.Uint32(start)) || slices.Contains(machO, binary.BigEndian.Uint32(start))
 }
 
-// isScript reports whether the file is run by an interpreter, which opens it by
-// its path.
+// isScript reports whether the file is run by an interpreter, which opens it by its path.
 func isScript(f *os.File) (bool, error) {
 	start := make([]byte, 2)
 	_, err := f.ReadAt(start, 0)

@@ -9,34 +9,32 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Stats counts what an instance did.
+// Stats are the statistics of an instance.
 type Stats struct {
 	Instance string `json:"instance"`
 	Plugin   string `json:"plugin"`
 	State    state  `json:"state"`
-	// PID is the process's id; 0 when there is none.
+	// PID is the process id; 0 if there is no process.
 	PID int `json:"pid,omitempty"`
-	// Starts counts processes, failed starts included; Crashes counts those that
-	// ended unasked.
+	// Starts counts starts, failed ones included; Crashes counts processes that ended without being stopped.
 	Starts  int `json:"starts"`
 	Crashes int `json:"crashes"`
 	Calls   int `json:"calls"`
-	// Errors are the failed calls; Unavailable are those of them in which the
-	// plugin could not be reached.
+	// Errors counts failed calls; Unavailable counts those of them in which the plugin could not be reached.
 	Errors      int `json:"errors"`
 	Unavailable int `json:"unavailable"`
 	Retries     int `json:"retries"`
-	// ModelCalls are those that the host made for the plugin, ModelUSD what they cost.
+	// ModelCalls is the number of the plugin's model calls, ModelUSD their cost.
 	ModelCalls int     `json:"model_calls,omitempty"`
 	ModelUSD   float64 `json:"model_usd,omitempty"`
-	// Time is that of all calls together, Longest that of the longest.
+	// Time is the total time of all calls, Longest that of the longest.
 	Time    time.Duration `json:"time_ns"`
 	Longest time.Duration `json:"longest_ns"`
-	// LastError is why the instance is down.
+	// LastError is the reason why the instance is down.
 	LastError string `json:"last_error,omitempty"`
 }
 
-// Stats returns the counts of every instance, in the order in which they were made.
+// Stats returns the statistics of every instance, in the order of their creation.
 func (h *Host) Stats() []Stats {
 	h.mu.Lock()
 	instances := append([]*instance(nil), h.instances...)

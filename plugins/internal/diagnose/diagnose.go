@@ -1,4 +1,4 @@
-// Package diagnose says what is wrong with lists in the config blocks of verifiers.
+// Package diagnose validates lists in the config blocks of verifiers.
 package diagnose
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Each returns a diagnostic for each value of an argument that is not right, but what.
+// Each returns a diagnostic "VALUE is WHAT" for each value of an argument for which isRight is false.
 func Each(argument string, list []string, what string, isRight func(value string) bool) (wrong schema.Diagnostics) {
 	for i, value := range list {
 		if !isRight(value) {
@@ -20,7 +20,7 @@ func Each(argument string, list []string, what string, isRight func(value string
 	return wrong
 }
 
-// Layers returns those of the argument require.
+// Layers returns the diagnostics of the argument require.
 func Layers(require []string) schema.Diagnostics {
 	names := jail.Names()
 	return Each("require", require, "none of "+strings.Join(names, ", "), func(name string) bool { return slices.Contains(names, name) })

@@ -11,10 +11,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Env is what the go command of this machine is told within the walls.
+// Env has the settings of this machine's go command that are passed into the jail.
 type Env struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION, GOFLAGS string }
 
-// ReadEnv asks the go command, in the folder of a module.
+// ReadEnv runs go env in the folder of a module.
 func ReadEnv(ctx context.Context, program, dir string) (Env, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -30,16 +30,16 @@ func ReadEnv(ctx context.Context, program, dir string) (Env, error) {
 		return Env{}, fmt.Errorf("reading go env: %w", err)
 	}
 	if env.GOCACHE == "off" || env.GOCACHE == "" {
-		env.GOCACHE = "/tmp/go-build" // nobody's home: go compiles nothing without a cache
+		env.GOCACHE = "/tmp/go-build" // no home directory: go compiles nothing without a cache
 	}
 	return env, nil
 }
 
-// Offline keep the go command from the network.
+// Offline are environment variables that keep the go command from using the network.
 var Offline = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off"}
 
-// Variables are those by which the go command finds this machine's toolchain and modules, and
-// the paths that it reads for that.
+// Variables returns the environment with which the go command finds this machine's toolchain and modules,
+// and the paths that it reads.
 func (e *Env) Variables() (variables, paths []string) {
 	variables = []string{"GOROOT=" + e.GOROOT, "GOCACHE=" + e.GOCACHE, "GOPATH=/tmp/go", "GOENV=off", "GOFLAGS=" + Builds(e.GOFLAGS)}
 	paths = []string{e.GOROOT}
@@ -49,11 +49,11 @@ func (e *Env) Variables() (variables, paths []string) {
 	return variables, paths
 }
 
-// Cache is the user's build cache, above others; what is written to it is gone with the run.
+// Cache returns a jail cache of the user's build cache below the lower ones. Writes are discarded after the run.
 func (e *Env) Cache(lower ...string) jail.Cache {
 	return jail.Cache{
 		Path: e.GOCACHE, Lower: append(lower, e.GOCACHE),
-		// A fresh date keeps go from sweeping through the cache in every run.
+		// A recent date keeps go from trimming the cache in every run.
 		Files: map[string][]byte{"trim.txt": fmt.Appendf(nil, "%d\n", time.Now().Unix())},
 	}
 }

@@ -1,4 +1,4 @@
-// Package goflags knows the flags of the go command that say how packages are compiled.
+// Package goflags handles the flags and settings of the go command that affect how packages are compiled.
 package goflags
 
 import (
@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// switches are the flags of builds without a value, values those that have one.
+// switches are build flags without a value, values those with one.
 var (
 	switches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
 	values   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs", "vet"}
 )
 
-// Builds returns those flags of a user's GOFLAGS without which what the user has compiled
-// fits nothing. Flags that name a program or replace sources (-toolexec, -exec, -overlay)
-// are not among them.
+// Builds returns the flags of a user's GOFLAGS that are part of the build cache's key, so that the user's
+// compiled packages can be reused. It omits flags that name a program or replace sources (-toolexec, -exec,
+// -overlay).
 func Builds(flags string) string {
 	builds := []string{"-buildvcs=false"}
 	for flag := range strings.FieldsSeq(flags) {

@@ -1,3 +1,2 @@
-// Package imports holds the test that keeps the packages' imports pointing one
-// way. It has no code of its own.
+// Package imports has a test that enforces the direction of the packages' imports. It has no other code.
 package imports

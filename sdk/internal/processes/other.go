@@ -7,13 +7,13 @@ import (
 	"os/exec"
 )
 
-// OwnGroup does nothing: process groups are a thing of unix.
+// OwnGroup does nothing: there are no process groups on this platform.
 func OwnGroup(*exec.Cmd) {}
 
-// KillGroup does nothing: the process itself is killed by who has it.
+// KillGroup does nothing: the caller must kill the process itself.
 func KillGroup(int) {}
 
-// Exists reports whether a process could be found.
+// Exists reports whether a process exists.
 func Exists(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {

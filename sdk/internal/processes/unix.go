@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package processes starts and ends groups of processes, where the system has them.
+// Package processes starts and kills process groups, on platforms that have them.
 package processes
 
 import (
@@ -9,12 +9,11 @@ import (
 	"syscall"
 )
 
-// OwnGroup makes the command the leader of a group of its own.
+// OwnGroup makes the command the leader of its own process group.
 func OwnGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// KillGroup kills all of the group that the process pid leads. A failure means that nobody
-// is left.
+// KillGroup kills the process group that pid leads. It ignores errors: no process may be left.
 func KillGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// Exists reports whether there is a process pid.
+// Exists reports whether a process exists.
 func Exists(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -1,11 +1,10 @@
-// Package container runs commands in containers of Docker or Podman, by their
-// commands, where package jail would run them behind walls of its own: a stronger
-// wall where the engine has one (gVisor's runsc), and the ground on which tests with
-// a published image expect to run.
+// Package container runs commands in containers, with the command line of Docker or
+// Podman, in place of the isolation of package jail: for stronger isolation if the
+// engine has it (gVisor's runsc), and for tests that expect to run in a published
+// image.
 //
-// [Engine.Run] takes the jail's own specification. The work tree is copied in, the
-// changes are made, the command runs without a network, without capabilities and
-// within the limits of a cgroup, the reports are copied out, and the container is
-// gone, whatever happens: it ends when this process does, and what a killed process
-// left is removed by the next [Open].
+// [Engine.Run] takes the jail's own specification. It copies the work tree in, applies
+// the changes, runs the command without network and capabilities and within cgroup
+// limits, and copies the reports out. The container is always removed: it ends when
+// this process does, and the next [Open] removes what a killed process left.
 package container

@@ -20,22 +20,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Options say which engine and image. Only Image is required.
+// Options select the engine and the image. Only Image is required.
 type Options struct {
 	// Command is the engine's command with its global options; empty means podman or
 	// docker, whichever is found first.
 	Command []string
-	// Image is what containers are made of.
+	// Image is the image of the containers.
 	Image string
-	// Dir is where the work tree is put in the container; empty means the same path
-	// as outside. Spec.Dir and paths below it are translated.
+	// Dir is the path of the work tree in the container; empty means the same path as on the host.
+	// Spec.Dir and paths below it are translated.
 	Dir string
-	// Runtime is the engine's OCI runtime; empty means runsc where the engine has it,
-	// and otherwise its default.
+	// Runtime is the engine's OCI runtime; empty means runsc if the engine has it, and otherwise the
+	// engine's default.
 	Runtime string
 }
 
-// errNoEngine says that neither podman nor docker can be run here.
 var errNoEngine = errors.New("no container engine here: neither podman nor docker")
 
 // Engine runs commands in containers. It is safe for concurrent use.
@@ -47,11 +46,11 @@ type Engine struct {
 	pull    func() error
 }
 
-// label marks containers of this package with the process that made them.
+// label marks this package's containers with the process that created them.
 const label = "io.stepfall.owner"
 
-// Open finds the engine and removes the containers that killed processes left. The
-// image is not needed before [Engine.Pull] or the first run.
+// Open finds the engine and removes containers that killed processes left behind. The image is not
+// needed before [Engine.Pull] or the first run.
 func Open(ctx context.Context, options Options) (*Engine, error) {
 	if options.Image == "" {
 		return nil, errors.New("a container needs an image")
@@ -89,8 +88,8 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	return e, nil
 }
 
-// findEngine returns the command of an engine, that of this machine where none is asked for, by
-// a path that holds elsewhere, too.
+// findEngine returns the command of the engine, by default that of podman or docker. A relative path in
+// asked becomes absolute.
 func findEngine(asked []string) ([]string, error) {
 	if len(asked) == 0 {
 		for _, name := range []string{"podman", "docker"} {
@@ -108,16 +107,16 @@ func findEngine(asked []string) ([]string, error) {
 	return asked, nil
 }
 
-// Image returns what its containers are made of.
+// Image returns the image of the containers.
 func (e *Engine) Image() string { return e.options.Image }
 
-// Layers returns what holds the commands, and what does not, with the reason.
+// Layers returns the active layers, and the missing ones with the reason.
 func (e *Engine) Layers() ([]string, map[string]string) { return e.layers, e.missing }
 
-// pullTimeout bounds the fetching of an image, which may have gigabytes.
+// pullTimeout limits pulling an image, which can have gigabytes.
 const pullTimeout = time.Hour
 
-// Pull fetches the image unless it is there. It does so once.
+// Pull pulls the image unless it is present. It does so only once.
 func (e *Engine) Pull() error { return e.pull() }
 
 func (e *Engine) fetch(ctx context.Context) error {
@@ -132,8 +131,8 @@ func (e *Engine) fetch(ctx context.Context) error {
 	return nil
 }
 
-// command is one of the engine. It does not outlive ctx by more than it needs to leave
-// nothing half done. An interrupt from the terminal is not for it.
+// command returns a command of the engine. When ctx ends it is terminated and has 10 s to clean up. It has
+// its own process group, so that an interrupt from the terminal does not reach it.
 func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	all := slices.Concat(e.options.Command[1:], e.runtimeOption(arguments), arguments)
 	cmd := exec.CommandContext(ctx, e.options.Command[0], all...)
@@ -143,8 +142,8 @@ func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	return cmd
 }
 
-// runtimeOption is a global option of podman, which needs it for every command, and
-// one of docker's create; both take it before create's arguments as podman does.
+// runtimeOption returns podman's global --runtime option, which every podman command needs. For docker
+// it is an option of create instead.
 func (e *Engine) runtimeOption(arguments []string) []string {
 	if len(e.runtime) == 0 || e.docker() || arguments[0] == "info" {
 		return nil
@@ -167,7 +166,7 @@ func (e *Engine) do(ctx context.Context, arguments ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// owner names this process so that another can tell whether it is alive.
+// owner identifies this process, so that another can tell whether it is still running.
 func owner() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -178,11 +177,11 @@ func owner() string {
 
 func newName() string { return "stepfall-" + strings.ToLower(rand.Text()) }
 
-// sweep removes the containers of this machine's processes that have ended.
+// sweep removes the containers of exited processes of this machine.
 func (e *Engine) sweep(ctx context.Context) {
 	list, err := e.do(ctx, "ps", "--all", "--filter", "label="+label, "--format", `{{.ID}} {{.Label "`+label+`"}}`)
 	if err != nil {
-		return // it is tidying up: a run does not need it
+		return // best effort: no run depends on it
 	}
 	host, _, _ := strings.Cut(owner(), "/")
 	for line := range strings.Lines(list) {

@@ -7,19 +7,17 @@ import (
 	"sync"
 )
 
-// Pool has an engine for each image of a family. It is safe for concurrent use. The
-// zero value is not usable: set Options.
+// Pool has one engine per image of a family. It is safe for concurrent use. Options must be set.
 type Pool struct {
-	// Options are those of all engines. The image may hold {id}, the name of a
-	// query; {instance}, the same as SWE-bench's published images spell it; and
-	// {image}, the image that a task names itself.
+	// Options are those of all engines. The image can contain {id}, the query's name; {instance}, the
+	// same in the spelling of SWE-bench's published images; and {image}, the image that the task names.
 	Options Options
 
 	mu      sync.Mutex
 	engines map[string]*Engine
 }
 
-// Image returns the name of a query's image. own is the one that its task names.
+// Image returns the image for a query. own is the image that its task names.
 func (p *Pool) Image(id, own string) (string, error) {
 	name := p.Options.Image
 	for _, part := range [][2]string{
@@ -36,7 +34,7 @@ func (p *Pool) Image(id, own string) (string, error) {
 	return name, nil
 }
 
-// For returns the engine of a query's image, whose image it has fetched.
+// For returns the engine for a query's image, which it has pulled.
 func (p *Pool) For(ctx context.Context, id, own string) (*Engine, error) {
 	name, err := p.Image(id, own)
 	if err != nil {

@@ -20,21 +20,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// maxOpenFiles and maxTasks are limits that engines within other walls can set too.
+// maxOpenFiles and maxTasks are limits that engines can set even when they are sandboxed themselves.
 const (
 	maxOpenFiles = 1024
 	maxTasks     = 512
 )
 
-// wrapper runs the command as a child of the container's first process, which ends,
-// and everything with it, when its standard input closes: when this process is gone.
+// wrapper runs the command as a child of the container's first process, which kills everything when its
+// standard input closes: when this process exits.
 const wrapper = `exec 3<&0; n=$1; shift; while [ "$n" -gt 0 ]; do rm -rf -- "$1"; shift; n=$((n-1)); done
 (cat <&3 >/dev/null; kill -9 -1) & "$@" 3<&- </dev/null; exit $?`
 
-// Run runs a command to its end. An error means that it could not be run at all, or
-// that ctx ended; everything else is in the result. Caches are not used; of
-// Spec.ReadOnly regular files are copied in, toolchains are the image's. With InPlace
-// the tree is mounted and writes to it stay.
+// Run runs a command to its end. An error means that it could not be run at all, or that ctx ended;
+// everything else is in the result. Caches are ignored; of Spec.ReadOnly only regular files are copied
+// in, since toolchains are the image's. With InPlace the tree is mounted and writes to it persist.
 func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result, err error) {
 	start := time.Now()
 	if lacks := jail.Lacks(spec.Require, e.layers); len(lacks) > 0 {
@@ -74,10 +73,10 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result,
 	return result, nil
 }
 
-// order is a specification as the container sees it.
+// order is a specification as seen in the container.
 type order struct {
 	jail.Spec
-	// at is where the tree is in the container.
+	// at is the path of the tree in the container.
 	at string
 }
 
@@ -132,10 +131,10 @@ func (o *order) create(e *Engine, name string) []string {
 
 var errTooMuch = errors.New("too much output")
 
-// outputFactor is how often the limit a command may write before it is stopped.
+// outputFactor times the output limit is what a command can write before it is stopped.
 const outputFactor = 4
 
-// attend starts the container and waits until its command has ended or must.
+// attend starts the container and waits until its command has ended or was stopped.
 func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -143,7 +142,7 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	defer cancel()
 	stdout := &jail.Output{Limit: o.Limits.Output, Most: outputFactor * o.Limits.Output, Full: func() { stop(errTooMuch) }}
 	stderr := &jail.Output{Limit: o.Limits.Output, Most: outputFactor * o.Limits.Output, Full: func() { stop(errTooMuch) }}
-	// The engine's watcher makes files where it is started, not in somebody's repository.
+	// The engine's monitor creates files in its working directory: not in somebody's repository.
 	dir, err := os.MkdirTemp("", "stepfall-container-")
 	if err != nil {
 		return nil, err
@@ -154,7 +153,7 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	if o.CombineOutput {
 		cmd.Stderr = stdout
 	}
-	// It stays open: the container ends when it closes.
+	// Closing it ends the container.
 	lifeline, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -180,13 +179,12 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	return result, nil
 }
 
-// startGrace is how long the engine may take to start a container that is to end.
+// startGrace is the time that the engine has for starting a container that is to be stopped.
 const startGrace = time.Minute
 
-// start runs the engine's command that starts the container, until the container has
-// ended; it is killed when ctx ends, so that nothing changes any more what is copied out.
-// The engine's command is not: in the middle of it a container runs, or waits to, of
-// which the engine has written down nothing yet, and will never end it.
+// start runs the engine's start command until the container has ended. When ctx ends, the container is
+// killed, so that files do not change while they are copied out. The start command itself is not killed:
+// the engine might not have recorded the container yet, and would then never remove it.
 func (e *Engine) start(ctx context.Context, cmd *exec.Cmd, name string, lifeline io.Closer) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -202,7 +200,7 @@ func (e *Engine) start(ctx context.Context, cmd *exec.Cmd, name string, lifeline
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), startGrace)
 	defer done()
 	for {
-		_, _ = e.do(ending, "kill", name) // it fails as long as nothing runs
+		_, _ = e.do(ending, "kill", name) // fails while the container is not running
 		select {
 		case err := <-ended:
 			return err
@@ -213,8 +211,7 @@ func (e *Engine) start(ctx context.Context, cmd *exec.Cmd, name string, lifeline
 	}
 }
 
-// remove takes the container away, whatever has happened to it, and says when the engine
-// could not.
+// remove removes the container in any state, retrying until it succeeds or a timeout passes.
 func (e *Engine) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

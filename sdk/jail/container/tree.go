@@ -23,11 +23,11 @@ import (
 
 type archivedTree struct {
 	file *os.File
-	// sums are those of the guarded files, by path.
+	// sums are the checksums of the guarded files, by path.
 	sums map[string][sha256.Size]byte
 }
 
-// epoch is the time of all files that are copied in: what has another was written.
+// epoch is the modification time of all files that are copied in.
 var epoch = time.Unix(1_700_000_000, 0)
 
 // pack writes the tree with its changes to a temporary archive.
@@ -36,7 +36,7 @@ func (o *order) pack() (_ *archivedTree, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// It lives as long as the descriptor.
+	// The unlinked file exists as long as its descriptor.
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
@@ -58,7 +58,7 @@ type writer struct {
 	*tar.Writer
 	o *order
 	p *archivedTree
-	// folders that are in the archive.
+	// folders are those already in the archive.
 	folders map[string]bool
 	guarded map[string]bool
 }
@@ -95,7 +95,7 @@ func (w *writer) writeAll() error {
 	return w.Close()
 }
 
-// maxFileBytes is the size of a file that is put into a container, in bytes.
+// maxFileBytes is the largest file that is copied into a container.
 const maxFileBytes = 1 << 30
 
 func (w *writer) tree(changed map[string]bool) error {
@@ -140,11 +140,11 @@ func (w *writer) tree(changed map[string]bool) error {
 	})
 }
 
-// single adds a program that the command needs, when it is a file of its own.
+// single adds a regular file outside the tree that the command needs, such as a program.
 func (w *writer) single(file string) error {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/etc/") || strings.HasPrefix(file, "/usr/") {
-		return nil // a path of this machine
+		return nil // toolchains are the image's
 	}
 	data, err := regular.Read(os.OpenFile, file, maxFileBytes)
 	if err != nil {
@@ -165,7 +165,7 @@ func (w *writer) content(at string, mode fs.FileMode, data []byte) error {
 	return err
 }
 
-// folder adds a folder. Those of the image that are above the tree stay as they are.
+// folder adds a folder and its parents. Existing folders of the image stay as they are.
 func (w *writer) folder(at string) error {
 	if w.folders[at] || at == "/" || at == "." {
 		return nil
@@ -183,7 +183,7 @@ func (w *writer) folder(at string) error {
 
 func inArchive(at string) string { return strings.TrimPrefix(at, "/") }
 
-// maxReport bounds a report.
+// maxReport limits the size of a report, in bytes.
 const maxReport = 16 << 20
 
 func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archivedTree, result *jail.Result) error {
@@ -196,7 +196,7 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 	}
 	seen := map[string]bool{}
 	err := e.out(ctx, name, o.at, func(file string, data []byte) {
-		// The archive's names begin with the folder's own.
+		// The names in the archive begin with the folder's own.
 		_, file, _ = strings.Cut(file, "/")
 		if slices.ContainsFunc(o.Reports, func(report string) bool { return jail.Match(report, file) }) {
 			result.Reports[file] = data
@@ -216,7 +216,6 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archi
 	return nil
 }
 
-// collectReports copies reports out one by one.
 func (e *Engine) collectReports(ctx context.Context, name string, o *order, result *jail.Result) error {
 	for _, report := range o.Reports {
 		if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
@@ -226,8 +225,8 @@ func (e *Engine) collectReports(ctx context.Context, name string, o *order, resu
 	return nil
 }
 
-// out copies a file or a folder out and hands over each regular file of it. What
-// does not exist is none.
+// out copies a file or folder out of the container and calls each with every regular file in it. A path
+// that does not exist has none.
 func (e *Engine) out(ctx context.Context, name, from string, each func(file string, data []byte)) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
@@ -243,7 +242,7 @@ func (e *Engine) out(ctx context.Context, name, from string, each func(file stri
 	for {
 		header, err := archive.Next()
 		if err != nil {
-			break // the end, or nothing was there
+			break // end of the archive, or the path does not exist
 		}
 		if header.Typeflag != tar.TypeReg {
 			continue

@@ -1,18 +1,18 @@
-// Package process runs one plugin process: it starts the program, shakes hands,
-// connects, reads its logs and ends it, in bounded time whatever state the plugin
-// is in. It knows nothing of configs, restarts and policies; package
-// adapters/internal/host does, and the conformance kit uses this package alone.
+// Package process runs one plugin process: it starts the program, performs the
+// handshake, connects, reads its logs and stops it, in bounded time whatever the
+// plugin does. It knows nothing of configs, restarts and policies, which belong to
+// package adapters/internal/host. The conformance kit uses this package alone.
 //
-// The transport is go-plugin's (gRPC over a unix socket, mutual TLS with
-// certificates made for this one process). The process itself is run here rather
-// than by go-plugin, because a plugin must not be able to hurt its host:
+// The transport is go-plugin's: gRPC over a unix socket, mutual TLS with
+// certificates made for this one process. The process is run here rather than by
+// go-plugin, because a plugin must not be able to harm its host:
 //
-//   - it gets no standard input and no file descriptor but a lifeline, which
-//     ends when the host dies; its environment is what [Spec] says;
-//   - it leads a process group of its own, which is killed as a whole when the
-//     leader ends and when it must;
-//   - what it prints is parsed here; a line may be anything. Secrets are
-//     replaced, control characters are escaped, floods are cut;
-//   - a grandchild that holds on to the output pipes, or a stopped process, delays
-//     [Process.Stop] by the grace period at most.
+//   - it gets no standard input and no file descriptor except a lifeline, which
+//     reaches its end when the host dies; its environment is that of [Spec];
+//   - it leads its own process group, which is killed as a whole when the leader
+//     exits or must be stopped;
+//   - its output is untrusted: secrets are redacted, control characters are
+//     escaped, and the rate of lines and bytes is limited;
+//   - a grandchild that keeps the output pipes open, or a stopped process, delays
+//     [Process.Stop] by at most the grace period.
 package process

@@ -19,18 +19,17 @@ import (
 )
 
 const (
-	// maxLine is where a log line is cut.
+	// maxLine is the length in bytes at which a log line is truncated.
 	maxLine = 16 << 10
-	// maxLinesPerSecond is what a plugin may log; the rest is counted, not shown.
+	// maxLinesPerSecond limits a plugin's log; further lines are dropped and counted.
 	maxLinesPerSecond = 500
-	// maxBytesPerSecond is the total length of these lines.
+	// maxBytesPerSecond limits the total length of these lines.
 	maxBytesPerSecond = 256 << 10
-	// tailLines are kept for the error that says why a plugin did not start.
+	// tailLines is the number of last lines kept for a [StartError].
 	tailLines = 12
 )
 
-// logSink turns the lines of one process into entries of a log. It is safe for
-// concurrent use.
+// logSink writes the output lines of one process to a log. It is safe for concurrent use.
 type logSink struct {
 	log hclog.Logger
 
@@ -65,8 +64,8 @@ func (s *logSink) cleanText(text string) string {
 	return s.clean(text)
 }
 
-// clean makes text safe to show: secrets replaced, then control characters
-// escaped, which could otherwise drive a terminal or forge lines. s.mu is held.
+// clean redacts secrets in text and escapes control characters, which could otherwise drive a
+// terminal or forge log lines. s.mu is held.
 func (s *logSink) clean(text string) string {
 	return redact.Visible(s.redact.Known(text))
 }
@@ -88,8 +87,8 @@ func (s *logSink) admitLine(bytes int) bool {
 	return true
 }
 
-// addLine logs one line of the plugin's standard error or, if label is not empty, of another output. cut
-// says that the line was longer.
+// addLine logs one line of the plugin's standard error or, if label is not empty, of another output.
+// cut is true if the line was truncated.
 func (s *logSink) addLine(raw, label string, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,8 @@ func (s *logSink) keepTail(text string) {
 	s.tail = s.tail[max(0, len(s.tail)-tailLines):]
 }
 
-// levelOf guesses the level of a line that is no structured entry. All lines after the start of a crash
-// report belong to it.
+// levelOf guesses the level of a line that is not a structured entry. All lines after the start of a
+// panic or traceback belong to it.
 func (s *logSink) levelOf(line string) hclog.Level {
 	if name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && line[0] == '[' && strings.ToUpper(name) == name {
 		if level := hclog.LevelFromString(name); level != hclog.NoLevel && level != hclog.Off {
@@ -139,7 +138,7 @@ func (s *logSink) levelOf(line string) hclog.Level {
 	return hclog.Debug
 }
 
-// parseEntry reads hclog's JSON form. Values are not trusted to have its types.
+// parseEntry parses an entry in hclog's JSON format. The types of its values are not checked.
 func parseEntry(line string) (map[string]any, bool) {
 	var entry map[string]any
 	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &entry) != nil {
@@ -184,7 +183,7 @@ func (s *logSink) cleanValue(v any) any {
 	return s.clean(string(data))
 }
 
-// removeSecrets replaces secrets before JSON escapes some of their characters.
+// removeSecrets redacts v before JSON escapes characters of a secret.
 func (s *logSink) removeSecrets(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -211,7 +210,7 @@ func (s *logSink) lastLines() []string {
 	return slices.Clone(s.tail)
 }
 
-// pump calls take with each line of r until its end or deadline.
+// pump calls take with each line of r until r ends or its read deadline passes.
 func pump(r io.Reader, take func(line string, cut bool)) {
 	br := bufio.NewReaderSize(r, maxLine)
 	cut := false
@@ -223,11 +222,11 @@ func pump(r io.Reader, take func(line string, cut bool)) {
 		if !cut {
 			take(strings.ToValidUTF8(string(line), "\uFFFD"), more)
 		}
-		cut = more // the rest of a line that is too long is skipped
+		cut = more // skip the rest of a truncated line
 	}
 }
 
-// writer returns a writer whose lines go to the log. An unfinished last line is not logged.
+// writer returns a writer that logs complete lines. An unfinished last line is not logged.
 func (s *logSink) writer(label string) *lineWriter { return &lineWriter{sink: s, label: label} }
 
 type lineWriter struct {
@@ -237,7 +236,7 @@ type lineWriter struct {
 	buf   []byte
 }
 
-// Write takes output. A line that is too long goes into several, cut beside secrets.
+// Write splits a line that is too long into several, never inside a secret.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -265,7 +264,7 @@ func (w *lineWriter) logLine(line []byte) {
 	w.sink.addLine(strings.ToValidUTF8(string(line), "\uFFFD"), w.label, false)
 }
 
-// split cuts a text where no secret is cut.
+// split cuts text at a position outside any secret.
 func (s *logSink) split(text string) (piece, rest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Process is a plugin process that has shaken hands. It is safe for concurrent use.
+// Process is a plugin process after its handshake. It is safe for concurrent use.
 type Process struct {
 	spec   Spec
 	runner *runner
@@ -31,18 +31,18 @@ type Process struct {
 	pid    int
 }
 
-// StartError says why a plugin did not start.
+// StartError is the error of a plugin that did not start.
 type StartError struct {
 	Path string
-	// Err is what went wrong.
+	// Err is the cause.
 	Err error
-	// Exit is how the process ended by itself, empty when it had to be killed.
+	// Exit is the exit status, or empty if the process had to be killed.
 	Exit string
-	// Output is what it said last.
+	// Output has the last lines that the process printed.
 	Output []string
 }
 
-// Error returns the message with the plugin's last words.
+// Error returns the message, with the plugin's last output.
 func (e *StartError) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Path, e.Err)
 	if e.Exit != "" {
@@ -54,12 +54,12 @@ func (e *StartError) Error() string {
 	return text
 }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Start starts a plugin and connects to it. It returns a *[StartError] when the
-// program cannot be run, is no plugin, or does not answer in time; nothing of it
-// is left then.
+// Start starts a plugin and connects to it. It returns a *[StartError] if the
+// program cannot be run, is not a plugin, or is not ready in time; the process is
+// then stopped and its files are removed.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	spec.StartTimeout = cmp.Or(spec.StartTimeout, defaultStartTimeout)
 	spec.StopGrace = cmp.Or(spec.StopGrace, defaultStopGrace)
@@ -72,7 +72,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		spec.ProtocolVersions = []int{wire.ProtocolVersion}
 	}
 	for _, v := range spec.ProtocolVersions {
-		sets[v] = goplugin.PluginSet{} // the connection is all that is needed
+		sets[v] = goplugin.PluginSet{} // only the connection is needed
 	}
 	handshake := wire.Handshake()
 	if spec.WithoutCookie {
@@ -95,7 +95,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		TLSConfig:        tlsConfig,
 		StartTimeout:     spec.StartTimeout,
 		GRPCDialOptions:  wire.DialOptions(),
-		Logger:           hclog.NewNullLogger(), // what matters is logged by the caller
+		Logger:           hclog.NewNullLogger(), // the caller logs what matters
 		SyncStdout:       sink.writer("stdout"),
 		SyncStderr:       sink.writer("stderr"),
 	})
@@ -154,38 +154,38 @@ func (p *Process) startError(err error, sink *logSink) error {
 	return e
 }
 
-// Redact adds secrets to be replaced in all that is logged from now on.
+// Redact adds secrets that are redacted in everything logged from now on.
 func (p *Process) Redact(secrets []string) { p.runner.sink.addSecrets(secrets) }
 
 // Client returns the client of the connection.
 func (p *Process) Client() *wire.Client { return p.wire }
 
-// Conn returns the connection itself.
+// Conn returns the gRPC connection.
 func (p *Process) Conn() *grpc.ClientConn { return p.conn }
 
 // PID returns the process's id.
 func (p *Process) PID() int { return p.pid }
 
-// Isolation returns what confines the process; nil when nothing does.
+// Isolation returns the jail that confines the process, or nil.
 func (p *Process) Isolation() *jail.ConfinedProgram {
 	p.runner.mu.Lock()
 	defer p.runner.mu.Unlock()
 	return p.runner.confined
 }
 
-// StrayOutput returns the first lines that the plugin wrote to the standard
-// output of its process beside the handshake. The host puts up with them.
+// StrayOutput returns the first lines, besides the handshake, that the process wrote to its standard
+// output. The host tolerates them.
 func (p *Process) StrayOutput() []string {
 	p.runner.mu.Lock()
 	defer p.runner.mu.Unlock()
 	return append([]string(nil), p.runner.stray...)
 }
 
-// DropLifeline closes the lifeline, as the death of the host would. The plugin
-// must end by itself then. Tests of plugins use it.
+// DropLifeline closes the lifeline, as the death of the host would. The plugin must then exit by
+// itself. It is for tests of plugins.
 func (p *Process) DropLifeline() { p.runner.dropLifeline() }
 
-// Addr returns where the plugin listens.
+// Addr returns the address that the plugin listens on.
 func (p *Process) Addr() net.Addr {
 	if r := p.client.ReattachConfig(); r != nil {
 		return r.Addr
@@ -193,10 +193,10 @@ func (p *Process) Addr() net.Addr {
 	return nil
 }
 
-// Done is closed when the process has ended, by itself or not.
+// Done returns a channel that is closed when the process has ended, by itself or killed.
 func (p *Process) Done() <-chan struct{} { return p.runner.finished }
 
-// Exit describes how the process ended; it is empty before.
+// Exit describes how the process ended; it is empty while the process runs.
 func (p *Process) Exit() string {
 	select {
 	case <-p.runner.finished:
@@ -210,19 +210,18 @@ func (p *Process) Exit() string {
 	if lines := p.runner.sink.lastLines(); p.runner.confined != nil && len(lines) > 0 && strings.HasPrefix(lines[len(lines)-1], jail.StoppedBy) {
 		return lines[len(lines)-1]
 	}
-	const signalled = 128 // what the jail adds to the signal that ended the plugin
+	const signalled = 128 // the jail exits with 128 plus the number of the signal that ended the plugin
 	if code := state.ExitCode(); p.runner.confined != nil && code > signalled {
 		return "signal: " + syscall.Signal(code-signalled).String()
 	}
 	return state.String()
 }
 
-// Kill kills the process group at once. Stop must still be called.
+// Kill kills the process group immediately. Stop must still be called.
 func (p *Process) Kill() { _ = p.runner.Kill(context.Background()) }
 
-// Stop ends the process and removes what it leaves: first it asks, after the grace
-// period it kills. It returns when all is done, which takes the grace period and a
-// moment at most, and may be called more than once.
+// Stop asks the process to exit, kills it after the grace period, and removes its files. It blocks
+// until this is done, little longer than the grace period, and can be called more than once.
 func (p *Process) Stop() {
 	timer := time.AfterFunc(p.spec.StopGrace, p.Kill)
 	defer timer.Stop()

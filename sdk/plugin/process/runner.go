@@ -22,32 +22,32 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// runner runs the process; it is go-plugin's runner.Runner.
+// runner runs the process. It implements go-plugin's runner.Runner.
 type runner struct {
 	spec *Spec
 	cmd  *exec.Cmd
 	sink *logSink
 
-	stdout, stderr *os.File // our ends
-	lifeline       *os.File // closed when the process shall end or has ended
+	stdout, stderr *os.File // the host's ends of the pipes
+	lifeline       *os.File // closed when the process must end or has ended
 	theirs         []*os.File
-	sockets        string // the folder for the plugin's socket
+	sockets        string // directory of the plugin's socket
 	handshake      *io.PipeReader
 	handshakeIn    *io.PipeWriter
 	pumps          sync.WaitGroup
-	exited         chan struct{} // closed when it has ended by itself or was killed
-	finished       chan struct{} // closed when all is cleaned up, too
+	exited         chan struct{} // closed when the process has exited or was killed
+	finished       chan struct{} // closed when everything is cleaned up, too
 	starting       context.Context
-	cancel         context.CancelFunc // ends a start that is under way
+	cancel         context.CancelFunc // cancels a start in progress
 
 	mu       sync.Mutex
 	confined *jail.ConfinedProgram // nil without a jail
-	hasBegun bool                  // Start was called, so that finished will be closed
+	hasBegun bool                  // Start was called, so finished will be closed
 	killed   bool
-	stopped  bool // killed before it had ended
+	stopped  bool // killed before it exited
 	pid      int  // 0 before the start and after the process was reaped
 	waitErr  error
-	stray    []string // first lines on standard output that are no handshake
+	stray    []string // first lines on standard output other than the handshake
 }
 
 func newRunner(spec *Spec, sink *logSink) *runner {
@@ -60,7 +60,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	return r
 }
 
-// prepare sets the environment, with what the handshake adds, and the folder of the socket.
+// prepare sets the environment, including the handshake's variables, and the socket's directory.
 func (r *runner) prepare(env []string, dir string) {
 	r.sockets = dir
 	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
@@ -100,7 +100,7 @@ func (r *runner) Start(context.Context) (err error) {
 	return nil
 }
 
-// startCommand starts the process, in a jail when there is one. r.mu is held.
+// startCommand starts the process, in the jail if there is one. r.mu is held.
 func (r *runner) startCommand() (err error) {
 	if r.spec.Jail == nil {
 		return r.cmd.Start()
@@ -131,15 +131,15 @@ func (r *runner) closeFiles() {
 	}
 }
 
-// pumpStdout passes the handshake on and logs every other line, since libraries may print a banner when
-// they are loaded.
+// pumpStdout forwards the handshake line and logs every other line, since libraries may print a banner
+// when they are loaded.
 func (r *runner) pumpStdout() {
 	defer r.handshakeIn.Close()
 	shaken := false
 	pump(r.stdout, func(line string, cut bool) {
 		if !shaken && isHandshake(line) {
 			shaken = true
-			_, _ = io.WriteString(r.handshakeIn, line+"\n") // the reader ends only with us
+			_, _ = io.WriteString(r.handshakeIn, line+"\n") // the reader is closed only by this function
 			return
 		}
 		const enough = 10
@@ -150,7 +150,7 @@ func (r *runner) pumpStdout() {
 		r.mu.Unlock()
 		r.sink.addLine(line, "stdout", cut)
 	})
-	if !shaken { // it is killed when its output ends: let it end by itself first, for its exit code
+	if !shaken { // go-plugin kills it at the end of its output: let it exit by itself first, for its exit code
 		select {
 		case <-r.exited:
 		case <-time.After(defaultStopGrace):
@@ -171,7 +171,7 @@ func isHandshake(line string) bool {
 
 func (r *runner) reap(pid int) {
 	awaitExit(pid)
-	// The leader is not reaped yet, so that the group's id cannot be another's.
+	// The leader is not reaped yet, so the group's id cannot have been reused.
 	processes.KillGroup(pid)
 	err := r.cmd.Wait()
 	close(r.exited)
@@ -205,7 +205,7 @@ func (r *runner) Wait(context.Context) error {
 	return r.waitErr
 }
 
-// waitIfStarted waits like Wait, unless nothing was started.
+// waitIfStarted is Wait, except that it returns at once if Start was never called.
 func (r *runner) waitIfStarted() {
 	r.mu.Lock()
 	begun := r.hasBegun
@@ -215,7 +215,7 @@ func (r *runner) waitIfStarted() {
 	}
 }
 
-// Kill kills the process group, now or as soon as it would start.
+// Kill kills the process group. If the process has not started, it never will.
 func (r *runner) Kill(context.Context) error {
 	r.cancel()
 	r.mu.Lock()
@@ -234,7 +234,7 @@ func (r *runner) Kill(context.Context) error {
 	return nil
 }
 
-// endedByItself reports whether the process has run and ended without being killed here.
+// endedByItself reports whether the process ran and exited without being killed by the host.
 func (r *runner) endedByItself() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,27 +250,26 @@ func (r *runner) hasExited() bool {
 	}
 }
 
-// ID is never empty: go-plugin takes that as nothing to clean up.
+// ID is never empty: go-plugin would skip its cleanup.
 func (r *runner) ID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("pid %d", r.pid)
 }
 
-// Stdout is the handshake only.
+// Stdout returns a reader of the handshake line only.
 func (r *runner) Stdout() io.ReadCloser { return r.handshake }
 
-// Stderr is empty: the lines are read here, where no line can do harm.
+// Stderr returns an empty reader: the lines are read and sanitized by the runner.
 func (r *runner) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
 
 func (r *runner) Name() string { return r.spec.Path }
 
-// Diagnose has nothing to add to what [StartError] says.
+// Diagnose returns nothing: [StartError] has the details.
 func (r *runner) Diagnose(context.Context) string { return "" }
 
-// PluginToHost refuses an address that is not the plugin's own: a socket in the
-// folder that was made for it. A host that dials what a plugin names could be led to
-// somebody else's.
+// PluginToHost rejects an address other than a socket in the directory that was made for the plugin.
+// Otherwise a plugin could direct the host to some other process's socket.
 func (r *runner) PluginToHost(network, addr string) (string, string, error) {
 	if runtime.GOOS == "windows" {
 		return network, addr, nil

@@ -8,38 +8,37 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Spec says what to start and how.
+// Spec describes the process to start.
 type Spec struct {
-	// Path is the program. Args follow it.
+	// Path is the program, Args its arguments.
 	Path string
 	Args []string
-	// ExecPath is what is really executed when it is not empty, for instance an
-	// open file of which the checksum is known; the program still sees Path as
-	// its name.
+	// ExecPath, if not empty, is the file that is executed instead of Path, for
+	// instance an open file whose checksum was verified. The program still sees
+	// Path as its name.
 	ExecPath string
-	// Env is the whole environment, apart from what the handshake adds.
+	// Env is the whole environment, except for the handshake's variables.
 	Env []string
-	// Dir is the working folder; empty means TempDir.
+	// Dir is the working directory; empty means the socket's directory.
 	Dir string
-	// TempDir is where the folder of the socket is made and removed again; empty
-	// means the system's. Its path must be short: a socket's has about 100 bytes.
+	// TempDir is the directory in which the socket's directory is created; empty means the system's. Its
+	// path must be short: a socket's is limited to about 100 bytes.
 	TempDir string
-	// Log gets what the plugin logs and prints; nil discards it.
+	// Log receives what the plugin logs and prints; nil discards it.
 	Log hclog.Logger
-	// Redact are secrets to be replaced in all that is logged.
+	// Redact are secrets that are redacted in everything logged.
 	Redact []string
-	// StartTimeout is the longest time until the plugin has shaken hands; 0 means 10 s.
+	// StartTimeout limits the time until the handshake; 0 means 10 s.
 	StartTimeout time.Duration
-	// StopGrace is how long Stop waits for the plugin to end by itself; 0 means 1 s.
+	// StopGrace is how long Stop waits for the plugin to exit by itself; 0 means 1 s.
 	StopGrace time.Duration
-	// Jail and Confinement confine the process; without them it has a group of its
-	// own and nothing more.
+	// Jail and Confinement confine the process; without them it only has its own process group.
 	Jail        *jail.Jail
 	Confinement *jail.Confinement
-	// ProtocolVersions are offered to the plugin; empty means the current one.
-	// Tests of plugins offer others.
+	// ProtocolVersions are offered to the plugin; empty means the current one. Tests of plugins offer
+	// others.
 	ProtocolVersions []int
-	// WithoutCookie starts the program as a person would; only tests do.
+	// WithoutCookie starts the program without the handshake cookie, as a person would. It is for tests.
 	WithoutCookie bool
 }
 

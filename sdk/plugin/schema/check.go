@@ -14,8 +14,8 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// Normalize returns config in JSON's types: a []string becomes []any, an int a
-// float64, a [time.Duration] its text.
+// Normalize returns config in JSON's types: a []string becomes []any, an int a float64, a
+// [time.Duration] a string such as "1m30s".
 func Normalize(config map[string]any) (map[string]any, error) {
 	data, err := json.Marshal(withDurations(config))
 	if err != nil {
@@ -51,8 +51,8 @@ func withDurations(v any) any {
 	return v
 }
 
-// Check returns config with defaults filled in, and all that is wrong with it.
-// It modifies nothing. config is in JSON's types (see [Normalize]).
+// Check returns config with defaults filled in, and everything that is wrong with it. config has
+// JSON's types (see [Normalize]) and is not modified.
 func (s *Schema) Check(config map[string]any) (map[string]any, Diagnostics) {
 	return checkObject(s.Fields, config, nil)
 }
@@ -95,7 +95,7 @@ func fieldNames(fields []Field) []string {
 	return names
 }
 
-// suggestName returns the name that another may be meant for, or all of them.
+// suggestName returns a hint: the known name that name is probably a misspelling of, or all known names.
 func suggestName(name string, names []string) string {
 	best, hint := 3, "known are: "+strings.Join(names, ", ")
 	for _, near := range names {
@@ -106,7 +106,7 @@ func suggestName(name string, names []string) string {
 	return hint
 }
 
-// hint describes the values of the field.
+// hint describes the values that the field accepts.
 func (f *Field) hint() string {
 	text := example(f.Type)
 	if f.Doc != "" {
@@ -160,7 +160,7 @@ func (f *Field) checkEnum(v any, path []string) Diagnostics {
 	return Diagnostics{{Path: path, Summary: f.show(v) + " is not one of the allowed values", Detail: "allowed are: " + strings.Join(allowed, ", ")}}
 }
 
-// show returns a value for a diagnostic, hiding sensitive ones.
+// show formats v for a diagnostic, without the value of a sensitive field.
 func (f *Field) show(v any) string {
 	if f.Sensitive {
 		return "the value"
@@ -250,7 +250,7 @@ func isKnownType(typ string) bool {
 	return isList || isMap || slices.Contains([]string{"string", "number", "integer", "bool", "duration", "object", "any"}, typ)
 }
 
-// isScalar reports whether v is a value of a type that holds no others.
+// isScalar reports whether v is a value of the scalar type typ.
 func isScalar(typ string, v any) bool {
 	switch given := v.(type) {
 	case string:

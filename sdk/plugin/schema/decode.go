@@ -2,9 +2,9 @@ package schema
 
 import "github.com/go-viper/mapstructure/v2"
 
-// Decode checks config against the tags of the struct that into points to and
-// fills it, defaults included. It returns all that is wrong, warnings too; into
-// is filled only when there are no errors.
+// Decode checks config against the tags of the struct that into points to, and
+// fills it, defaults included. It returns all diagnostics, warnings too; into is
+// changed only if there are no errors.
 func Decode[T any](config map[string]any, into *T) Diagnostics {
 	s, err := For[T]()
 	if err != nil {

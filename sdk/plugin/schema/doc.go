@@ -1,7 +1,7 @@
-// Package schema describes the config of a plugin: which arguments it takes, of
-// which types, within which bounds. A Go plugin writes its config as a struct
-// with tags and gets the schema, the check, the decoding and the documentation
-// from it at run time; no code is generated.
+// Package schema describes the config of a plugin: the arguments, their types and
+// bounds. A Go plugin declares its config as a struct with tags; the schema, the
+// validation, the decoding and the documentation are derived from it at run time,
+// without generated code.
 //
 //	type Config struct {
 //		Command []string      `stepfall:"command,required" doc:"Program and its arguments."`
@@ -14,8 +14,8 @@
 // # Types
 //
 // string, number, integer, bool, duration (a string such as "1m30s" or a number
-// of seconds), object (with fields of its own), any, list(T), map(T). Values are
-// those of JSON: string, float64, bool, nil, []any, map[string]any.
+// of seconds), object (with fields of its own), any, list(T), map(T). Values have
+// JSON's types: string, float64, bool, nil, []any, map[string]any.
 //
 // # Tags
 //

@@ -18,10 +18,10 @@ type Field struct {
 	// Type is string, number, integer, bool, duration, object, any, list(T) or map(T).
 	Type     string `json:"type"`
 	Required bool   `json:"required,omitempty"`
-	// Default is the value taken when the argument is absent, in its JSON form.
+	// Default, in its JSON form, is used when the argument is absent.
 	Default any `json:"default,omitempty"`
-	// Min and Max bound numbers, seconds of durations, and lengths of strings,
-	// lists and maps; both ends are allowed values.
+	// Min and Max are inclusive bounds of numbers, durations in seconds, and the lengths of strings, lists
+	// and maps.
 	Min  *float64 `json:"min,omitempty"`
 	Max  *float64 `json:"max,omitempty"`
 	Enum []any    `json:"enum,omitempty"`
@@ -29,12 +29,12 @@ type Field struct {
 	Sensitive  bool   `json:"sensitive,omitempty"`
 	Deprecated string `json:"deprecated,omitempty"`
 	Doc        string `json:"doc,omitempty"`
-	// Fields are those of the object that Type ends in.
+	// Fields are the fields of the object, if Type is one or a list or map of them.
 	Fields []Field `json:"fields,omitempty"`
 }
 
-// Sensitive returns the string values of config that its schema marks as
-// sensitive, for redaction.
+// Sensitive returns the string values in config of the fields that are marked as sensitive, for
+// redaction.
 func (s *Schema) Sensitive(config map[string]any) []string {
 	if s == nil {
 		return nil
@@ -73,14 +73,14 @@ func flatten(v any, out []any) []any {
 	return out
 }
 
-// Severity says how bad a Diagnostic is.
+// Severity is the severity of a Diagnostic.
 type Severity int
 
 // The severities.
 const (
-	// Error: the config cannot be used.
+	// Error means that the config cannot be used.
 	Error Severity = iota
-	// Warning: the config can be used.
+	// Warning means that the config can be used.
 	Warning
 )
 
@@ -95,14 +95,14 @@ func (s Severity) String() string {
 // MarshalText returns the name.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Diagnostic says what is wrong with a config, and where in it.
+// Diagnostic is a problem of a config and its location.
 type Diagnostic struct {
 	Severity Severity `json:"severity"`
-	// Path leads to the value, outermost first: names, and indexes in decimal.
-	// Empty means the config as a whole.
+	// Path is the path of the value, outermost first: names, and indexes in decimal. Empty means the
+	// config as a whole.
 	Path    []string `json:"path,omitempty"`
 	Summary string   `json:"summary"`
-	// Detail says what to do about it.
+	// Detail is a hint for fixing it.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -118,8 +118,8 @@ func (d Diagnostic) String() string {
 	return text
 }
 
-// Diagnostics are an error when they hold one. A plugin's constructor may return
-// them to say where its config is wrong.
+// Diagnostics is a list of diagnostics that is also an error, so that a plugin's constructor can
+// return it.
 type Diagnostics []Diagnostic
 
 // Errorf returns Diagnostics with one error at path.
@@ -132,7 +132,7 @@ func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Error returns the diagnostics, one a line.
+// Error returns the diagnostics, one per line.
 func (ds Diagnostics) Error() string {
 	lines := make([]string, len(ds))
 	for i, d := range ds {

@@ -14,8 +14,8 @@ const tagName = "stepfall"
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// For returns the schema of the struct type T, read from its tags. Fields
-// without a tag are no arguments. It fails on a type or a tag that means nothing.
+// For returns the schema of the struct type T, read from its tags. Fields without a tag are not
+// arguments. It fails on an unsupported type or an invalid tag.
 func For[T any]() (*Schema, error) {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Struct {
@@ -127,8 +127,8 @@ func (f *Field) set(option string) error {
 	return nil
 }
 
-// parseWord reads a value from a tag: plain text where the type is text, JSON
-// elsewhere. What is not JSON stays text and fails the check of its type.
+// parseWord parses a value in a tag: text if typ is text, otherwise JSON. A word that is not valid
+// JSON stays a string and fails the type check.
 func parseWord(word, typ string) any {
 	if typ == "string" || typ == "duration" {
 		return word

@@ -20,9 +20,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Client is the host's end of a connection to one plugin process. Its errors are
-// gRPC status errors or a *[MalformedError]. It is safe for
-// concurrent use.
+// Client is the host's end of a connection to one plugin process. Its errors are gRPC status errors
+// or a *[MalformedError]. It is safe for concurrent use.
 type Client struct {
 	plugin  pb.PluginServiceClient
 	quality pb.QualityEstimatorServiceClient
@@ -44,7 +43,7 @@ func NewClient(conn grpc.ClientConnInterface) *Client {
 	}
 }
 
-// Healthy asks whether the process still answers.
+// Healthy returns an error unless the plugin's health service reports SERVING.
 func (c *Client) Healthy(ctx context.Context) error {
 	reply, err := c.health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
 	if err != nil {
@@ -56,7 +55,7 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Info asks the plugin what it is.
+// Info returns the plugin's description.
 func (c *Client) Info(ctx context.Context, hostVersion string) (*Info, error) {
 	reply, err := c.plugin.GetInfo(ctx, &pb.GetInfoRequest{HostVersion: hostVersion, HostFeatures: []string{FeatureModelCalls}})
 	if err != nil {
@@ -65,18 +64,18 @@ func (c *Client) Info(ctx context.Context, hostVersion string) (*Info, error) {
 	return infoFromWire(reply)
 }
 
-// ConfigureRequest makes a plugin process an instance.
+// ConfigureRequest configures a plugin process.
 type ConfigureRequest struct {
 	// Instance is the name of the instance in the policy.
 	Instance string
 	Role     Role
-	// Config is in JSON's types (see [schema.Normalize]).
+	// Config has JSON's types (see [schema.Normalize]).
 	Config map[string]any
-	// ScratchDir is a folder that the plugin may write to.
+	// ScratchDir is a directory that the plugin can write to.
 	ScratchDir string
 }
 
-// Configure configures the plugin. Diagnostics with errors mean that it is not configured.
+// Configure configures the plugin. If the diagnostics have errors, the plugin is not configured.
 func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.Diagnostics, error) {
 	config, err := structpb.NewStruct(req.Config)
 	if err != nil {
@@ -91,7 +90,7 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 	return diagnosticsFromWire(reply.GetDiagnostics()), nil
 }
 
-// beginCall registers a call, so that model calls of the plugin find its context.
+// beginCall registers a call, so that the plugin's model calls run in its context.
 func (c *Client) beginCall(ctx context.Context) (string, *openCall) {
 	ctx, cancel := context.WithCancel(ctx)
 	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx, cancel: cancel}
@@ -106,7 +105,7 @@ func (o *openCall) withCost(err error) error {
 	return err
 }
 
-// EstimateQuality asks for the quality of the request's models.
+// EstimateQuality returns the plugin's quality estimates of the request's models.
 func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
@@ -123,7 +122,7 @@ func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (
 	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.end()}, nil
 }
 
-// EstimateCost asks what the request's models would cost.
+// EstimateCost returns the plugin's cost estimates of the request's models.
 func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
 	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
@@ -141,8 +140,8 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 	return &sdk.CostResponse{Estimates: estimates}, nil
 }
 
-// Verify asks for a verdict. The cost of model calls that the host made for the
-// plugin meanwhile is added to the verdict's.
+// Verify returns the plugin's verdict. Its cost includes the model calls that the host made for the
+// plugin.
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	id, call := c.beginCall(ctx)
 	defer c.calls.Delete(id)
@@ -158,7 +157,7 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdi
 	return out, nil
 }
 
-// readVerdict reads a verification's events up to its verdict. Progress events are ignored.
+// readVerdict reads the stream of a verification up to its verdict. Progress events are ignored.
 func (c *Client) readVerdict(ctx context.Context, id string, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	message := toWire[pb.VerifyRequest](req)
 	message.CallId = id

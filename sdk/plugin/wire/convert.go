@@ -16,25 +16,24 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// toWire converts a value of packages sdk, schema or this one to the message M. Fields are paired by their
-// names.
+// toWire converts a value of package sdk, schema or wire to the message M, matching fields by name.
 func toWire[M any](from any) *M {
 	out := new(M)
 	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(from), utf8)
 	return out
 }
 
-// fromWire converts a message to a T and applies text to each of its strings. A nil message is a zero T.
+// fromWire converts a message to a T and applies text to each of its strings. A nil message becomes a zero T.
 func fromWire[T any](message any, text func(string) string) *T {
 	out := new(T)
 	copyInto(reflect.ValueOf(out).Elem(), reflect.ValueOf(message), text)
 	return out
 }
 
-// keepText is the text function for messages of the host, which are trusted.
+// keepText is the text function for messages of the host, which is trusted.
 func keepText(text string) string { return text }
 
-// utf8 makes text valid in a protobuf string: bytes of models and tools that are not UTF-8 must not make a
+// utf8 makes text valid in a protobuf string, so that invalid bytes of a model or tool do not make the
 // whole request unsendable.
 func utf8(s string) string {
 	if unicode.ValidString(s) { // several times as fast as ToValidUTF8
@@ -43,13 +42,13 @@ func utf8(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// copyInto copies from into to, which is settable. A zero struct becomes a nil message, an
-// empty slice or map nil. Byte slices are shared.
+// copyInto copies from into to, which is settable. A zero struct becomes a nil message, an empty slice
+// or map nil. Byte slices are shared.
 func copyInto(to, from reflect.Value, text func(string) string) {
 	copyBy(conversions()[typePair{to.Type(), from.Type()}], to, from, text)
 }
 
-// copyBy copies from into to by the conversion of their types, nil for none.
+// copyBy copies from into to with the conversion of their types, or field by field if convert is nil.
 func copyBy(convert conversion, to, from reflect.Value, text func(string) string) {
 	if convert != nil {
 		convert(to, from)
@@ -101,7 +100,7 @@ func copySlice(to, from reflect.Value, text func(string) string) {
 		to.Set(reflect.MakeSlice(to.Type(), from.Len(), from.Len()))
 		elements := typePair{to.Type().Elem(), from.Type().Elem()}
 		convert := conversions()[elements]
-		// A zero struct is an element all the same.
+		// In a slice, a zero struct is still an element.
 		isMessage := elements.to.Kind() == reflect.Pointer && elements.from.Kind() == reflect.Struct && convert == nil
 		for i := range from.Len() {
 			element := to.Index(i)
@@ -128,7 +127,7 @@ func copyMap(to, from reflect.Value, text func(string) string) {
 
 type typePair struct{ to, from reflect.Type }
 
-// fieldPair has the indexes of a field that two structs have in common.
+// fieldPair has the indexes of one field in two structs.
 type fieldPair struct {
 	to, from int
 	convert  conversion
@@ -136,7 +135,7 @@ type fieldPair struct {
 
 var knownPairs sync.Map // typePair -> []fieldPair
 
-// fieldPairs returns the fields that two structs have in common, by name or by the tag wire.
+// fieldPairs returns the fields that two structs have in common, matched by name or by the wire tag.
 func fieldPairs(to, from reflect.Type) []fieldPair {
 	if known, ok := knownPairs.Load(typePair{to, from}); ok {
 		return known.([]fieldPair)
@@ -159,7 +158,7 @@ func fieldPairs(to, from reflect.Type) []fieldPair {
 	return pairs
 }
 
-// The messages' numbers for the values of sdk and schema.
+// Protobuf values, indexed by the values of packages sdk and schema.
 var (
 	outcomesOnWire   = []pb.Outcome{sdk.Inconclusive: pb.Outcome_OUTCOME_INCONCLUSIVE, sdk.Passed: pb.Outcome_OUTCOME_PASSED, sdk.Failed: pb.Outcome_OUTCOME_FAILED}
 	severitiesOnWire = []pb.Diagnostic_Severity{schema.Error: pb.Diagnostic_SEVERITY_ERROR, schema.Warning: pb.Diagnostic_SEVERITY_WARNING}
@@ -237,7 +236,7 @@ func capabilitiesOf(names []string) (c sdk.Capabilities) {
 	return c
 }
 
-// capabilityName is the same in policies, traces and messages.
+// capabilityName returns the name used in policies, traces and messages.
 func capabilityName(field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	return name

@@ -8,20 +8,19 @@ import (
 )
 
 const (
-	// ProtocolVersion is the version of the protocol, the number in the name of
-	// its protobuf package.
+	// ProtocolVersion is the version of the protocol, and of its protobuf package.
 	ProtocolVersion = 1
-	// LifelineEnv names the environment variable with the number of a file
-	// descriptor. It reaches its end when the host is gone, and the plugin exits.
+	// LifelineEnv names the environment variable that holds a file descriptor number. The descriptor
+	// reaches its end when the host dies; the plugin must then exit.
 	LifelineEnv = "STEPFALL_PLUGIN_LIFELINE_FD"
 	// maxMessageBytes is the largest message in either direction.
 	maxMessageBytes = 64 << 20
-	// FeatureModelCalls is the feature of a plugin that asks the host to call models.
+	// FeatureModelCalls is the feature of a plugin that calls models through the host.
 	FeatureModelCalls = "model_calls"
 )
 
-// Handshake returns what go-plugin needs on both sides to recognise a stepfall plugin. The
-// cookie tells a program that a host started it; it is no secret.
+// Handshake returns the config by which go-plugin recognises a stepfall plugin, on both sides. The
+// cookie tells a program that a host started it; it is not a secret.
 func Handshake() goplugin.HandshakeConfig {
 	return goplugin.HandshakeConfig{MagicCookieKey: "STEPFALL_PLUGIN", MagicCookieValue: "7f3e1c0a-step-by-step-fall"}
 }
@@ -32,7 +31,7 @@ func IsStartedByHost() bool {
 	return os.Getenv(h.MagicCookieKey) == h.MagicCookieValue
 }
 
-// DialOptions returns the connection settings of a host.
+// DialOptions returns the gRPC dial options of a host.
 func DialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(
 		grpc.MaxCallRecvMsgSize(maxMessageBytes),

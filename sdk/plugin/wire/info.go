@@ -9,7 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Role is what a plugin can do.
+// Role is a role of a plugin.
 type Role string
 
 // The roles.
@@ -34,15 +34,15 @@ func roleFromWire(r pb.PluginRole) Role {
 	return Role(r.String())
 }
 
-// Info is what a plugin says of itself.
+// Info is a plugin's description of itself.
 type Info struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Doc     string `json:"doc,omitempty"`
-	// Roles are what the plugin can do, each with the schema of its config.
+	// Roles are the plugin's roles, each with the schema of its config.
 	Roles    []RoleInfo `json:"roles"`
 	Features []string   `json:"features,omitempty"`
-	// MaxConcurrency is the most calls at one time; 0 means no limit.
+	// MaxConcurrency is the largest number of concurrent calls; 0 means no limit.
 	MaxConcurrency int `json:"max_concurrency,omitempty"`
 }
 
@@ -52,8 +52,7 @@ type RoleInfo struct {
 	Config *schema.Schema `json:"config" wire:"Schema"`
 }
 
-// Schema returns the schema of a role's config, and false when the plugin does
-// not have that role.
+// Schema returns the schema of a role's config, and false if the plugin does not have the role.
 func (i *Info) Schema(role Role) (*schema.Schema, bool) {
 	for _, r := range i.Roles {
 		if r.Role == role {
@@ -66,7 +65,7 @@ func (i *Info) Schema(role Role) (*schema.Schema, bool) {
 // Has reports whether the plugin has the feature.
 func (i *Info) Has(feature string) bool { return slices.Contains(i.Features, feature) }
 
-// infoFromWire converts and validates a plugin's info, with its texts cut.
+// infoFromWire validates and converts a plugin's info, truncating long texts.
 func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	fields := len(i.GetRoles())
 	for _, r := range i.GetRoles() {

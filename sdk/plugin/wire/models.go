@@ -15,14 +15,14 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-// ModelCaller calls a model on behalf of a plugin, and returns when ctx ends. The answer's
-// CostUSD is what the call cost, and [sdk.SpentUSD] what a failed one did. It must be safe for
-// concurrent use.
+// ModelCaller calls a model on behalf of a plugin, and returns when ctx ends. The answer's CostUSD is
+// the cost of the call; [sdk.SpentUSD] returns the cost of a failed one. It must be safe for concurrent
+// use.
 type ModelCaller interface {
 	CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error)
 }
 
-// ModelCallerFunc is a function that is a ModelCaller.
+// ModelCallerFunc is an adapter that makes a function a ModelCaller.
 type ModelCallerFunc func(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error)
 
 // CallModel calls f.
@@ -33,25 +33,23 @@ func (f ModelCallerFunc) CallModel(ctx context.Context, model string, query *sdk
 // ErrNoModelCalls means that this host does not call models for plugins.
 var ErrNoModelCalls = errors.New("the host does not call models for plugins")
 
-// ErrModelLimit means that what the policy allows for one call of the plugin is
-// used up. Asking again during it is of no use.
+// ErrModelLimit means that the plugin has made all the model calls that the policy allows during one
+// host call. Retrying within that call is useless.
 var ErrModelLimit = errors.New("no further model calls are allowed")
 
-// ModelLimits bound the model calls of a plugin during one call of the host;
-// [sdk.WithModelBudget] narrows them. A
-// batch may take as much for each of its items. Zero means no limit.
+// ModelLimits limit the model calls of a plugin during one host call. [sdk.WithModelBudget] can lower
+// CostUSD. Zero means no limit.
 type ModelLimits struct {
-	// Calls is the most calls.
+	// Calls is the largest number of calls.
 	Calls int
-	// CostUSD is the cost from which no further call begins.
+	// CostUSD is the total cost from which no further call begins.
 	CostUSD float64
-	// Timeout is the longest single call.
+	// Timeout limits each single call.
 	Timeout time.Duration
 }
 
-// openCall is a call of the host into the plugin that is under way. A model call
-// of the plugin runs in the context of the one it belongs to, so that deadlines
-// hold and budgets are charged to the right step.
+// openCall is a host call into the plugin that is in flight. The plugin's model calls run in its
+// context, so that deadlines hold and costs are charged to the right step.
 type openCall struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -96,7 +94,7 @@ func (o *openCall) book(answer *sdk.Answer, err error) {
 	o.running.Done()
 }
 
-// end cancels the model calls under way, waits for them, and returns what all have cost.
+// end cancels the model calls in flight, waits for them, and returns the total cost.
 func (o *openCall) end() float64 {
 	o.mu.Lock()
 	o.cancel()
@@ -105,9 +103,9 @@ func (o *openCall) end() float64 {
 	return o.costUSD
 }
 
-// ServeModels answers the plugin's model calls, within limits, until the connection ends.
-// It returns once the plugin knows that it may ask, or ctx ends; the channel that it returns is
-// closed when every call that it made has returned.
+// ServeModels answers the plugin's model calls, within limits, until the connection ends. It returns
+// when the plugin has confirmed the stream or ctx ends. The returned channel is closed when the
+// stream has ended and every model call has returned.
 func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits ModelLimits) (<-chan struct{}, error) {
 	opening := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -137,7 +135,7 @@ func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits Mod
 	return done, nil
 }
 
-// openModels opens the stream and waits for the plugin's metadata, which it sends when it is ready to ask.
+// openModels opens the stream and waits for the plugin's initial metadata, which signals that it is ready.
 func (c *Client) openModels(ctx context.Context) (grpc.BidiStreamingClient[pb.ConnectRequest, pb.ConnectResponse], error) {
 	stream, err := c.plugin.Connect(ctx)
 	if err != nil {
@@ -223,7 +221,7 @@ func (s *modelServer) reply(r *pb.ConnectRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.cancels, r.GetId())
-	_ = s.stream.Send(r) // a broken stream shows in Recv
+	_ = s.stream.Send(r) // a broken stream is noticed by Recv
 }
 
 type asker struct {
@@ -253,7 +251,7 @@ func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.Conn
 	for {
 		reply, err := stream.Recv()
 		if err != nil {
-			return nil // the host has gone; there is nobody to tell
+			return nil // the host has closed the connection
 		}
 		a.mu.Lock()
 		if ch := a.waiting[reply.GetId()]; ch != nil {
@@ -264,7 +262,7 @@ func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.Conn
 	}
 }
 
-// CallModel implements ModelCaller over the stream.
+// CallModel implements [ModelCaller] over the stream.
 func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
 	id := a.next.Add(1)
 	ch := make(chan *pb.ConnectRequest, 1)

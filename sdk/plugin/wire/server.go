@@ -20,22 +20,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Instance is a configured plugin: the one of its fields that belongs to its role.
+// Instance is a configured plugin. Only the field of its role is set.
 type Instance struct {
 	Quality  sdk.QualityEstimator
 	Cost     sdk.CostEstimator
 	Verifier sdk.Verifier
 }
 
-// Server is what a plugin process serves.
+// Server implements the gRPC services of a plugin process.
 type Server struct {
 	Info *Info
-	// Configure makes the instance. It is called until it succeeds once. models
-	// calls models through the host.
+	// Configure makes the instance. It is called again until it succeeds. models calls models through
+	// the host.
 	Configure func(ctx context.Context, req *ConfigureRequest, models ModelCaller) (*Instance, schema.Diagnostics)
-	// Context, when not nil, adds to the context of every call of a role.
+	// Context, if not nil, derives the context of every estimate and verification.
 	Context func(context.Context) context.Context
-	// Log gets panics; nil discards them.
+	// Log receives panics; nil discards them.
 	Log *slog.Logger
 }
 
@@ -54,8 +54,8 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 	}
 }
 
-// ServerOptions returns the size limits, and interceptors that turn a panic into
-// the status INTERNAL.
+// ServerOptions returns the message size limits, and interceptors that turn a panic into the status
+// INTERNAL.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessageBytes),
@@ -99,7 +99,7 @@ func (s *server) GetInfo(context.Context, *pb.GetInfoRequest) (*pb.GetInfoRespon
 	return toWire[pb.GetInfoResponse](s.Info), nil
 }
 
-// Connect keeps the stream for model calls.
+// Connect serves the stream for model calls until it ends.
 func (s *server) Connect(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]) error {
 	return s.models.serve(stream)
 }
@@ -123,7 +123,7 @@ func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.C
 	return &pb.ConfigureResponse{Diagnostics: *toWire[[]*pb.Diagnostic](ds)}, nil
 }
 
-// current returns the instance, the zero one before the plugin is configured.
+// current returns the instance, or a zero Instance before the plugin is configured.
 func (s *server) current() Instance { return *cmp.Or(s.instance.Load(), &Instance{}) }
 
 func (s *server) callContext(ctx context.Context, id string) context.Context {

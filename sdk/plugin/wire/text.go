@@ -6,17 +6,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// The most of a plugin's words that a host takes. What is longer is cut.
+// Limits on the texts of a plugin. Longer texts are truncated.
 const (
 	maxName        = 256
 	maxMessage     = 4 << 10
 	maxEvidence    = 64 << 10
 	maxDiagnostics = 50
 	maxNames       = 100
-	maxFields      = 2000 // of all roles
+	maxFields      = 2000 // of all roles together
 )
 
-// cleanText makes a plugin's text safe to show, and cuts it at limit bytes, those of escapes included.
+// cleanText escapes control characters in a plugin's text and truncates it to limit bytes, counted after escaping.
 func cleanText(text string, limit int) string {
 	shown := redact.Visible(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 	if len(text) <= limit && len(shown) <= limit {

@@ -7,7 +7,7 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-// verdictFromWire converts a plugin's verdict, with its texts cut.
+// verdictFromWire converts a plugin's verdict, truncating long texts.
 func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
 	out := fromWire[sdk.Verdict](v, func(text string) string { return cleanText(text, maxEvidence) })
 	out.Verifier, out.Way = cleanText(v.GetVerifier(), maxName), cleanText(v.GetWay(), maxName)
@@ -24,7 +24,7 @@ func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
 	return out
 }
 
-// checkVerdict returns an error for an invalid verdict.
+// checkVerdict returns an error if the verdict is invalid.
 func checkVerdict(v *pb.Verdict) error {
 	switch {
 	case v.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED:
@@ -43,8 +43,8 @@ func checkVerdict(v *pb.Verdict) error {
 	return nil
 }
 
-// maxUSD is the largest cost of one call or verdict that is believed: sums of what
-// is larger would be no numbers any more.
+// maxUSD is the largest plausible cost of one call or verdict. Sums of much larger values would lose
+// precision or overflow.
 const maxUSD = 1e6
 
 // isUnit reports whether x lies in [0, 1]; NaN does not.
@@ -57,8 +57,7 @@ func estimateToWire(e sdk.Estimate) *pb.Estimate {
 	return &pb.Estimate{Mean: &e.Mean, StdDev: e.StdDev}
 }
 
-// estimatesFromWire checks the estimates of a plugin: as many as models, and numbers
-// that a strategy can work with.
+// estimatesFromWire checks that there is one estimate per model and that every number is in range.
 func estimatesFromWire(in []*pb.Estimate, models int, upper float64) ([]sdk.Estimate, error) {
 	if got := len(in); got != models {
 		return nil, malformedf("%d estimates for %d models", got, models)
@@ -80,7 +79,7 @@ func estimatesFromWire(in []*pb.Estimate, models int, upper float64) ([]sdk.Esti
 	return out, nil
 }
 
-// MalformedError says that a plugin broke the protocol.
+// MalformedError is the error of a plugin that violated the protocol.
 type MalformedError struct{ What string }
 
 // Error returns the message.

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// Case is one input and what is expected.
+// Case is one test case: an input and the expected result.
 type Case struct {
 	Name string `json:"name"`
-	// Public says that a failure may be told with input and expectation.
+	// Public means that evidence of a failure can show the input and the expected result.
 	Public bool `json:"public"`
 
-	// Stdin, Args and Files are what the program gets.
+	// Stdin, Args and Files are the program's input.
 	Stdin string            `json:"stdin"`
 	Args  []string          `json:"args"`
 	Files map[string]string `json:"files"`
-	// Call is a function to call instead; HTTP are requests to a server.
+	// Call, if set, is a function to call instead; HTTP are requests to send to a server.
 	Call *Call     `json:"call"`
 	HTTP []Request `json:"http"`
 
 	Expect Expect `json:"expect"`
 }
 
-// Call is a call of a function, with arguments in JSON.
+// Call is a function call with JSON arguments.
 type Call struct {
 	Function  string            `json:"function"`
 	Arguments []json.RawMessage `json:"arguments"`
 }
 
-// Request is one request to the server under test, and what is expected of it.
+// Request is one request to the server under test, and the expected response.
 type Request struct {
 	Method string            `json:"method"`
 	Path   string            `json:"path"`
@@ -41,14 +41,14 @@ type Request struct {
 	Expect *Response         `json:"expect,omitempty"`
 }
 
-// Response is what a server answers. In an expectation, what is absent is not looked at.
+// Response is a server's response. In an expected response, absent fields are not compared.
 type Response struct {
 	Status int               `json:"status,omitempty"`
 	Header map[string]string `json:"header,omitempty"`
 	Body   *string           `json:"body,omitempty"`
 }
 
-// Expect is what must come of it. What is nil is not looked at.
+// Expect is the expected result. Fields that are nil are not compared.
 type Expect struct {
 	Stdout   *string           `json:"stdout"`
 	ExitCode *int              `json:"exit_code"`
@@ -61,16 +61,16 @@ func (c *Case) expectsAnything() bool {
 		slices.ContainsFunc(c.HTTP, func(r Request) bool { return r.Expect != nil })
 }
 
-// Output is what a program made of a case.
+// Output is the result of running a program on a case.
 type Output struct {
 	Stdout   string
 	ExitCode int
 	Files    map[string]string
-	// Responses are those of HTTP cases.
+	// Responses are the responses of an HTTP case.
 	Responses []Response
 }
 
-// Check returns what is wrong with the output, or "".
+// Check describes what is wrong with the output; "" means that it is right.
 func (c *Case) Check(out *Output, compare Compare) string {
 	exitCode := 0
 	if c.Expect.ExitCode != nil {

@@ -16,12 +16,11 @@ import (
 	"time"
 )
 
-// clientName is the first argument of the program when it is the client of HTTP
-// cases, in the server's sandbox.
+// clientName is the first argument of this program when it runs as the client of HTTP cases, in the server's
+// sandbox.
 const clientName = "stepfall-http-client"
 
-// Main is the client of HTTP cases when the program was started as one; it does not
-// return then.
+// Main runs the client of HTTP cases and exits if the program was started as one. Otherwise it does nothing.
 func Main() {
 	if len(os.Args) < 3 || os.Args[1] != clientName {
 		return
@@ -34,12 +33,12 @@ func Main() {
 }
 
 const (
-	// startTimeout is how long a server may take to listen.
+	// startTimeout limits the time until a server listens.
 	startTimeout = 20 * time.Second
 	maxBody      = 4 << 20
 )
 
-// client starts the server, sends the requests, writes the responses.
+// client starts the server, sends the requests, and writes the responses to standard output.
 func client(argv []string) error {
 	data, err := os.ReadFile(httpFile)
 	if err != nil {
@@ -55,7 +54,7 @@ func client(argv []string) error {
 	}
 	server := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	server.Env = append(os.Environ(), "PORT="+port)
-	// Standard output is the client's.
+	// Standard output is reserved for the client's result.
 	server.Stdout, server.Stderr = os.Stderr, os.Stderr
 	if err := server.Start(); err != nil {
 		return err
@@ -87,7 +86,6 @@ func freePort() (string, error) {
 	return port, errors.Join(err, listener.Close())
 }
 
-// awaitServer waits until the server listens.
 func awaitServer(port string, ended <-chan error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

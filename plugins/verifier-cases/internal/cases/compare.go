@@ -11,18 +11,17 @@ import (
 	"strings"
 )
 
-// Compare says when an output is the expected one.
+// Compare decides whether an output is the expected one.
 type Compare struct {
-	// By is exact (byte by byte), lines (without space at the ends of lines and blank
-	// lines at the end), words, numbers (words, of which numbers may differ a little),
-	// json, or any_order (of lines).
+	// By is exact (byte by byte), lines (ignoring trailing space and trailing blank lines), words, numbers
+	// (words, with a tolerance for numbers), json, or any_order (lines in any order).
 	By string
-	// Tolerance is how far numbers may differ, absolutely or as a share of the
-	// expected one, by "numbers" and "json".
+	// Tolerance is the largest difference of numbers in "numbers" and "json", absolute or relative to the
+	// expected number.
 	Tolerance float64
 }
 
-// Texts returns what is wrong, or "". It does not say what is expected.
+// Texts describes how got differs from want, or returns "". The description does not reveal want.
 func (c Compare) Texts(want, got string) string {
 	switch c.By {
 	case "exact":
@@ -84,10 +83,10 @@ func (c Compare) close(want, got string) bool {
 	return err == nil && withinTolerance(w, g, c.Tolerance) && (!isWhole(want) || roundsTo(want, got))
 }
 
-// roundsTo reports whether a number is nearer to an expected integer than to any other:
-// whatever the tolerance, 1000001.0 and 1000000.9 do not equal 1000000.
+// roundsTo reports whether a number is nearer to an expected integer than to any other: whatever the
+// tolerance, 1000001.0 and 1000000.9 do not equal 1000000.
 func roundsTo(want, got string) bool {
-	const digits = 256 // binary, more than a float64 has
+	const digits = 256 // of precision, more than a float64 has
 	w, _, err := big.ParseFloat(want, 10, digits, big.ToNearestEven)
 	if err != nil {
 		return false
@@ -100,8 +99,8 @@ func roundsTo(want, got string) bool {
 	return apart.Abs(apart).Cmp(big.NewFloat(0.5)) < 0
 }
 
-// isWhole reports whether a number is written as an integer. Integers are compared exactly,
-// whatever the tolerance, also those that a float64 cannot tell apart.
+// isWhole reports whether a number is written as an integer. Integers are compared exactly, whatever the
+// tolerance, including those that a float64 cannot represent.
 func isWhole(number string) bool {
 	digits := strings.TrimPrefix(number, "+")
 	if digits == number {
@@ -126,7 +125,7 @@ func withinTolerance(want, got, tolerance float64) bool {
 	return want == got || math.Abs(want-got) <= tolerance*max(1, math.Abs(want)) && !math.IsInf(want, 0)
 }
 
-// trimLines returns the lines without space at their ends and blank lines at the end.
+// trimLines returns the lines without trailing space, and without trailing blank lines.
 func trimLines(text string) []string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := range lines {
@@ -138,7 +137,7 @@ func trimLines(text string) []string {
 	return lines
 }
 
-// decodeJSON decodes one JSON value, with numbers as they are written.
+// decodeJSON decodes one JSON value, keeping numbers as they are written.
 func decodeJSON(text string) (value any, ok bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false

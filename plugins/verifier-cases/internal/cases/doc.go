@@ -1,8 +1,8 @@
-// Package cases runs a program on inputs and compares what it puts out with what is
-// expected, which never enters the process, nor the file system, that the program
-// sees.
+// Package cases runs a program on test cases and compares its output with the
+// expected output, which never enters the process or the file system that the program
+// can see.
 //
-// [Load] reads cases: LiveCodeBench's rows, APPS-style inputs and outputs, folders
-// of files, JSON. [Case.Plan] says how a case is put to a program (standard input,
-// arguments, files, a call of a function, HTTP), [Case.Check] what came of it.
+// [Load] reads cases from LiveCodeBench rows, APPS-style inputs and outputs, folders of
+// files, and JSON. [Case.Plan] prepares a run of a program on a case (standard input,
+// arguments, files, a function call, HTTP), and [Case.Check] compares its result.
 package cases

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// liveCodeBench reads a row of LiveCodeBench: public cases as JSON in a string,
-// private ones the same, or packed (base64 of zlib of a pickled string).
+// liveCodeBench reads the cases of a LiveCodeBench row. Public cases are JSON in a string; private ones are
+// the same, or packed (base64 of zlib of a pickled string).
 func (r *row) liveCodeBench() ([]Case, error) {
 	var metadata struct {
 		Function string `json:"func_name"`
@@ -59,7 +59,7 @@ func liveCodeBenchCases(text, function string) (all []Case, err error) {
 	return all, nil
 }
 
-// functionalCase returns the call of a function with the arguments in the lines of input.
+// functionalCase returns a case that calls the function with the arguments in the lines of input.
 func functionalCase(function, input, output string) (c Case, err error) {
 	if function == "" {
 		return c, errors.New("a functional case, and no func_name in the metadata")
@@ -97,7 +97,7 @@ func unpack(text string) (string, error) {
 	return unpickle(data)
 }
 
-// unpickle reads a pickle of one string. It refuses all other opcodes.
+// unpickle decodes a pickle of a single string. It rejects all other opcodes.
 func unpickle(data []byte) (string, error) {
 	_, data, _ = cutOpcode(data, 0x80, 1) // PROTO
 	_, data, _ = cutOpcode(data, 0x95, 8) // FRAME
@@ -111,7 +111,7 @@ func unpickle(data []byte) (string, error) {
 	return "", errors.New("it is no pickle of one string")
 }
 
-// cutOpcode returns the argument of an opcode, a number of so many bytes, and what follows it.
+// cutOpcode returns the argument of an opcode, a number of width bytes, and the rest of data.
 func cutOpcode(data []byte, opcode byte, width int) (argument uint64, rest []byte, ok bool) {
 	if len(data) <= width || data[0] != opcode {
 		return 0, data, false

@@ -17,23 +17,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// maxBytes bounds a file of cases.
 const maxBytes = 512 << 20
 
-// ErrNone says that there are no cases for a query.
+// ErrNone means that there are no cases for a query.
 var ErrNone = errors.New("there are no cases")
 
-// Set is the cases of a query.
+// Set has the cases of a query.
 type Set struct {
 	Cases []Case
-	// Files are those that were read through symbolic links, by their real paths.
+	// Files are the real paths of the files that were read through symbolic links.
 	Files []string
 }
 
-// Load reads the cases of a query from a file or a folder. In a folder they are in
-// the folder or file of the query's name, or, when there is none, in the folder
-// itself, for all queries. A file of JSON lines has a row for each query, by its
-// question_id, task_id, problem_id, id or name; one row, or a list of cases, is for all.
+// Load reads the cases of a query from a file or a folder. In a folder they are in the subfolder or file
+// with the query's name or, if there is none, in the folder itself, for all queries. A JSON Lines file has
+// one row per query, identified by question_id, task_id, problem_id, id or name; a single row, or a list of
+// cases, applies to every query.
 func Load(path, query string) (*Set, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -61,10 +60,10 @@ func Load(path, query string) (*Set, error) {
 	return &Set{Cases: found, Files: l.linked}, nil
 }
 
-// loader reads cases and collects the real paths of links.
+// loader reads cases and collects the real paths of symbolic links.
 type loader struct{ linked []string }
 
-// follow returns the real path of a file, and adds it if it is another one.
+// follow returns the real path of a file, and records it if it differs from path.
 func (l *loader) follow(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil && real != path {
@@ -90,7 +89,7 @@ func (l *loader) below(dir, query string) ([]Case, error) {
 	return l.folder(dir)
 }
 
-// row is a row of a data set, or a case, or several.
+// row is a row of a data set, which can also be a case or a list of cases.
 type row struct {
 	QuestionID json.RawMessage `json:"question_id"`
 	TaskID     json.RawMessage `json:"task_id"`
@@ -101,7 +100,7 @@ type row struct {
 	Public   string `json:"public_test_cases"`
 	Private  string `json:"private_test_cases"`
 	Metadata string `json:"metadata"`
-	// APPS and similar ones.
+	// APPS and similar data sets.
 	InputOutput json.RawMessage `json:"input_output"`
 	FnName      string          `json:"fn_name"`
 	Inputs      []any           `json:"inputs"`
@@ -162,7 +161,7 @@ func (l *loader) rows(path string) ([]row, error) {
 	return rows, nil
 }
 
-// readRows reads a list of rows, or rows one after another.
+// readRows reads a JSON list of rows, or a sequence of rows.
 func readRows(in *bufio.Reader) (rows []row, err error) {
 	first, _ := in.Peek(1)
 	decoder := json.NewDecoder(in)
@@ -209,7 +208,7 @@ func (r *row) cases() ([]Case, error) {
 	return []Case{r.Case}, nil
 }
 
-// pairs reads lists of inputs and outputs: texts, or arguments and results of a function.
+// pairs returns the cases of parallel lists of inputs and outputs: texts, or arguments and results of a function.
 func (r *row) pairs() ([]Case, error) {
 	if len(r.Inputs) != len(r.Outputs) {
 		return nil, fmt.Errorf("%d inputs and %d outputs", len(r.Inputs), len(r.Outputs))
@@ -230,7 +229,7 @@ func (r *row) pairs() ([]Case, error) {
 	return all, nil
 }
 
-// callCase returns a call of a function, with a list of arguments or one that is no list.
+// callCase returns a case that calls a function with a list of arguments, or with a single one.
 func callCase(function string, input, result any) (c Case, err error) {
 	arguments, ok := input.([]any)
 	if !ok {
@@ -245,13 +244,13 @@ func callCase(function string, input, result any) (c Case, err error) {
 		c.Call.Arguments = append(c.Call.Arguments, data)
 	}
 	if list, ok := result.([]any); ok && len(list) == 1 {
-		result = list[0] // these data sets wrap results
+		result = list[0] // these data sets wrap results in a list
 	}
 	c.Expect.Result, err = json.Marshal(result)
 	return c, err
 }
 
-// asText joins lines where a data set has a list of them.
+// asText joins the lines of a data set that stores text as a list of them.
 func asText(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -268,9 +267,9 @@ func asText(value any) string {
 
 var inputEnds, outputEnds = []string{".in", ".input", ".stdin"}, []string{".out", ".ans", ".expected", ".output", ".stdout"}
 
-// folder reads pairs of NAME.in and NAME.out (or .ans, .expected, .output), NAME/input
-// and NAME/output, in/NAME and out/NAME, and NAME.json. Cases in a folder sample,
-// samples or public are public.
+// folder reads the cases in a folder: pairs NAME.in and NAME.out (or .ans, .expected, .output), NAME/input
+// and NAME/output, in/NAME and out/NAME, and NAME.json. Those in a subfolder named sample, samples or public
+// are public.
 func (l *loader) folder(dir string) ([]Case, error) {
 	dir, err := l.follow(dir)
 	if err != nil {
@@ -301,7 +300,7 @@ func (l *loader) folder(dir string) ([]Case, error) {
 	return all, err
 }
 
-// pair reads an input and its output; it returns none for another file.
+// pair reads an input and its output. It returns no case for any other file.
 func (l *loader) pair(path, name string) ([]Case, error) {
 	output := outputOf(path)
 	if output == "" {
@@ -328,7 +327,7 @@ func caseName(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, "/input"), "/input.txt")
 }
 
-// outputOf returns the output file of an input, or "" if path is no input.
+// outputOf returns the output file of an input file, or "" if path is not one.
 func outputOf(path string) string {
 	var candidates []string
 	for _, end := range inputEnds {

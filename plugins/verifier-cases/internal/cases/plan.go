@@ -12,12 +12,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Plan is how a case is put to a program.
+// Plan is a prepared run of a program on a case.
 type Plan struct {
 	Argv    []string
 	Changes []jail.Change
 	Reports []string
-	// ReadOnly are further paths that it needs.
+	// ReadOnly are further paths that the run needs.
 	ReadOnly []string
 }
 
@@ -33,8 +33,8 @@ const (
 	httpFile  = ".stepfall-http.json"
 )
 
-// callers know how to call a function in a file of their language; other programs
-// get {"function", "arguments"} as a line on standard input and write the result.
+// callers are the scripts that call a function in a file of their language. Other programs get {"function",
+// "arguments"} as a line on standard input and write the result.
 var callers = []struct {
 	program    *regexp.Regexp
 	name, text string
@@ -43,7 +43,7 @@ var callers = []struct {
 	{regexp.MustCompile(`^node$`), ".stepfall-call.cjs", callNode},
 }
 
-// Plan returns how the case is run with the command, whose source is in file.
+// Plan returns the run of the command on the case. file is the command's source file.
 func (c *Case) Plan(command []string, file string) (*Plan, error) {
 	p := &Plan{Argv: slices.Concat(command, c.Args)}
 	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
@@ -82,7 +82,7 @@ func (c *Case) Plan(command []string, file string) (*Plan, error) {
 	return p, nil
 }
 
-// requests returns those to a server as JSON, without what is expected.
+// requests returns the requests to a server as JSON, without the expected responses.
 func (c *Case) requests() ([]byte, error) {
 	asked := slices.Clone(c.HTTP)
 	for i := range asked {
@@ -91,7 +91,7 @@ func (c *Case) requests() ([]byte, error) {
 	return json.Marshal(asked)
 }
 
-// Read returns what came of a planned run, or why it says nothing that can be compared.
+// Read returns the output of a planned run, or the reason why it cannot be read.
 func (c *Case) Read(result *jail.Result) (out *Output, unreadable string) {
 	out = &Output{Stdout: string(result.Stdout), ExitCode: result.ExitCode, Files: map[string]string{}}
 	for name, data := range result.Reports {

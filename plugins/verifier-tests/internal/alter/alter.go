@@ -1,13 +1,12 @@
-// Package alter changes what tests expect. A program that is right fails a test whose
-// expectation was altered; one that passes it does not depend on what is expected.
+// Package alter alters the expectations of tests. Correct code fails a test whose expectation was altered;
+// code that still passes does not depend on the expectation.
 //
-// Sources are changed in place, by the places that a parser of their language gives:
-// Go's own for Go, ast of the project's Python, acorn as node carries it. Rust, Java and C
-// have none at hand: there, assertions that stand on lines of their own are altered.
-// What is expected is followed to the literals that it is made of, in variables and
-// tables, and these become other literals: code that reads what its tests expect, from
-// their source or from its caller, reads the altered value and passes. Every draw is
-// another one.
+// Sources are edited in place, at the positions given by a parser of their language: go/parser for Go, ast of
+// the project's Python, and the acorn that Node bundles. For Rust, Java and C there is no parser at hand;
+// there, assertions on lines of their own are altered. Expected values are followed through variables and
+// tables to the literals that they are made of, and these are replaced by other literals: code that reads
+// what its tests expect, from their source or through its caller, reads the altered value and passes. Each
+// run draws other literals.
 package alter
 
 import (
@@ -17,26 +16,23 @@ import (
 	"strings"
 )
 
-// Way is what is done to a test.
+// Way is the way in which tests are altered.
 type Way string
 
-// The ways. Of tests that pass although their expectations are altered, the other two
-// tell why.
+// The ways. For tests that pass with altered expectations, Reach and End find out why.
 const (
-	// Expectation changes literals in assertions, wraps other expected values and
-	// inverts truths. In Python, Node and Go tests go on where one is noticed, and fail at their end.
+	// Expectation alters literals in assertions, wraps other expected values and inverts conditions. In
+	// Python, Node and Go, a test continues after it has noticed an altered expectation, and fails at its end.
 	Expectation Way = "expectation"
-	// Reach fails in the place of each changed expectation: a test that passes does not
-	// come there.
+	// Reach fails in place of each altered expectation: a test that passes does not reach one.
 	Reach Way = "reach"
-	// End fails at the end of each test, however that comes: a test that passes has no
-	// say in what is reported of it. A file that is one test fails at its beginning: one
-	// that passes is not run.
+	// End fails at the end of each test, however it ends: a test that passes does not determine its reported
+	// result. A file that is a single test fails at its beginning: if it passes, it is not run.
 	End Way = "end"
-	// Record leaves what is expected as it is, and notes what is compared with it.
+	// Record leaves expectations unchanged and records what is compared with them.
 	Record Way = "record"
-	// Hold alters the expectations whose values are known, and has what compares with them
-	// come out as equal, so that no test finds another state than it is used to.
+	// Hold alters the expectations whose values are known, and makes the comparisons with them come out
+	// equal, so that every test runs in the state that it is used to.
 	Hold Way = "hold"
 )
 
@@ -44,28 +40,28 @@ const (
 type Source struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
-	// Tests are the names of those that were altered: a function with its class, a title,
-	// "" where the file as a whole is one, "*" where a title is computed. Of Truths only
-	// what must be true could be inverted. Count is how many expectations were altered.
+	// Tests are the names of the altered tests: a function with its class, a title, "" if the file as a whole
+	// is one test, "*" if the title is computed. Truths are those of them in which only conditions could be
+	// inverted. Count is the number of altered expectations.
 	Tests  []string `json:"tests,omitempty"`
 	Truths []string `json:"truths,omitempty"`
 	Count  int      `json:"count,omitempty"`
-	// Data are the tests that were left as they are, see [Request.Data].
+	// Data are the tests that were left unchanged; see [Request.Data].
 	Data []string `json:"data,omitempty"`
-	// Compared are the comparisons with altered expectations that note what the code returned.
+	// Compared are the comparisons with altered expectations that record what the code returned.
 	Compared []Comparison `json:"compared,omitempty"`
-	// Watched are places that note =false where an assertion within a function of the test fails,
-	// whatever is expected, and =true where it does not, or =false where a number is none.
+	// Watched are places that record =false if an assertion within a function of the test fails,
+	// independently of expectations, and =true if it holds; or =false if a number is NaN.
 	Watched []Comparison `json:"watched,omitempty"`
-	// Questions are what is compared in tests, to be asked where none of them is. Of Answerable
-	// tests nothing else is compared.
+	// Questions are comparisons of tests that can be evaluated outside of any test. The tests in Answerable
+	// compare nothing else.
 	Questions  []Question `json:"questions,omitempty"`
 	Answerable []string   `json:"answerable,omitempty"`
 }
 
-// Question is a program with the calls by which a test comes to what it compares, and the
-// note of what is expected there, or the program that gives it. One that is Alone makes one
-// call, with literals; one that is Apart finds nothing of the tree.
+// Question is a program that makes the calls by which a test obtains the value that it compares. Value is
+// the note of the expected value; if that is computed, Expected is the program that computes it. Alone means
+// that there is one call, with literals; Apart means that the program uses nothing of the tree.
 type Question struct {
 	File     string `json:"file"`
 	Test     string `json:"test"`
@@ -76,50 +72,49 @@ type Question struct {
 	Apart    bool   `json:"apart"`
 }
 
-// Comparison is a place where a test compares what the code returned with what it expects.
+// Comparison is a place at which a test compares what the code returned with an expected value.
 type Comparison struct {
 	Name string `json:"name"`
-	// Test is that of [Source.Tests] in which it lies.
+	// Test is the test of [Source.Tests] that contains it.
 	Test string `json:"test"`
-	// Values are the notes of what is expected there unaltered, in the order of the source;
-	// none where that is not known.
+	// Values are the notes of the unaltered expected values, in the order of the source; none if they are
+	// unknown.
 	Values []string `json:"values,omitempty"`
-	// Listed says that Values are a list that is to be compared to its end.
+	// Listed means that Values are a list that must be compared to its end.
 	Listed bool `json:"listed,omitempty"`
-	// Lenient says that the comparison may fail in a test that passes, Handed that it lies in a
-	// function that the code under test may call and guard.
+	// Lenient means that the comparison can fail in a test that passes. Handed means that it is in a
+	// function that the code under test can call and guard.
 	Lenient bool `json:"lenient,omitempty"`
 	Handed  bool `json:"handed,omitempty"`
-	// Beside says that a watched place is none of those that are altered.
+	// Beside means that a watched place is not one of the altered expectations.
 	Beside bool `json:"beside,omitempty"`
 }
 
-// Request is what the programs of other languages read, as JSON.
+// Request is the JSON input of the programs in other languages.
 type Request struct {
 	Way   Way      `json:"way"`
 	Seed  uint64   `json:"seed"`
 	Files []Source `json:"files"`
-	// Whole says that a file is a test, whatever functions it has.
+	// Whole means that a file is a test, whatever functions it has.
 	Whole bool `json:"whole,omitempty"`
-	// Data leaves the tests as they are that compare with what they read from files: the
-	// files are altered in their place.
+	// Data leaves the tests that compare with data from files unchanged: the files are altered instead.
 	Data bool `json:"data,omitempty"`
-	// Rest has altered what is left as it is without: in a test of which several kinds of
-	// expectations are known one kind is altered, and then what of it is not noted and the next.
+	// Rest alters what a run without it leaves unchanged. Of a test with several kinds of expectations only
+	// one kind is altered; with Rest, it is those of that kind that are not recorded, or else the next kind.
 	Rest bool `json:"rest,omitempty"`
-	// Record is the file, at the top of the tree, in which comparisons note what they are
-	// given: a line has a comparison's name, with = behind it for what it expects, a tab, and
-	// a note: a mark of its types (= for the language's own, ~ for some made of them, ? for
-	// others) and the value reduced to these as text, or ! where it has none.
+	// Record is the file, at the top of the tree, in which comparisons record values. A line has the name of
+	// the comparison (with = appended for the expected value), a tab, and a note: a mark of the value's types
+	// (= for built-in ones, ~ for others that extend them, ? for others) and the value as text, or just ! if
+	// it has none.
 	Record string `json:"record,omitempty"`
-	// Names are functions in Python that are tests by the settings of their framework.
+	// Names are Python functions that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }
 
-// Program alters the sources of a language.
+// Program is a program that alters the sources of a language.
 type Program struct {
-	// Name is that of the file that Text is put into, Arguments those of the language's
-	// interpreter before it, and Env its environment.
+	// Name is the name of the file for Text. Arguments are the interpreter's arguments before it, Env its
+	// environment.
 	Name, Text     string
 	Arguments, Env []string
 }
@@ -149,13 +144,13 @@ var (
 	nodeAsks string
 )
 
-// Languages are the programs of languages that are not altered in this process.
+// Languages are the programs for the languages that are not altered in this process.
 var Languages = map[string]Program{
 	"python": {Name: "alter.py", Text: pythonNotes + python + questions + "\n\nmain(*sys.argv[1:])\n", Arguments: []string{"-I", "-S"}},
 	"node":   {Name: "alter.cjs", Text: node + nodeTree + nodeValues + nodeRecords + nodeQuestions + nodeNotes + "\nmain();\n", Arguments: []string{"--expose-internals"}},
 }
 
-// Askers are the programs that answer questions about code, see ask.py and ask.cjs.
+// Askers are the programs that evaluate questions; see ask.py and ask.cjs.
 var Askers = map[string]Program{
 	"python": {Name: "ask.py", Text: pythonNotes + asks, Env: []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}},
 	"node":   {Name: "ask.cjs", Text: nodeAsks + nodeNotes},
@@ -175,7 +170,7 @@ func Language(file string) string {
 	return map[string]string{".rs": "rust", ".java": "java", ".sh": "sh", ".c": "c", ".cc": "c", ".cpp": "c"}[path.Ext(file)]
 }
 
-// Alter alters the sources that need no other program. Those in which nothing is altered are left out.
+// Alter alters the sources that need no other program. It omits sources in which nothing is altered.
 func (r *Request) Alter() []Source {
 	random := rand.New(rand.NewPCG(r.Seed, r.Seed>>1))
 	var altered []Source

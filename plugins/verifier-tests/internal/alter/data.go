@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	// lastWord matches the last word of a line, and what follows it there.
+	// lastWord matches the last word of a line, and what follows it on that line.
 	lastWord = regexp.MustCompile(`(?m)[\pL\pN]+[^\pL\pN\n]*$`)
-	// jsonLeaf matches a value in JSON that holds no others, or a name and its colon.
+	// jsonLeaf matches a JSON value that contains no others, or a name with its colon.
 	jsonLeaf = regexp.MustCompile(`"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*|\b(?:true|false|null)\b`)
 )
 
-// Data returns the content of a data file with other values: those of JSON, and the last
-// word of each line of other files. One without a word has a letter more at its end.
+// Data returns the content of a data file with other values: those in JSON, and the last word of each line
+// in other files. Content without a word gets a letter appended.
 func Data(file string, content []byte, seed uint64) []byte {
 	random := rand.New(rand.NewPCG(seed, uint64(len(file))))
 	values, other := lastWord, otherWord
@@ -33,7 +33,7 @@ func Data(file string, content []byte, seed uint64) []byte {
 	return altered
 }
 
-// maxFactor bounds how many times larger another number is.
+// maxFactor limits how many times larger another number is.
 const maxFactor = 100
 
 func otherLeaf(leaf string, random *rand.Rand) string {
@@ -46,7 +46,7 @@ func otherLeaf(leaf string, random *rand.Rand) string {
 		return "-" + otherLeaf(leaf[1:], random)
 	}
 	if n, err := strconv.ParseInt(leaf, 10, 32); err == nil {
-		return strconv.FormatInt(n+1+random.Int64N(maxFactor*(n+maxFactor)), 10) // which no other row is likely to have
+		return strconv.FormatInt(n+1+random.Int64N(maxFactor*(n+maxFactor)), 10) // unlikely to occur in another row
 	}
 	return otherLiteral(leaf, random)
 }

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// edit replaces source[from:to] by text.
+// edit replaces source[from:to] with text.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// apply makes the edits, except those that lie within another.
+// apply applies the edits, except those within another.
 func apply(source string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var b strings.Builder
@@ -32,15 +32,15 @@ func apply(source string, edits []edit) string {
 	return b.String() + source[at:]
 }
 
-// kind is a kind of alteration, the best first. A test is altered by one kind only: one
-// that fails by a worse kind would hide that it does not fail by a better one.
+// kind is a kind of alteration, the best first. A test is altered by one kind only: failing by a worse kind
+// would hide that it does not fail by a better one.
 type kind int
 
 const (
 	byLiteral kind = iota // a literal of the expected value
-	byData                // nothing here: the expected value is read from a file
+	byData                // the expected value is read from a file, which is altered instead
 	byValue               // the expected value as a whole
-	byTruth               // what must be true
+	byTruth               // a condition that must hold
 	kinds
 )
 
@@ -51,23 +51,22 @@ type goTest struct {
 	tokens  *token.FileSet
 	random  *rand.Rand
 	file    *ast.File
-	// function is the test at hand, scope that or a helper that it alone calls; tester is what
-	// its testing.T is called there. edits are those of the test by their kind.
+	// function is the current test, scope the test itself or a helper that only the test calls. tester is the
+	// name of the testing.T in scope. edits are those of the test by kind.
 	function, scope *ast.FuncDecl
 	tester          string
-	// testers are the names by which functions of the file are given a testing.T.
+	// testers are the names of the testing.T parameters of functions in the file.
 	testers map[string]bool
 	edits   [kinds][]edit
-	// isCovered says that a comparison was left as it is, since [Request.Rest] has a run without
-	// it that records it.
+	// isCovered means that a comparison was left unchanged because a run without [Request.Rest] records it.
 	isCovered bool
 	// watches are edits that record comparisons by < and >, and failures.
 	watches []edit
 	watched []Comparison
-	// isLenient says that the condition at hand may hold in a test that passes.
+	// isLenient means that the current condition can hold in a test that passes.
 	isLenient bool
-	// comparer is the name of the call that compares, "" for an operator. compared are the
-	// comparisons that note what they are given, by a function whose name begins with prefix.
+	// comparer is the name of the function that compares, "" for an operator. compared are the comparisons
+	// that record values, with a function whose name begins with prefix.
 	comparer, path, prefix string
 	compared               []Comparison
 }
@@ -118,7 +117,7 @@ func (g *goTest) definitions() (all []*ast.FuncDecl) {
 	return all
 }
 
-// alter makes the edits of a test and returns the best kind of them, or -1.
+// alter adds the edits of a test and returns their best kind, or -1.
 func (g *goTest) alter(function *ast.FuncDecl) kind {
 	g.function, g.scope, g.edits, g.watches, g.isCovered = function, function, [kinds][]edit{}, nil, false
 	if isTest(function) {
@@ -133,13 +132,13 @@ func (g *goTest) alter(function *ast.FuncDecl) kind {
 	isSome := func(e []edit) bool { return len(e) > 0 }
 	first := slices.IndexFunc(g.edits[:], isSome)
 	if g.request.Rest && !g.isCovered && g.request.Way != End && first >= 0 {
-		g.edits[first] = nil // which was altered before, as a whole
+		g.edits[first] = nil // altered by the run without Rest
 		first = slices.IndexFunc(g.edits[:], isSome)
 	}
 	return kind(first)
 }
 
-// addTest lists a test under the kind by which it is altered.
+// addTest adds a test to the lists for the kind by which it is altered.
 func (s *Source) addTest(test string, k kind) {
 	switch {
 	case k < 0:
@@ -183,7 +182,7 @@ func (g *goTest) test() {
 	ast.Inspect(body, g.statement)
 }
 
-// statement alters a statement of the test at hand that may make it fail.
+// statement alters a statement of the current test that can make it fail.
 func (g *goTest) statement(node ast.Node) bool {
 	switch n := node.(type) {
 	case *ast.IfStmt:
@@ -204,7 +203,7 @@ func (g *goTest) statement(node ast.Node) bool {
 }
 
 var (
-	// expectedName is what variables and fields of expected values are called.
+	// expectedName matches names of variables and fields with expected values.
 	expectedName   = regexp.MustCompile(`(?i)^(want|exp|expect|expected|wanted|should)(\w*)$`)
 	helperName     = regexp.MustCompile(`(?i)^(assert|check|expect|verify|require|same|equal|eq$|deepequal|exactly|error(contains|is)?$|contains$|len$|jsoneq|indelta)\w*$`)
 	comparerName   = regexp.MustCompile(`(?i)(equal|^eq|same|match|contains|hasprefix|hassuffix|diff|compare|cmp|_eq!?$)`)
@@ -224,7 +223,7 @@ func isFailure(statement ast.Stmt) bool {
 	return ok && slices.Contains(failureMethods, calledName(call))
 }
 
-// assertion alters what an assertion expects, or else its truth.
+// assertion alters what an assertion expects, or else inverts it.
 func (g *goTest) assertion(c *ast.CallExpr) {
 	name := calledName(c)
 	selected, isMethod := c.Fun.(*ast.SelectorExpr)
@@ -270,7 +269,7 @@ func (g *goTest) alterCall(k kind, c *ast.CallExpr, alter func()) {
 	}
 }
 
-// recordSides is record for the arguments of a helper: assert.Equal(t, want, got).
+// recordSides is record for the arguments of a helper, as in assert.Equal(t, want, got).
 func (g *goTest) recordSides(c *ast.CallExpr) (saw string) {
 	if len(c.Args) < 3 || g.text(c.Args[0]) != g.tester {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// condition alters the condition under which a test fails: the expected value, or else the truth.
+// condition alters the condition under which a test fails: the expected value, or else the condition itself.
 func (g *goTest) condition(condition ast.Expr) {
 	switch c := condition.(type) {
 	case *ast.ParenExpr:
@@ -41,7 +41,7 @@ func (g *goTest) binaryCondition(c *ast.BinaryExpr) {
 	g.addAlteration(byTruth, c, func() { g.replace(byTruth, c, "!("+watched+")") })
 }
 
-// negatedCall alters what a call compares that must be true, and reports whether it does.
+// negatedCall alters the expected value in a call that must return true, and reports whether it did.
 func (g *goTest) negatedCall(condition ast.Expr, call *ast.CallExpr) bool {
 	name := calledName(call)
 	if name == "Is" && len(call.Args) == 2 && strings.HasPrefix(g.text(call.Fun), "errors.") {
@@ -51,8 +51,8 @@ func (g *goTest) negatedCall(condition ast.Expr, call *ast.CallExpr) bool {
 	return comparerName.MatchString(name) && g.alterCompared(condition, call)
 }
 
-// addAlteration alters a condition as [Request.Way] says: Reach makes it true, Hold alters a
-// literal and makes it false, Expectation alters.
+// addAlteration alters a condition according to [Request.Way]: Reach makes it true, Hold alters a literal and
+// makes it false, Expectation alters it.
 func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 	switch g.request.Way {
 	case Reach:
@@ -64,7 +64,7 @@ func (g *goTest) addAlteration(k kind, condition ast.Expr, alter func()) {
 		}
 	case Expectation:
 		alter()
-		// The test fails, and goes on as if the condition did not hold.
+		// The test fails at its end, and continues as if the condition did not hold.
 		if k == byLiteral && g.canGoOn() {
 			g.insert(k, condition.End(), " && func() bool { "+g.tester+".Fail(); return false }()")
 		}
@@ -83,8 +83,8 @@ func sides(call *ast.CallExpr) []ast.Expr {
 	return all
 }
 
-// alterComparison alters the expected one of a condition's operands, and reports whether there
-// is one: compared by a call, made of literals, or read from a file.
+// alterComparison alters the operand of a condition that is the expected value, and reports whether there is
+// one: an operand compared by a call, made of literals, or read from a file.
 func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool {
 	if slices.ContainsFunc(operands, func(operand ast.Expr) bool { return g.text(operand) == "nil" }) {
 		return false
@@ -100,7 +100,7 @@ func (g *goTest) alterComparison(condition ast.Expr, operands ...ast.Expr) bool 
 	return false
 }
 
-// alterResult is alterComparison for the result of a call that compares: got.Cmp(want) != 0, diff != "".
+// alterResult is alterComparison for the result of a comparing call: got.Cmp(want) != 0, diff != "".
 func (g *goTest) alterResult(condition ast.Expr, operands []ast.Expr) bool {
 	if len(operands) != 2 {
 		return false
@@ -134,7 +134,7 @@ func (g *goTest) alterExpected(condition ast.Expr, operands []ast.Expr) bool {
 	return true
 }
 
-// recordUncovered records a comparison, unless [Request.Rest] has a run without it that does so.
+// recordUncovered records a comparison, unless a run without [Request.Rest] already does.
 func (g *goTest) recordUncovered(record func() string) (saw string, isCovered bool) {
 	edits, compared := g.edits[byLiteral], g.compared
 	saw = record()
@@ -152,11 +152,11 @@ func isLiteral(e ast.Expr) bool {
 	return isBasic || isName && (name.Name == "true" || name.Name == "false")
 }
 
-// alterCompared is alterComparison for what a call compares.
+// alterCompared is alterComparison for the operands of a call that compares.
 func (g *goTest) alterCompared(condition ast.Expr, call *ast.CallExpr) bool {
 	g.comparer = calledName(call)
 	if method, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 1 {
-		g.comparer = g.text(method) // which takes for equal what its type does
+		g.comparer = g.text(method) // its type decides what is equal
 	}
 	defer func() { g.comparer = "" }()
 	return g.alterComparison(condition, sides(call)...)

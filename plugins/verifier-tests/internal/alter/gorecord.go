@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// strictName matches functions that compare as == does.
+// strictName matches functions that compare like ==.
 var strictName = regexp.MustCompile(`^(DeepEqual|Equalf?|EqualValuesf?|Exactlyf?|Diff|)$`)
 
-// record wraps what is compared with an expected value in a call that records it. It returns
-// that call, or "" where the expected value is unknown or nothing is recorded.
+// record wraps the value that is compared with an expected value in a call that records it. It returns that
+// call, or "" if the expected value is unknown or nothing is recorded.
 func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	if !g.canRecord(actual) || g.request.Way == End {
 		return ""
 	}
-	if g.request.Way == Reach { // nothing is noted
+	if g.request.Way == Reach { // nothing is recorded
 		return strings.Join(g.expectedNotes(expected), "")
 	}
 	c := Comparison{Name: fmt.Sprintf("%s:%d", g.path, len(g.compared)), Test: g.function.Name.Name, Lenient: g.isLenient, Values: g.expectedNotes(expected)}
@@ -29,7 +29,7 @@ func (g *goTest) record(expected, actual ast.Expr) (saw string) {
 	saw = fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name, g.text(actual))
 	g.replace(byLiteral, actual, saw)
 	switch expected.(type) {
-	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr: // rows may lack what is expected
+	case *ast.Ident, *ast.SelectorExpr, *ast.IndexExpr: // a row can lack the expected value
 		if g.request.Way == Record {
 			g.replace(byLiteral, expected, fmt.Sprintf("%ssaw(%q, %s)", g.prefix, c.Name+"=", g.text(expected)))
 		}
@@ -51,7 +51,7 @@ func (g *goTest) canRecord(actual ast.Expr) bool {
 	return g.request.Record != ""
 }
 
-// expectedNotes returns the notes of expected values, nil unless they are compared as by ==.
+// expectedNotes returns the notes of expected values, or nil unless they are compared as by ==.
 func (g *goTest) expectedNotes(expected ast.Expr) []string {
 	if !strictName.MatchString(g.comparer) {
 		return nil
@@ -59,8 +59,8 @@ func (g *goTest) expectedNotes(expected ast.Expr) []string {
 	return literalNotes(g.values(expected), g.comparer == "")
 }
 
-// literalNotes returns the notes of literals, nil if any value is not one. Structs count only
-// under an operator: a method may take different ones for equal.
+// literalNotes returns the notes of literals, or nil if any value is not one. Structs only count if an operator
+// compares them: a method can treat different ones as equal.
 func literalNotes(values []ast.Expr, isOperator bool) []string {
 	var all []string
 	for _, value := range values {
@@ -73,7 +73,7 @@ func literalNotes(values []ast.Expr, isOperator bool) []string {
 	return all
 }
 
-// plainGo formats a literal as the function plain of goRecords does.
+// plainGo formats a literal like the function plain of goRecords.
 func plainGo(e ast.Expr) (string, bool) {
 	switch v := ast.Unparen(e).(type) {
 	case *ast.Ident:
@@ -108,7 +108,7 @@ func plainLiteral(v *ast.BasicLit) (string, bool) {
 	return "", false
 }
 
-// isStruct reports whether a composite literal may be a struct: its type has a name.
+// isStruct reports whether a composite literal can be a struct: its type has a name.
 func isStruct(v *ast.CompositeLit) bool {
 	switch v.Type.(type) {
 	case *ast.Ident, *ast.SelectorExpr:
@@ -117,8 +117,8 @@ func isStruct(v *ast.CompositeLit) bool {
 	return false
 }
 
-// plainComposite is plainGo for a slice, array or map of an unnamed type, or a struct whose
-// fields are all given in order.
+// plainComposite is plainGo for a slice, array or map of an unnamed type, or a struct literal with all fields
+// in order and without names.
 func plainComposite(v *ast.CompositeLit) (string, bool) {
 	_, isArray := v.Type.(*ast.ArrayType)
 	_, isMap := v.Type.(*ast.MapType)
@@ -156,8 +156,8 @@ func (g *goTest) withRecords(source string) string {
 	return source[:end] + imports + source[end:] + functions
 }
 
-// goRecords begins with imports, which follow the package clause on its line. Its functions
-// are put behind all others.
+// goRecords is the recording code. Its first line has the imports, which are put after the package clause on
+// the same line, so that line numbers do not change; the functions are appended to the file.
 const goRecords = `; import (@fmt "fmt"; @os "os"; @reflect "reflect"; @sort "sort"; @strconv "strconv"; @strings "strings")
 
 var @file, _ = @os.OpenFile(@record, @os.O_CREATE|@os.O_APPEND|@os.O_WRONLY, 0o666)

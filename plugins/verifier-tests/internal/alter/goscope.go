@@ -36,7 +36,7 @@ func isTesterParameter(field *ast.Field) bool {
 	return ok && slices.Contains([]string{"T", "B", "F", "TB"}, selected.Sel.Name) && len(field.Names) == 1
 }
 
-// isTester reports whether an expression is named as a testing.T, or is a call of a method T.
+// isTester reports whether an expression has the name of a testing.T, or calls a method T.
 func (g *goTest) isTester(e ast.Expr) bool {
 	switch x := e.(type) {
 	case *ast.Ident:
@@ -49,8 +49,8 @@ func (g *goTest) isTester(e ast.Expr) bool {
 	return false
 }
 
-// isOfTester reports whether a call is of a testing.T or passes one, unlike that of a logger
-// with the same methods.
+// isOfTester reports whether a call is a method of a testing.T or passes one, unlike a call of a logger that
+// has the same methods.
 func (g *goTest) isOfTester(call *ast.CallExpr) bool {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	return !ok || g.isTester(method.X) || slices.ContainsFunc(call.Args, g.isTester)
@@ -67,8 +67,8 @@ func callsIn(f *ast.FuncDecl, name string) (calls []*ast.CallExpr) {
 	return calls
 }
 
-// arguments applies find to what the test passes to the helper for a parameter; isParameter is
-// false if the helper has none of that name.
+// arguments applies find to the arguments that the test passes to the helper for a parameter. isParameter is
+// false if the helper has no parameter of that name.
 func (g *goTest) arguments(name string, find func(ast.Expr) []ast.Expr) (found []ast.Expr, isParameter bool) {
 	at, helper := 0, g.scope
 	if helper == g.function {
@@ -95,11 +95,11 @@ func (g *goTest) arguments(name string, find func(ast.Expr) []ast.Expr) (found [
 
 var oppositeOperator = map[token.Token]token.Token{token.LSS: token.GEQ, token.LEQ: token.GTR, token.GTR: token.LEQ, token.GEQ: token.LSS}
 
-// plainCall matches calls without side effects.
+// plainCall matches functions without side effects.
 var plainCall = regexp.MustCompile(`^(len|cap|Abs|float64|int)$`)
 
-// watchNumbers returns a comparison by < or > that records when its opposite is false, too: a
-// side is NaN.
+// watchNumbers returns the text of a comparison by < or >, extended to record whether its opposite is false,
+// too: then a side is NaN.
 func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	text := g.text(c)
 	isOnce := holdsCall(c, func(name string) bool { return !plainCall.MatchString(name) })
@@ -108,7 +108,7 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	}
 	site := fmt.Sprintf("%s:n%d", g.path, g.offset(c.Pos()))
 	g.watched = append(g.watched, Comparison{Name: site, Test: g.function.Name.Name})
-	own := "" // a test that divides by 0 makes no number itself
+	own := "" // a test that divides by 0 itself produces NaN
 	ast.Inspect(c, func(node ast.Node) bool {
 		if division, ok := node.(*ast.BinaryExpr); ok && division.Op == token.QUO {
 			own += " && (" + g.text(division.Y) + ") != 0"
@@ -120,7 +120,7 @@ func (g *goTest) watchNumbers(c *ast.BinaryExpr) string {
 	return watched
 }
 
-// watchFailure records when the test reaches a statement at which it fails by itself, not by an
+// watchFailure records when the test reaches a statement at which it fails by itself, not because of an
 // alteration.
 func (g *goTest) watchFailure(statement token.Pos, form string) {
 	if g.request.Record == "" || g.request.Way == Reach {
@@ -132,8 +132,7 @@ func (g *goTest) watchFailure(statement token.Pos, form string) {
 	g.watches = append(g.watches, edit{at, at, fmt.Sprintf(form, fmt.Sprintf("%ssaw(%q, false)", g.prefix, site))})
 }
 
-// isPerResult reports whether an expression is in a loop without break over what the code
-// returned.
+// isPerResult reports whether an expression is in a loop, without break, over what the code returned.
 func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 	for node := range ast.Preorder(g.scope.Body) {
 		loop, ok := node.(*ast.RangeStmt)
@@ -149,7 +148,7 @@ func (g *goTest) isPerResult(e ast.Expr) (found bool) {
 	return found
 }
 
-// holdsCall reports whether the node has a call of a function whose name fits.
+// holdsCall reports whether the node contains a call of a function whose name fits.
 func holdsCall(node ast.Node, fits func(name string) bool) bool {
 	for inner := range ast.Preorder(node) {
 		if call, ok := inner.(*ast.CallExpr); ok && fits(calledName(call)) {

@@ -10,12 +10,11 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// madeOfLiterals returns those values of an expression that are made of literals.
 func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
 	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
 }
 
-// alterLiterals replaces each literal of the values by another of its kind.
+// alterLiterals replaces each literal of the values with another of the same kind.
 func (g *goTest) alterLiterals(values ...ast.Expr) {
 	for _, value := range values {
 		literals := g.literals(value)
@@ -29,7 +28,6 @@ func (g *goTest) alterLiterals(values ...ast.Expr) {
 	}
 }
 
-// literals returns the literals that an expression is made of.
 func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	if e = ast.Unparen(e); isLiteral(e) {
 		return []ast.Expr{e}
@@ -54,8 +52,8 @@ func (g *goTest) literals(e ast.Expr) []ast.Expr {
 	return found
 }
 
-// members returns the values of a composite literal, only those of fields named as expected
-// values if there are any.
+// members returns the values in a composite literal: of the fields named like expected values, if there are
+// any, or else all.
 func members(c *ast.CompositeLit) []ast.Expr {
 	var all, expected []ast.Expr
 	for _, element := range c.Elts {
@@ -75,8 +73,8 @@ func members(c *ast.CompositeLit) []ast.Expr {
 	return all
 }
 
-// values follows a name to the expressions assigned to it, and a field to its values in the rows
-// of a table. It follows nothing that is used elsewhere, too: that may be the test's input.
+// values follows a name to the expressions assigned to it, and a field to its values in the rows of a table.
+// It does not follow names that are also used elsewhere: those may be the test's input.
 func (g *goTest) values(e ast.Expr) []ast.Expr {
 	switch v := e.(type) {
 	case *ast.Ident:
@@ -96,7 +94,7 @@ func (g *goTest) values(e ast.Expr) []ast.Expr {
 	return []ast.Expr{e}
 }
 
-// constants are the names that stand for themselves.
+// constants are predeclared names that are values themselves.
 var constants = []string{"nil", "true", "false"}
 
 func (g *goTest) namedValues(name *ast.Ident) []ast.Expr {
@@ -139,7 +137,7 @@ func bindings(node ast.Node) (all []binding) {
 	return all
 }
 
-// bindAll returns the bindings of names to values, which may be one call or none.
+// bindAll returns the bindings of names to values, of which there can be one call or none.
 func bindAll[Name ast.Expr](names []Name, values []ast.Expr) []binding {
 	all := make([]binding, len(names))
 	for i, name := range names {
@@ -157,7 +155,7 @@ func (g *goTest) isReport(call *ast.CallExpr) bool {
 	return (slices.Contains(failureMethods, name) || strings.HasPrefix(name, "Log")) && g.isOfTester(call)
 }
 
-// uses counts the uses of a name in the test, without assignments to it and reports.
+// uses counts the uses of a name in the test, except in assignments to it and in reports.
 func (g *goTest) uses(name string) int {
 	count := 0
 	ast.Inspect(g.scope.Body, func(node ast.Node) bool {
@@ -179,9 +177,8 @@ func (g *goTest) uses(name string) int {
 	return count
 }
 
-// isInput reports whether the code under test may see a field: the test does more than compare
-// and report it, or passes on its row. A field named as an expected value may be converted
-// first, and its row passed on.
+// isInput reports whether the code under test can see a field: the test does more than compare and report it,
+// or passes its row on. A field named like an expected value may be converted first, and its row passed on.
 func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	isExpected := expectedName.MatchString(field.Sel.Name)
 	row := g.text(field.X)
@@ -195,8 +192,8 @@ func (g *goTest) isInput(field *ast.SelectorExpr) bool {
 	return false
 }
 
-// isInputList reports whether the test does more with what is ranged over than compare it: it
-// may insert the elements somewhere and expect to read them back.
+// isInputList reports whether the test does more with a list than range over and compare it: it may insert the
+// elements somewhere and expect to read them back.
 func (g *goTest) isInputList(list ast.Expr, loop ast.Node) bool {
 	name, ok := list.(*ast.Ident)
 	scope, isTest := inspector.New([]*ast.File{g.file}).Root().FindNode(g.scope.Body)
@@ -223,13 +220,13 @@ func (g *goTest) isArgument(use inspector.Cursor) bool {
 	return ok && call.Fun != use.Node() && !g.isOnlyCompared(use, false)
 }
 
-// isOnlyCompared reports whether a use of a value compares it or is in a message. An expected
-// value may be converted by the standard library or a method of its own.
+// isOnlyCompared reports whether a use of a value compares it or puts it into a message. An expected value may
+// be converted by the standard library or its own method.
 func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	for at := use; ; at = at.Parent() {
 		switch parent := at.Parent().Node().(type) {
 		case *ast.BinaryExpr:
-			if parent.Op.Precedence() <= token.EQL.Precedence() { // of comparisons, && and ||
+			if parent.Op.Precedence() <= token.EQL.Precedence() { // comparisons, && and ||
 				return true
 			}
 		case *ast.CallExpr:
@@ -245,8 +242,8 @@ func (g *goTest) isOnlyCompared(use inspector.Cursor, isExpected bool) bool {
 	}
 }
 
-// comparesIn reports whether a call compares a use of a value, reports it, or converts an expected one;
-// isLast is false if it makes another value of it.
+// comparesIn reports whether a call compares a use of a value, reports it, or converts an expected one. isLast
+// is false if the call makes another value of it.
 func (g *goTest) comparesIn(call *ast.CallExpr, use ast.Node, isExpected bool) (compares, isLast bool) {
 	name := calledName(call)
 	compares = slices.Contains([]string{"len", "Is"}, name) || g.isReport(call) || comparerName.MatchString(name) || helperName.MatchString(name) ||
@@ -274,7 +271,7 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 			}
 		}
 		_, isFunction := node.(*ast.FuncDecl)
-		return !isFunction // another's names
+		return !isFunction // names in other functions are unrelated
 	}
 	if ast.Inspect(g.scope.Body, look); len(found) > 0 || isGiven {
 		return found
@@ -284,7 +281,7 @@ func (g *goTest) boundValues(name string) (found []ast.Expr) {
 	return found
 }
 
-// rows returns the elements of what is ranged over, and the names of their fields.
+// rows returns the elements of a ranged-over expression, and the names of their fields.
 func (g *goTest) rows(e ast.Expr) (rows []ast.Expr, fields []string) {
 	switch v := e.(type) {
 	case *ast.Ident:

@@ -7,41 +7,40 @@ import (
 	"strings"
 )
 
-// lineComparison has the parts of an assertion's comparison as positions: the actual and the
-// expected expression and the literals of the latter or, for a truth, the operator to compare
-// it by.
+// lineComparison has the positions of an assertion's comparison: the actual and the expected expression, and
+// the latter's literals. For a condition, operator compares it with its required value.
 type lineComparison struct {
 	actual, expected [2]int
 	leaves           [][2]int
 	operator         string
-	// note is the note of what is expected, "" where that is unknown.
+	// note is the note of the expected value, or "" if it is unknown.
 	note string
 }
 
 var (
-	// literals are numbers, texts and characters.
+	// literals matches numbers, strings, characters and booleans.
 	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'|\b\d+(?:\.\d+)?\b|\b(?:true|false)\b`)
-	// plainLiteralText is a literal whose note is its own text.
+	// plainLiteralText matches a literal whose note is its own text.
 	plainLiteralText = regexp.MustCompile(`^\s*(?:-?\d+|"[^"\\]*"|true|false)\s*$`)
-	// literalForm matches what a value made of literals has besides them.
+	// literalForm matches what a value made of literals can contain besides them.
 	literalForm = regexp.MustCompile(`^(?:[\s,&*\[\](){}-]|vec!|String::from|(?:List|Set)\.of|Arrays\.asList|new\b|f?abs\b|(?:\w+::)*[A-Z]\w*|\w+:\s|\.(?:to_string|to_owned|into|as_\w+|to_vec|abs)\b)*$`)
 	lastName    = regexp.MustCompile(`[\w!]*\s*$`)
-	// Assertions that hold where two sides are equal, or where something is so.
+	// Assertions that hold if two sides are equal, or if a condition holds.
 	equalName = regexp.MustCompile(`(?i)(equals?|same|_(str)?eq!?)$`)
 	notEqual  = regexp.MustCompile(`(?i)not`)
 	plainName = regexp.MustCompile(`(?i)^(assert!?|check|expect|require|asserttrue|assertfalse)$`)
-	// What a single expression compares: by an operator, or by a call.
+	// Forms of a single expression that compares: with an operator, or with a call.
 	operators = regexp.MustCompile(`&&|\|\||!=|\s[<>]=?\s|[\w)][<>]=?\d`)
 	cmpCall   = regexp.MustCompile(`(?s)^\s*(!?)\s*\w*cmp\w*\s*\((.*)\)\s*(==\s*0)?\s*$`)
-	// What compares returns nothing but whether it is so, and some look at a part.
+	// Functions that compare return only a boolean, and some compare only a part.
 	compares  = regexp.MustCompile(`(?i)(?:\w*cmp|equals?|same)\w*\s*\(`)
 	equalCall = regexp.MustCompile(`(?s)^\s*(?:(.+)\.)?\w*(?i:equals?|same)\s*\((.*)\)\s*$`)
-	// opposites are the assertions that hold where others do not.
+	// opposites maps assertions to those that hold when they do not.
 	opposites = map[string]string{"assert_eq!": "assert_ne!", "assert_ne!": "assert_eq!", "assertTrue": "assertFalse", "assertFalse": "assertTrue", "assertNull": "assertNotNull", "assertNotNull": "assertNull"}
 )
 
-// arguments returns the positions of a call's arguments, from behind its opening bracket; nil
-// unless the statement ends after the call.
+// arguments returns the positions of a call's arguments, from after its opening bracket, or nil unless the
+// statement ends after the call.
 func arguments(text string, from int) (all [][2]int) {
 	depth, start, quoted := 0, from, false
 	for i := from; i < len(text); i++ {
@@ -66,7 +65,7 @@ func arguments(text string, from int) (all [][2]int) {
 	return nil
 }
 
-// lineAssertion is the text of an assertion, its name, and where its arguments begin.
+// lineAssertion is the text of an assertion, its name, and the position of its arguments.
 type lineAssertion struct {
 	text, name string
 	at         int
@@ -78,8 +77,7 @@ func assertionOf(text string, at int) *lineAssertion {
 
 func (s *lineAssertion) textAt(at [2]int) string { return s.text[at[0]:at[1]] }
 
-// comparison returns what the assertion compares, without leaves and operator where that is
-// unknown.
+// comparison returns what the assertion compares; leaves and operator are empty if that is unknown.
 func (s *lineAssertion) comparison() (c lineComparison) {
 	all := arguments(s.text, s.at)
 	switch {
@@ -95,10 +93,10 @@ func (s *lineAssertion) comparison() (c lineComparison) {
 	return c
 }
 
-// plainComparison is comparison for an assertion that something is so.
+// plainComparison is comparison for an assertion of a condition.
 func (s *lineAssertion) plainComparison(all [][2]int) (c lineComparison) {
 	if len(all) > 1 && s.name != "assert!" && !slices.ContainsFunc(all, func(at [2]int) bool { return !s.isMade(at) }) {
-		// A function of the tests' own is given what goes in first, and what is to come out.
+		// A helper of the tests takes the input first, and the expected values after it.
 		return lineComparison{leaves: s.literalsIn([2]int{all[1][0], all[len(all)-1][1]})}
 	}
 	isTruth := !strings.EqualFold(s.name, "assertfalse")
@@ -111,7 +109,7 @@ func (s *lineAssertion) plainComparison(all [][2]int) (c lineComparison) {
 	return c
 }
 
-// withoutMessage returns the first two arguments behind a message, which JUnit 4 has first.
+// withoutMessage returns the two arguments that are compared. JUnit 4 puts a message before them.
 func (s *lineAssertion) withoutMessage(all [][2]int) [][2]int {
 	if len(all) > 2 && s.isText(all[0]) && !s.isText(all[2]) && !strings.Contains(s.textAt(all[2]), "->") {
 		return all[1:3]
@@ -119,7 +117,7 @@ func (s *lineAssertion) withoutMessage(all [][2]int) [][2]int {
 	return all[:2]
 }
 
-// equality returns the comparison of two sides of which only one is made of literals.
+// equality returns the comparison of two sides, if exactly one of them is made of literals.
 func (s *lineAssertion) equality(sides [][2]int) (c lineComparison) {
 	if len(sides) != 2 || s.isMade(sides[0]) == s.isMade(sides[1]) {
 		return c
@@ -152,8 +150,8 @@ func (s *lineAssertion) isText(at [2]int) bool {
 	return strings.HasPrefix(strings.TrimSpace(s.textAt(at)), `"`)
 }
 
-// ownLiterals returns the literals of two sides neither or both of which are made of literals,
-// without those in arguments of calls.
+// ownLiterals returns the literals of two sides of which neither or both are made of literals, except those in
+// the arguments of calls.
 func (s *lineAssertion) ownLiterals(sides [][2]int) (own [][2]int) {
 	for _, side := range sides {
 		for _, at := range literals.FindAllStringIndex(s.textAt(side), -1) {
@@ -192,7 +190,7 @@ func (s *lineAssertion) sides(at [2]int) [][2]int {
 	return [][2]int{{from, middle}, {middle + len("=="), at[1]}}
 }
 
-// truth is the comparison of a condition that must be wanted.
+// truth returns the comparison of a condition that must equal wanted.
 func (s *lineAssertion) truth(at [2]int, wanted bool) lineComparison {
 	operator := "!="
 	if wanted {
@@ -209,7 +207,7 @@ func (s *lineAssertion) canRecord(c *lineComparison, notes *lineNotes) bool {
 	return len(c.leaves) == 1 || c.operator != "" && slices.Contains(notes.truths, s.name)
 }
 
-// alter returns the assertion with other literals or else inverted; isValue means the former.
+// alter returns the assertion with other literals (isValue is true) or else inverted.
 func (s *lineAssertion) alter(c *lineComparison, other func(literal string) string) (text string, isValue bool) {
 	var edits []edit
 	var texts []string

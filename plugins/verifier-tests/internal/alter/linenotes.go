@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// lineNotes says how assertions of a language without a parser record what the code returned. @
+// lineNotes has the code with which assertions of a language without a parser record what the code returned. @
 // stands for the prefix of names.
 type lineNotes struct {
-	// truths are the assertions of a truth that can record it.
+	// truths are the assertions of a condition that can record it.
 	truths []string
-	// saw records $actual at $site and returns it, held records it and returns $other.
+	// saw records $actual at $site and returns it; held records it and returns $other.
 	saw, held string
-	// helpers are the functions for that. They go after the last line that after matches or,
-	// if that is nil, to the beginning of each test.
+	// helpers are the functions for that. They are inserted after the last line that after matches or, if
+	// after is nil, at the beginning of each test.
 	helpers string
 	after   *regexp.Regexp
 }
@@ -25,7 +25,7 @@ var (
 	javaNotes = &lineNotes{truths: []string{"assertTrue", "assertFalse"}, saw: "@saw($site, $actual)", held: "@held(@saw($site, $actual), $other)", helpers: strings.ReplaceAll(javaHelpers, "\n", " "), after: regexp.MustCompile(`^\s*(?:(?:public|final|abstract)\s+)*class\s+\w+[^{]*\{\s*$`)}
 )
 
-// The helpers look for the file of notes in the folders above that of the run.
+// The helpers search for the file of notes in the working directory and its parents.
 const (
 	rustHelpers = `fn @saw<'a, T: ::std::fmt::Debug + ?Sized>(site: &str, v: &'a T) -> &'a T {
 let own = ::std::any::type_name::<T>().trim_start_matches('&');
@@ -73,7 +73,7 @@ static boolean @held(Object v, boolean other) { return other; }
 static String @held(Object v, String other) { return other; }`
 )
 
-// valueOf returns the note of what is expected: in C a truth is a number.
+// valueOf returns the note of the expected value. In C a truth value is a number.
 func (n *lineNotes) valueOf(c *lineComparison) string {
 	if number, isTruth := map[string]string{"=true": "=1", "=false": "=0"}[c.note]; isTruth && n == cNotes {
 		return number
@@ -81,7 +81,7 @@ func (n *lineNotes) valueOf(c *lineComparison) string {
 	return c.note
 }
 
-// withNote returns an assertion that records what it compares, altered as the request says.
+// withNote returns an assertion that records what it compares, altered according to the request.
 func (a *lineAlteration) withNote(s *lineAssertion, c *lineComparison, place int) string {
 	isTruth, isAltered, site := c.operator != "", a.request.Way != Record, a.source.Path+":"+strconv.Itoa(place)
 	a.source.Compared = append(a.source.Compared, Comparison{Name: site, Test: a.name, Values: []string{a.language.notes.valueOf(c)}})

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// lineLanguage is a language whose tests are altered by lines.
+// lineLanguage is a language whose tests are altered line by line.
 type lineLanguage struct {
-	// test begins a test, function begins any function and holds its name; assertion is a
-	// line on which one begins.
+	// test matches the beginning of a test, function that of any function, with its name; assertion matches a
+	// line on which an assertion begins.
 	test, function, assertion *regexp.Regexp
 	fail                      string
 	notes                     *lineNotes
@@ -34,14 +34,13 @@ var lines = map[string]*lineLanguage{
 	".c": cPrograms(cNotes), ".cc": cPrograms(nil), ".cpp": cPrograms(nil),
 }
 
-// lineComment matches a comment to the end of its line.
 var lineComment = regexp.MustCompile(`(?m)^\s*//.*$|[\s;{}]//[^"\n]*$`)
 
-// bareAssert matches an assertion in Java without brackets, or with a message.
+// bareAssert matches a Java assert statement without parentheses, or with a message.
 var bareAssert = regexp.MustCompile(`(?m)^(\s*(?:.*\{\s*)?)assert\s+([^;:"?]*(?:"[^"\n]*"[^;:"?]*)*)(?::[^;]*)?;`)
 
-// languageOf returns the language of a file. With [Request.Whole], a Java file without tests of
-// a framework is itself the test, by its main.
+// languageOf returns the language of a file. With [Request.Whole], a Java file without a framework's tests is
+// itself the test, by its main.
 func (r *Request) languageOf(file Source) *lineLanguage {
 	language := lines[path.Ext(file.Path)]
 	if path.Ext(file.Path) != ".java" || !r.Whole || language.test.MatchString(file.Text) {
@@ -52,7 +51,7 @@ func (r *Request) languageOf(file Source) *lineLanguage {
 	return &program
 }
 
-// cPrograms is the language of C programs, each of which is one test.
+// cPrograms returns the language of C programs, each of which is one test.
 func cPrograms(notes *lineNotes) *lineLanguage {
 	return &lineLanguage{
 		test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
@@ -69,19 +68,19 @@ type lineAlteration struct {
 	random   *rand.Rand
 	source   *Source
 	prefix   string
-	// name is the test at hand. One that is to panic is left as it is.
+	// name is the current test. A test that must panic is left unchanged.
 	name string
-	// statement is the assertion at hand, as far as it has been read, place where it begins.
+	// statement is the current assertion as read so far, place its position.
 	statement string
 	place     int
-	// opens says that the body of the test is yet to begin.
+	// opens means that the body of the test has not begun yet.
 	inTests, begins, panics, leaves, opens bool
-	// notes are the tests with comparisons that record, whose other comparisons stay as they
-	// are; collects is set in the pass that finds them. values have more to compare than truths.
+	// notes are the tests with comparisons that record values; their other comparisons are left unchanged.
+	// They are found by a pass with collects set. values are the tests in which literals were altered.
 	notes, values map[string]bool
 	collects      bool
 	counts        map[string]int
-	// others are the literals that were altered, without quotes.
+	// others maps the altered literals to their replacements, without quotes.
 	others map[string]string
 }
 
@@ -112,7 +111,6 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// pass returns the text with its assertions altered.
 func (a *lineAlteration) pass(text string) string {
 	var out strings.Builder
 	a.name, a.statement, a.inTests, a.begins, a.leaves, a.opens = "", "", false, false, false, false
@@ -127,7 +125,7 @@ func (a *lineAlteration) pass(text string) string {
 	return out.String() + a.statement
 }
 
-// helpersAt returns where the helpers go, or -1.
+// helpersAt returns the position for the helpers, or -1.
 func (a *lineAlteration) helpersAt(text string) int {
 	at, found := 0, -1
 	if a.collects || len(a.notes) == 0 || a.language.notes.after == nil {
@@ -157,8 +155,8 @@ func (a *lineAlteration) line(line string, at int) string {
 	return a.assertionLine(a.bodyLine(line), at)
 }
 
-// assertionLine reads a line on which an assertion may begin or continue. It returns "" until
-// the assertion is complete.
+// assertionLine reads a line on which an assertion can begin or continue. It returns "" until the assertion
+// is complete.
 func (a *lineAlteration) assertionLine(line string, at int) string {
 	if a.statement == "" && (!a.inTests || a.leaves || a.request.Way == End || !a.language.assertion.MatchString(line)) {
 		return line
@@ -204,7 +202,7 @@ func mark(tests map[string]bool, test string, is bool) {
 	}
 }
 
-// bodyLine adds to the line on which the body of a test begins: a failure for End, or helpers.
+// bodyLine extends the line on which the body of a test begins: by a failure for End, or by the helpers.
 func (a *lineAlteration) bodyLine(line string) string {
 	brace := strings.Index(line, "{") + 1
 	if !a.opens || brace == 0 || a.collects {

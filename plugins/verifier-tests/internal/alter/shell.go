@@ -10,7 +10,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// shellAlteration alters a script.
 type shellAlteration struct {
 	request *Request
 	random  *rand.Rand
@@ -19,12 +18,12 @@ type shellAlteration struct {
 	prefix  string
 	// results are the variables with the output of commands.
 	results map[string]bool
-	// roles are the operators by which comparisons must hold, where that is not =.
+	// roles are the operators by which comparisons must hold, if not =.
 	roles map[syntax.Node]string
 	edits []edit
-	// hasNotes says that some comparison is recorded; then no other is altered.
+	// hasNotes means that a comparison is recorded; then no other is altered.
 	hasNotes bool
-	// others are the words that were altered.
+	// others maps the altered words to their replacements.
 	others map[string]string
 }
 
@@ -62,8 +61,8 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 	return altered
 }
 
-// shellHelper is a function that records what a comparison is given, in the file of that name in
-// a folder above.
+// shellHelper is a function that records the operand of a comparison, in the file of that name in a parent
+// directory.
 const shellHelper = `@saw() { @file=@record; while [ ! -e "$@file" ] && [ ${#@file} -lt 99 ]; do @file=../$@file; done; ` +
 	`printf '%s\t=%s\n' "$1" "$(printf %s "$2" | tr '\n\t' '  ')" 2>/dev/null >>"$@file" || :; printf %s "${3-$2}"; }; `
 
@@ -99,11 +98,10 @@ func (s *shellAlteration) setResults(node syntax.Node) {
 	}
 }
 
-// notRole is the role of a comparison that need not hold by any operator.
+// notRole is the role of a comparison that need not hold.
 const notRole = "not"
 
-// setRoles sets the roles of comparisons that are parts of a node: != in `if A != B; then exit 1`,
-// for example.
+// setRoles sets the roles of the comparisons in a node: != in `if A != B; then exit 1`, for example.
 func (s *shellAlteration) setRoles(node syntax.Node) {
 	role := func(statement *syntax.Stmt, operator string, isEnd bool) {
 		if !isEnd || statement.Negated {
@@ -169,14 +167,13 @@ func (s *shellAlteration) mustBeEqual(site syntax.Node) bool {
 	return cmp.Or(s.roles[site], "=") == role
 }
 
-// equalityOperators lists the operators of test that compare for equality.
 var equalityOperators = []string{"=", "==", "!=", "-eq", "-ne"}
 
 func (s *shellAlteration) word(w *syntax.Word) string {
 	return s.text[w.Pos().Offset():w.End().Offset()]
 }
 
-// wholeWord returns a word with its expansions quoted, so that it stays one word outside [[, too.
+// wholeWord returns a word with its expansions quoted, so that it stays one word outside of [[, too.
 func (s *shellAlteration) wholeWord(w *syntax.Word) (text string) {
 	for _, part := range w.Parts {
 		one := s.text[part.Pos().Offset():part.End().Offset()]
@@ -191,7 +188,7 @@ func (s *shellAlteration) wholeWord(w *syntax.Word) (text string) {
 
 func (s *shellAlteration) alter(site syntax.Node, words []*syntax.Word) {
 	if !slices.ContainsFunc(words, func(w *syntax.Word) bool { return len(words) == 1 || holdsResult(w, s.results) }) {
-		return // it tests an argument, or the system
+		return // it tests an argument or the system, not a result
 	}
 	for i, word := range words {
 		from, to := int(word.Pos().Offset()), int(word.End().Offset())
@@ -214,8 +211,7 @@ func (s *shellAlteration) canRecord(site syntax.Node, actual *syntax.Word) bool 
 	return s.request.Record != "" && s.mustBeEqual(site) && holdsResult(actual, s.results)
 }
 
-// record wraps what a literal word is compared with in a call that records it, and alters the
-// word.
+// record wraps the word that is compared with a literal one in a call that records it, and alters the literal.
 func (s *shellAlteration) record(expected, actual *syntax.Word) {
 	other, place := strings.Trim(s.word(expected), `"'`), int(expected.Pos().Offset())
 	c := Comparison{Name: fmt.Sprintf("%s:%d", s.source.Path, place), Values: []string{"=" + other}}
@@ -246,7 +242,7 @@ func holdsResult(word *syntax.Word, results map[string]bool) (found bool) {
 	return found
 }
 
-// comparedWords returns the operands of a grep or a comparison by test.
+// comparedWords returns the operands of grep or of a comparison by test.
 func comparedWords(words []*syntax.Word) []*syntax.Word {
 	if len(words) == 0 {
 		return nil
@@ -268,7 +264,7 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 	return nil
 }
 
-// otherOperand returns another word for a literal one, "" for others.
+// otherOperand returns another word for a literal one, or "" for any other word.
 func otherOperand(text string, random *rand.Rand) string {
 	plain := strings.Trim(text, `"'`)
 	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") || plain == text && strings.ContainsAny(plain, "?[~") {

@@ -13,8 +13,8 @@ import (
 
 const letters = "abcdefghijklmnopqrstuvwxyz"
 
-// otherLiteral returns another literal of the same kind that fits the same types, or the literal
-// itself where none is known.
+// otherLiteral returns another literal of the same kind that fits the same types, or the literal itself if it
+// knows none.
 func otherLiteral(literal string, random *rand.Rand) string {
 	if opposite := map[string]string{"true": "false", "false": "true"}[literal]; opposite != "" {
 		return opposite
@@ -39,8 +39,8 @@ func otherLiteral(literal string, random *rand.Rand) string {
 	return literal
 }
 
-// otherOf draws another literal by other. It is none of those of its value, as far as there are
-// any: altered among one another, those of a set would be the same set.
+// otherOf draws another literal with other. It avoids the literals of the same value, if possible: if those of
+// a set were exchanged for one another, the set would be unchanged.
 func otherOf(literal string, value []string, other func(literal string) string) string {
 	const draws = 20
 	drawn := other(literal)
@@ -50,15 +50,13 @@ func otherOf(literal string, value []string, other func(literal string) string) 
 	return drawn
 }
 
-// commentWord matches a word or a number of a comment.
 var commentWord = regexp.MustCompile(`\w+(?:\.\w+)*`)
 
-// alterComment replaces the altered literals in a comment.
 func alterComment(comment string, others map[string]string) string {
 	return commentWord.ReplaceAllStringFunc(comment, func(old string) string { return cmp.Or(others[old], old) })
 }
 
-// otherWord returns a number for a number, else a text.
+// otherWord returns another number for a number, and another text for a text.
 func otherWord(text string, random *rand.Rand) string {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return strconv.FormatInt(otherInt(n, random), 10)
@@ -66,7 +64,7 @@ func otherWord(text string, random *rand.Rand) string {
 	return otherText(text, random)
 }
 
-// otherInt returns another number that is smaller or, up to 127, as small; larger ones keep their
+// otherInt returns another number that is smaller or, up to 127, equally small. Larger numbers keep their
 // number of digits and of trailing zeros.
 func otherInt(n int64, random *rand.Rand) int64 {
 	const small, ten = math.MaxInt8, 10
@@ -80,17 +78,17 @@ func otherInt(n int64, random *rand.Rand) int64 {
 	for n/unit/low >= ten {
 		low *= ten
 	}
-	if n/unit == low { // none is less
+	if n/unit == low { // none is smaller
 		return n + unit
 	}
 	return unit * (low + random.Int64N(n/unit-low))
 }
 
-// escape matches what stands for one character, the verbs of formats too.
+// escape matches an escape sequence or a format verb.
 var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]`)
 
-// otherText returns a text of the same form, which code may depend on: with other letters of the
-// same case, and other digits. To one that has neither it appends letters.
+// otherText returns another text of the same form, since code can depend on the form: letters are replaced by
+// letters of the same case, digits by digits. If there are none, letters are appended.
 func otherText(text string, random *rand.Rand) string {
 	other := func(r rune) rune {
 		for _, class := range []string{letters, strings.ToUpper(letters), "0123456789"} {

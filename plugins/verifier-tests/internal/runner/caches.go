@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// maxTargets bounds the trees whose build cache is kept.
+// maxTargets is the number of trees whose build caches are kept.
 const maxTargets = 8
 
-// cacheDir returns the folder name below dir, which it makes, and removes the least recently
-// used ones beyond maxTargets.
+// cacheDir returns the folder name below dir, creating it, and removes the least recently used ones beyond
+// maxTargets.
 func cacheDir(dir, name string) (string, error) {
 	keep, now := filepath.Join(dir, name), time.Now()
-	// The files in it may be written to by another uid, and by nobody else.
+	// Another uid must be able to write to the files in it, and no other user can reach them.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func cacheDir(dir, name string) (string, error) {
 	return keep, nil
 }
 
-// Newest returns what is in a folder, what was changed last first.
+// Newest returns the entries of a folder, most recently changed first.
 func Newest(dir string) (found []fs.FileInfo, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -50,14 +50,14 @@ func Newest(dir string) (found []fs.FileInfo, err error) {
 	return found, err
 }
 
-// maxUnused is how long a file of Go's build cache is kept after it was written;
-// Go itself keeps its own as long. sweepEvery is how often that is looked at.
+// maxUnused is the age at which files in a copy of Go's build cache are removed; Go's own limit is the same.
+// sweepEvery is the interval of that.
 const (
 	maxUnused  = 5 * 24 * time.Hour
 	sweepEvery = 24 * time.Hour
 )
 
-// sweep removes files older than maxUnused from a build cache, at most every sweepEvery.
+// sweep removes files older than maxUnused from a build cache, at most once per sweepEvery.
 func sweep(dir string) error {
 	stamp := dir + ".swept"
 	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < sweepEvery {
@@ -66,17 +66,16 @@ func sweep(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(stamp), 0o700); err != nil {
 		return err
 	}
-	// Written first: of two processes, the second has nothing to do.
+	// Written first, so that a second process has nothing to do.
 	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir + ".links"); err != nil { // to what is there no more
+	if err := os.RemoveAll(dir + ".links"); err != nil { // the links point to removed files
 		return err
 	}
 	return filepath.WalkDir(dir, removeUnused)
 }
 
-// removeUnused removes a file that is older than maxUnused.
 func removeUnused(path string, entry fs.DirEntry, err error) error {
 	var info fs.FileInfo
 	if err == nil && entry.Type().IsRegular() {
@@ -86,7 +85,7 @@ func removeUnused(path string, entry fs.DirEntry, err error) error {
 		err = os.Remove(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // there is none yet, or another process has removed it
+		return nil // the cache does not exist yet, or another process has removed the file
 	}
 	return err
 }

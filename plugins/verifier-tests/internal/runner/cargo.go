@@ -9,13 +9,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// cargo runs cargo test and reads the lines of Rust's test harness.
+// cargo runs cargo test and parses the output of Rust's test harness.
 type cargo struct{ Config }
 
-// targetDir is where the command sees its build cache.
+// targetDir is the path of the build cache for the command.
 const targetDir = "/tmp/target"
 
-// Plan runs offline, with what the untouched tree compiled to begin with.
+// Plan runs offline, starting from what the untouched tree compiled.
 func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{
 		Argv: withoutFlags(argv, []string{"-q", "--quiet"}, []string{"--format"}),
@@ -29,8 +29,7 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	}
 	cache := jail.Cache{Path: targetDir, Deep: true}
 	if c.State != "" {
-		// Cargo goes by times of change: what another tree compiled at the same path
-		// could look fresh.
+		// Cargo relies on modification times: what another tree compiled at the same path could look fresh.
 		content, err := tree.Content()
 		if err != nil {
 			return nil, fmt.Errorf("reading the tree: %w", err)
@@ -44,13 +43,13 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
-// cargoCount matches what the harness says at last where some tests have run.
+// cargoCount matches the harness's last line if some tests have run.
 var cargoCount = regexp.MustCompile(`(?m)^test result: \w+\. (0 passed; )?[1-9]`)
 
 var cargoLine = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)
 
-// Read reads the lines. Names are those within each binary; two binaries may have
-// the same, and whatever failed once has failed.
+// Read parses the test lines. Names are unique within a binary only; if two binaries have the same name, one
+// failure makes the test fail.
 func (*cargo) Read(_ *Plan, result *jail.Result) *Report {
 	report := &Report{}
 	seen := map[string]int{}

@@ -1,7 +1,7 @@
-// Package runner knows test commands: how to call each so that it reports its
-// tests one by one, what it needs of the machine, and how to read what it says.
+// Package runner knows test commands: how to run each so that it reports every test,
+// what it needs from the machine, and how to parse its output.
 //
-// A [Runner] plans a run ([Plan]) and reads its output ([Report]). Which runner
-// serves a command is found by [For]: go test, pytest, unittest, node --test,
-// cargo test, anything that writes a JUnit file, and anything else by its exit code.
+// A [Runner] plans a run ([Plan]) and parses its result ([Report]). [For] selects the
+// runner for a command: go test, pytest, unittest, node --test, Maven, Gradle, cargo
+// test, any command that writes a JUnit file, and any other by its exit code.
 package runner

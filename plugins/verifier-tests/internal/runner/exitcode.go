@@ -11,11 +11,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// exitCode runs any command: 0 is one test passed.
+// exitCode runs any command as a single test, which passes if the exit code is 0.
 type exitCode struct{ tools *goTest }
 
-// Plan gives a command on a tree with a Go module, a makefile for instance, what the go
-// command needs of this machine. What is compiled first is the outermost module.
+// Plan gives a command in a tree with a Go module, make for instance, what the go command needs from this
+// machine. The outermost module is compiled first.
 func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv)}
 	var folders []string
@@ -52,8 +52,8 @@ func (exitCode) Read(plan *Plan, result *jail.Result) *Report {
 	return report
 }
 
-// notInstalled matches what Python, shells and make say of a tool that is not there. What
-// is named by a path may be what the answer is to make.
+// notInstalled matches messages of Python, shells and make about a tool that is not installed. It does not
+// match a path, since the answer may have to create that program.
 var notInstalled = regexp.MustCompile(`(?m)^\S*python[\d.]*: No module named '?(pytest|nose2?|tox|nox|coverage)'?$|` +
 	`^(\S+: (line )?\d+|(\S*/)?(ba|da|a)?sh): [\w.-]+: (command )?not found$|` +
 	`^g?make(\[\d+\])?: [\w.-]+: (No such file or directory|Command not found)$`)

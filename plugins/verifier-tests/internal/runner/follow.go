@@ -16,11 +16,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// Follow returns the files of the tree that a command runs, by itself or through shell
-// scripts, makefiles and the scripts of package.json, and what these read as parts of
-// themselves, also where there is none yet; and those that the build files of Maven and
-// Gradle name. patterns are of files of the same kinds, built
-// of what earlier runs have built and later ones may write.
+// Follow returns the files of the tree that a command runs, directly or through shell scripts, makefiles and
+// package.json scripts, and the files that these include, even if they do not exist yet; and the files that
+// build files of Maven and Gradle name. patterns match further files of these kinds. built are patterns of
+// build output, which later runs may reuse.
 func Follow(argv []string, tree *Tree) (files, patterns, built []string) {
 	f := &follower{tree: tree, files: map[string]bool{}, tested: map[string]bool{}}
 	f.command(argv, 0)
@@ -35,30 +34,30 @@ type follower struct {
 	tree            *Tree
 	files           map[string]bool
 	patterns, built []string
-	// tested are the files whose output a script examines, or whose functions it calls; compared
-	// says that the output of the command at hand is examined.
+	// tested are the files whose output a script examines, or whose functions it calls. compared means that
+	// the output of the current command is examined.
 	tested   map[string]bool
 	compared bool
-	// examined are the words in substitutions and comparisons of the script at hand.
+	// examined are the words in substitutions and comparisons of the current script.
 	examined []string
 }
 
-// maxFollowed is how many scripts deep a command is followed.
+// maxFollowed limits the depth of scripts that are followed.
 const maxFollowed = 6
 
 var (
-	// interpreters run the first file that they are given, testRunners read each.
+	// interpreters run the first file argument, testRunners read every one.
 	interpreters = regexp.MustCompile(`^(sh|bash|dash|ash|ksh|zsh|fish|source|\.|python[\d.]*|pypy[\d.]*|node|deno|bun|ts-node|tsx|ruby|perl|php|lua[\d.]*|Rscript|julia|java|awk|gawk|expect|bats|tclsh|elixir|escript|swift|groovy|kotlin|osascript|pwsh)$`)
 	testRunners  = regexp.MustCompile(`^(pytest|py\.test|mocha|jest|vitest|ava|tap|jasmine|karma|rspec|phpunit|behave|nose2?|nosetests|go|tox|nox|make|gmake|bats|busted|prove|playwright|cypress|mvnw?|gradlew?)$`)
-	// commandFlag is an option of a shell with a command behind it.
+	// commandFlag matches a shell option that is followed by a command.
 	commandFlag = regexp.MustCompile(`^-.*c$`)
-	// preloads are the options that name a file to load before the script.
+	// preloads matches options that name a file to load before the script.
 	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
 	// wrappers run the command that follows them.
 	wrappers = regexp.MustCompile(`^(env|exec|time|timeout|nice|nohup|command|sudo|xvfb-run|npx|uv|poetry|pipenv|run|coverage|bundle|stdbuf|setsid|builtin|xargs)$`)
 	// includes read a file as a part of the script.
 	includes = regexp.MustCompile(`^(\.|source|include)$`)
-	// comparers check their input: the command before the pipe is tested, and may be changed.
+	// comparers check their input: the command before the pipe is under test, and can be changed.
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
 	// examiners look at the files that their arguments name.
 	examiners = regexp.MustCompile(`^(diff|cmp|grep|\[|test)$`)
@@ -70,8 +69,7 @@ var ownFiles = map[string][]string{
 	"npm": {"package.json"}, "yarn": {"package.json"}, "pnpm": {"package.json"}, "bun": {"package.json"},
 }
 
-// noProgram matches what may precede a command: NAME=value, and options of a wrapper with their
-// values.
+// noProgram matches words that can precede a command: NAME=value, and options of a wrapper with their values.
 var noProgram = regexp.MustCompile(`^[-\d]|=`)
 
 // command adds what one command runs.
@@ -104,7 +102,7 @@ func (f *follower) arguments(program string, words []string, depth int) {
 	case name != "" || testRunners.MatchString(program):
 		f.pythonModule(name, depth)
 		for _, word := range words {
-			if name != "doctest" || path.Ext(word) != ".py" { // which is what is tested
+			if name != "doctest" || path.Ext(word) != ".py" { // doctest's file argument is the code under test
 				f.operand(word, depth)
 			}
 		}
@@ -143,7 +141,7 @@ func module(arguments []string) string {
 	return ""
 }
 
-// pythonModule adds the files of a module that python -m runs, and those of its parent packages.
+// pythonModule adds the files of a module that python -m runs, and of its parent packages.
 func (f *follower) pythonModule(name string, depth int) {
 	file := strings.ReplaceAll(name, ".", "/")
 	if file == "" || !filepath.IsLocal(file) {
@@ -165,8 +163,7 @@ func (f *follower) operand(word string, depth int) bool {
 	return f.addFile(word, depth)
 }
 
-// addFile adds a file of the tree and follows it if it is a script. It returns false if there is
-// no such file.
+// addFile adds a file of the tree and follows it if it is a script. It returns false if there is no such file.
 func (f *follower) addFile(word string, depth int) bool {
 	name, ok := f.localPath(word)
 	if !ok || !f.isFile(name) {
@@ -194,7 +191,7 @@ func (f *follower) addFile(word string, depth int) bool {
 
 var (
 	makefile = regexp.MustCompile(`\.mk$|^(?i:makefile)$|^GNUmakefile$`)
-	// shellScript matches the name of a script with its text behind it, one by its ending or by what runs it.
+	// shellScript matches a script's base name, a newline and its text, by the extension or the shebang.
 	shellScript = regexp.MustCompile(`\A(?:.*\.(?:ba)?sh\n|.*\n#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b)`)
 )
 
@@ -204,8 +201,8 @@ func (f *follower) isFile(name string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// include adds a file or pattern of files that a script includes: even one that does not exist
-// yet, as in [ -f env.sh ] && . ./env.sh, but not one that defines the functions under test.
+// include adds a file, or pattern of files, that a script includes: even one that does not exist yet, as in
+// [ -f env.sh ] && . ./env.sh, but not one that defines the functions under test.
 func (f *follower) include(word string, depth int) {
 	name, ok := f.localPath(word)
 	switch {
@@ -231,10 +228,10 @@ func (f *follower) localPath(word string) (string, bool) {
 	return word, word != "." && filepath.IsLocal(filepath.FromSlash(word))
 }
 
-// maxScript bounds the scripts that are followed.
+// maxScript limits the size in bytes of scripts that are followed.
 const maxScript = 256 << 10
 
-// text returns the content of a regular file of at most maxScript bytes, else "".
+// text returns the content of a regular file of at most maxScript bytes, or "".
 func (f *follower) text(name string) string {
 	data, err := regular.Read(os.OpenFile, filepath.Join(f.tree.Dir, filepath.FromSlash(name)), maxScript)
 	if err != nil {
@@ -250,7 +247,6 @@ var (
 	makeRecipe   = regexp.MustCompile(`^(?:\t|[^\t#]*:[^=;]*;)[-@+ \t]*(.*)`)
 )
 
-// makefile adds what the recipes of a makefile run.
 func (f *follower) makefile(name string, depth int) {
 	values, text := map[string]string{}, strings.ReplaceAll(f.text(name), "\\\n", " ")
 	for _, match := range makeAssign.FindAllStringSubmatch(text, -1) {
@@ -260,7 +256,7 @@ func (f *follower) makefile(name string, depth int) {
 		line = makeVariable.ReplaceAllStringFunc(strings.TrimRight(line, "\n"), func(variable string) string { return values[strings.Trim(variable, "$(){}")] })
 		if included := makeInclude.FindStringSubmatch(line); included != nil {
 			for file := range strings.FieldsSeq(included[1]) {
-				f.include(strings.TrimRight(file, ")"), depth) // of $(wildcard *.inc)
+				f.include(strings.TrimRight(file, ")"), depth) // the parenthesis of $(wildcard *.inc)
 			}
 		} else if recipe := makeRecipe.FindStringSubmatch(line); recipe != nil {
 			f.shell(strings.ReplaceAll(recipe[1], "$$", "$"), depth)
@@ -281,8 +277,8 @@ func (f *follower) packageScripts(name string, depth int) {
 	}
 }
 
-// cargoTargets adds the sources of Cargo's tests and build scripts, and all that is in the
-// folder of such a test: its modules.
+// cargoTargets adds the sources of Cargo's tests and build scripts, and all files in the folders of the tests,
+// which can be their modules.
 func (f *follower) cargoTargets(cargo string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -298,7 +294,7 @@ func (f *follower) cargoTargets(cargo string) {
 		}
 	}
 	if err != nil || json.Unmarshal(out, &metadata) != nil {
-		return // Cargo will say so itself
+		return // Cargo reports the error itself
 	}
 	for _, one := range metadata.Packages {
 		for _, target := range one.Targets {
@@ -319,15 +315,14 @@ func (f *follower) cargoTarget(kind, source string) {
 }
 
 var (
-	// jvmFolders are folders of tests, and of builds that are a part of this one.
+	// jvmFolders matches folders of tests, and of included builds.
 	jvmFolders = regexp.MustCompile(`<testSourceDirectory>\s*([^<]+?)\s*<|<testResource>\s*<directory>\s*([^<]+?)\s*<|\bincludeBuild\s*\(?\s*["']([^"']+)["']`)
 	buildFile  = regexp.MustCompile(`^pom\.xml$|\.gradle(\.kts)?$`)
 	pathWord   = regexp.MustCompile(`[\w@./{}$-]+`)
-	// ownFolder matches how build files refer to their own folder.
+	// ownFolder matches references of build files to their own folder.
 	ownFolder = regexp.MustCompile(`^\$\{?[\w.]+}?/`)
 )
 
-// buildFiles adds the files and folders that the build files of Maven and Gradle name.
 func (f *follower) buildFiles() {
 	for _, file := range f.tree.Files {
 		folder, base := path.Dir(file), path.Base(file)
@@ -338,7 +333,7 @@ func (f *follower) buildFiles() {
 		if base == "pom.xml" {
 			output = "target"
 		}
-		f.built = append(f.built, path.Join(folder, output)+"/**") // what is there is not always built anew
+		f.built = append(f.built, path.Join(folder, output)+"/**") // existing output is not always rebuilt
 		named := func(word string) string { return path.Join(folder, ownFolder.ReplaceAllString(word, "")) }
 		for _, match := range jvmFolders.FindAllStringSubmatch(text, -1) {
 			f.patterns = append(f.patterns, named(match[1]+match[2]+match[3])+"/**")

@@ -12,8 +12,8 @@ import (
 // helperName matches names of shell functions that belong to tests.
 var helperName = regexp.MustCompile(`(?i)assert|check|compare|diff|die|equal|expect|fail|match|pass|run|same|setup|should|teardown|test|valid|verif|^(cmp|eq|is|ok)$`)
 
-// definesCode reports whether a script is empty or only defines functions and variables, without
-// functions that are named like parts of tests.
+// definesCode reports whether a script is empty or only defines functions and variables, and no function has
+// the name of a test helper.
 func definesCode(text string) bool {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil {
@@ -25,7 +25,7 @@ func definesCode(text string) bool {
 		case *syntax.FuncDecl:
 			isCode = true
 			return helperName.MatchString(command.Name.Value)
-		case *syntax.CallExpr: // set -eu, too
+		case *syntax.CallExpr: // such as set -eu
 			return len(command.Args) > 0 && command.Args[0].Lit() != "set"
 		case *syntax.DeclClause:
 			return false
@@ -34,11 +34,11 @@ func definesCode(text string) bool {
 	}) && isCode
 }
 
-// shell adds what a script runs. Commands whose output it examines are tested ones.
+// shell adds what a script runs. Commands whose output it examines count as tested.
 func (f *follower) shell(text string, depth int) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil || depth > maxFollowed {
-		return // what the shell cannot read it does not run
+		return // the shell cannot parse and run it either
 	}
 	defer func(before []string) { f.examined = before }(f.examined)
 	f.examined = examinedWords(file)
@@ -72,8 +72,8 @@ func literals(call *syntax.CallExpr) (words []string) {
 	return words
 }
 
-// makesExamined reports whether an argument names something that the tree lacks and the script
-// examines, so that the command makes it, and the command is no check by its own name.
+// makesExamined reports whether a command creates something that the script examines: an argument names it,
+// the tree does not have it, and the command is not named like a check.
 func (f *follower) makesExamined(words []string) bool {
 	if slices.ContainsFunc(words, func(word string) bool { return helperName.MatchString(path.Base(word)) }) {
 		return false
@@ -104,8 +104,8 @@ func examinedWords(file *syntax.File) (words []string) {
 	return words
 }
 
-// outputStatements returns the statements of a node whose output is substituted, piped to a
-// comparer, or written to a file.
+// outputStatements returns the statements of a node whose output is substituted, piped to a comparer, or
+// written to a file.
 func outputStatements(node syntax.Node) []*syntax.Stmt {
 	switch n := node.(type) {
 	case *syntax.CmdSubst:
@@ -122,7 +122,6 @@ func outputStatements(node syntax.Node) []*syntax.Stmt {
 	return nil
 }
 
-// programOf returns the program that a command calls by its name, or "".
 func programOf(command syntax.Command) string {
 	if call, ok := command.(*syntax.CallExpr); ok && len(call.Args) > 0 {
 		return literal(call.Args[0])
@@ -135,7 +134,7 @@ func writesFile(r *syntax.Redirect) bool {
 	return r.Op == syntax.RdrOut && r.N == nil && !strings.HasPrefix(literal(r.Word), "/dev/")
 }
 
-// literal returns a word without quotes and substitutions: "$DIR/check.py" is check.py.
+// literal returns a word without quotes and substitutions: "$DIR/check.py" becomes check.py.
 func literal(word *syntax.Word) string {
 	var b strings.Builder
 	syntax.Walk(word, func(node syntax.Node) bool {

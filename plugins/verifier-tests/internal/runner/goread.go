@@ -30,8 +30,8 @@ type goState struct {
 	output strings.Builder
 }
 
-// Read reads the events. A test counts as passed when it was begun, ended once,
-// and its package's process ended well.
+// Read parses the events. A test that is reported as passed without having begun, and an exit code that
+// contradicts the events, are tampering.
 func (g *goTest) Read(_ *Plan, result *jail.Result) *Report {
 	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
@@ -67,7 +67,6 @@ func (r *Report) addPackage(name string, p *goPackage) {
 	}
 }
 
-// noModule matches what the go command says outside a module.
 var noModule = regexp.MustCompile(`does not contain main module|go\.mod file not found|cannot find main module`)
 
 func readEvents(result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
@@ -119,7 +118,7 @@ func (p *goPackage) take(e event) {
 	case e.Action == "run":
 		state.ran = true
 	case status != Missing && state.status != Fail:
-		// Whatever failed once has failed.
+		// One failure is final.
 		state.status = status
 	}
 }

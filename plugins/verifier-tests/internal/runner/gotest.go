@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// goTest runs go test -json.
 type goTest struct {
 	Config
 
@@ -25,13 +24,13 @@ type goTest struct {
 	err  error
 }
 
-// goVariables are those of the go command whose toolchain is not known.
+// goVariables are the go command's variables if its toolchain is unknown.
 var goVariables = append(slices.Clip(goflags.Offline), "GOFLAGS=-buildvcs=false")
 
-// flagsOfTest is where the flags of go test begin.
+// flagsOfTest is the index of the flags in a go test command.
 const flagsOfTest = 2
 
-// flagsAt returns where flags go in a go test command: after -C, if that is there.
+// flagsAt returns the index for flags in a go test command: after -C, if there is one.
 func flagsAt(argv []string) int {
 	if len(argv) > 3 {
 		switch flag, _, joined := strings.Cut(strings.TrimLeft(argv[2], "-"), "="); {
@@ -65,14 +64,14 @@ func withFlag(argv []string, flag string) []string {
 	return slices.Insert(slices.Clone(argv), flagsAt(argv), flag)
 }
 
-// withoutSources runs a test program after removing the sources of its tests.
+// withoutSources is the -exec command that removes the test sources before it runs a test program.
 const withoutSources = `sh -c 'rm -f ./*_test.go; exec "$0" "$@"'`
 
-// readsSources matches tests that read sources themselves.
+// readsSources matches tests that read source files themselves.
 var readsSources = regexp.MustCompile(`\bruntime\.Caller|\.go["\x60]|"go/(ast|build|parser)"|tools/go/`)
 
-// Narrow asks for the packages of the files where the command asks for all, leaves
-// out what go vet says of them, which the whole run has asked, and has the tests run without their sources.
+// Narrow replaces ./... by the packages of the files, omits go vet, which the complete run has done, and runs
+// the tests without their sources.
 func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	argv = withFlag(argv, "-vet=off")
 	looks := func(file string) bool {
@@ -94,7 +93,6 @@ func (g *goTest) Narrow(argv []string, tree *Tree, files []string) []string {
 	return slices.Concat(argv[:at], slices.Compact(folders), argv[at+1:])
 }
 
-// useToolchain lets the command use this machine's toolchain and caches.
 func (g *goTest) useToolchain(plan *Plan, argv []string, dir string) error {
 	g.once.Do(func() { g.env, g.err = goflags.ReadEnv(context.Background(), argv[0], dir) })
 	if g.err != nil {
@@ -106,7 +104,7 @@ func (g *goTest) useToolchain(plan *Plan, argv []string, dir string) error {
 		plan.Caches = []jail.Cache{g.env.Cache()}
 		return nil
 	}
-	// The version keeps apart what toolchains of different versions wrote.
+	// The version separates what different toolchains wrote.
 	warm := filepath.Join(g.State, "go-compiled-"+g.env.GOVERSION)
 	if err := sweep(warm); err != nil {
 		return fmt.Errorf("sweeping the build cache: %w", err)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Cold reports whether nothing was compiled yet for runs on this machine: what a run
-// compiles is not kept, so that the next would compile it again.
+// Cold reports whether nothing has been compiled yet for runs on this machine. What a run compiles is not
+// kept, so each would compile it again.
 func (p *Plan) Cold() bool {
 	if p.Warm == "" {
 		return false
@@ -15,8 +15,8 @@ func (p *Plan) Cold() bool {
 	return err != nil
 }
 
-// compileOnly returns a go test command that compiles and vets, but runs true in place of each
-// test program; nil when argv names such a program itself.
+// compileOnly returns a go test command that compiles and vets, but runs true in place of each test program.
+// It returns nil if argv itself names such a program.
 func compileOnly(argv []string) []string {
 	if slices.ContainsFunc([]string{"exec", "toolexec", "vettool"}, func(flag string) bool { return hasFlag(argv, flag) }) {
 		return nil
@@ -24,6 +24,6 @@ func compileOnly(argv []string) []string {
 	if end := slices.Index(argv, "-args"); end >= 0 {
 		argv = argv[:end]
 	}
-	// Without a count the results of tests that did not run would be kept.
+	// Without -count, go would cache results of tests that did not run.
 	return slices.Insert(slices.Clone(argv), flagsAt(argv), "-exec=true", "-count=1")
 }

@@ -16,12 +16,11 @@ import (
 //go:embed seal.gradle
 var sealGradle string
 
-// gradle runs Gradle with a script of ours, which seals in Gradle's own process what
-// it is told by the processes of the tests: those may end as if well, and Gradle with
-// them.
+// gradle runs Gradle with an init script that seals, in Gradle's own process, the results that the test
+// processes report: code under test can make a test process, and so Gradle, exit successfully.
 type gradle struct{ Config }
 
-// Plan runs offline, and goes on after the first task that fails.
+// Plan runs offline, and continues after a failed task.
 func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	dir, key := ".stepfall-"+strings.ToLower(nonce), rand.Text()
 	report := dir + "/report"
@@ -32,14 +31,14 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 			{Path: dir + "/key", Data: []byte(key)},
 		},
 	}
-	properties, _ := tree.read("gradle.properties") // that there is none is usual
+	properties, _ := tree.read("gradle.properties") // it usually does not exist
 	own := ""
 	if found := gradleMemory.FindSubmatch(properties); found != nil {
 		own = string(found[1])
 	}
 	options := []string{"--no-daemon", "--continue", "--init-script=" + dir + "/seal.gradle", "-Dorg.gradle.jvmargs=" + buildArguments(own)}
 	if user, err := os.UserHomeDir(); err == nil && !g.Foreign {
-		// What Gradle keeps of its own goes into the tree, and away with it.
+		// Gradle's own files go into the view of the tree, and are discarded with it.
 		options = append(options, "--offline", "--gradle-user-home="+dir+"/home", "-Dmaven.repo.local="+filepath.Join(user, ".m2", "repository"))
 		if program := wrapperPath(tree, cmp.Or(os.Getenv("GRADLE_USER_HOME"), filepath.Join(user, ".gradle"))); program != "" && filepath.Base(argv[0]) == "gradlew" {
 			plan.Argv[0] = program
@@ -61,7 +60,7 @@ var (
 	gradleVersion = regexp.MustCompile(`(?m)^\s*distributionUrl\s*[=:].*/([\w.-]+)\.zip\s*$`)
 )
 
-// wrapperPath returns the Gradle that a tree's wrapper has fetched, or "".
+// wrapperPath returns the Gradle that the tree's wrapper has downloaded, or "".
 func wrapperPath(tree *Tree, home string) string {
 	properties, err := tree.read("gradle/wrapper/gradle-wrapper.properties")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// maven runs Maven, which runs the tests in a separate process and writes a report for each
-// class. Report and exit code must agree.
+// maven runs Maven, which runs the tests in a separate process and writes a report per class. The reports and
+// the exit code must agree.
 type maven struct {
 	junit
 	config Config
@@ -26,7 +26,7 @@ func newMaven(config Config) *maven {
 	return &maven{junit: junit{reports: reports}, config: config}
 }
 
-// Plan runs offline, and goes on after the first module that fails.
+// Plan runs offline, and continues after a failed module.
 func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	plan, err := m.junit.Plan(argv, tree, nonce)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 		return plan, nil
 	}
 	options := append(plan.emptySettings(".stepfall-"+strings.ToLower(nonce)), "--offline", "--batch-mode",
-		// Without the mirrors of the user's settings it must not matter where an artifact was fetched from.
+		// Without the mirrors of the user's settings, the origin of an artifact must not matter.
 		"-Dmaven.legacyLocalRepo=true", "-Daether.enhancedLocalRepository.trackingFilename=stepfall.none")
 	if !hasOption(argv, "--fail-", "-ff", "-fae", "-fn") {
 		options = append(options, "--fail-at-end")
@@ -56,8 +56,8 @@ func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	return plan, nil
 }
 
-// emptySettings adds empty settings in a folder to the plan, and returns the options that put them in the
-// place of those of the machine and the user, which may hold passwords and are not to be read.
+// emptySettings adds empty settings files to the plan, and returns the options that use them instead of those
+// of the machine and the user, which can contain passwords and are not readable in the jail.
 func (p *Plan) emptySettings(dir string) (options []string) {
 	for kind, letter := range map[string]string{"settings": "s", "toolchains": "t"} {
 		file := dir + "/" + kind + ".xml"
@@ -76,14 +76,13 @@ func hasOption(argv []string, prefix string, words ...string) bool {
 	return slices.ContainsFunc(argv, func(a string) bool { return strings.HasPrefix(a, prefix) || slices.Contains(words, a) })
 }
 
-// buildArguments returns the arguments of the JVM that a build runs in, with the user's own, of which
-// the last counts. Tests run in another: they could attach an agent to this one. It compiles what it
-// runs quickly rather than well, which takes less time than it saves in a build of 100,000 lines, too.
+// buildArguments returns the arguments of the JVM that runs the build, with the user's own; the last one
+// counts. Tests run in another JVM and must not attach an agent to this one. Compiling quickly rather than
+// well saves more time than it costs, even in a build of 100,000 lines.
 func buildArguments(own string) string {
 	return strings.TrimSpace("-XX:TieredStopAtLevel=1 "+strings.TrimSpace(own)) + " -XX:+DisableAttachMechanism"
 }
 
-// isJVM reports whether a file is of a language whose tests run on the JVM.
 func isJVM(file string) bool {
 	return slices.Contains([]string{".java", ".kt", ".groovy", ".scala"}, path.Ext(file))
 }
@@ -100,7 +99,7 @@ func classesOf(tree *Tree) map[string][]string {
 	return classes
 }
 
-// sources returns the files that the classes of tests come from.
+// sources returns the files that define the classes of tests.
 func (p *Plan) sources(tests []Test) []string {
 	found := map[string]bool{}
 	for _, test := range tests {

@@ -11,9 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// junit runs a command that writes JUnit files.
 type junit struct {
-	// reports are paths, or patterns of them.
+	// reports are paths of JUnit files, or patterns of them.
 	reports []string
 }
 
@@ -21,15 +20,15 @@ func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Reports: j.reports, classes: classesOf(tree)}
 	for _, file := range tree.Files {
 		if slices.ContainsFunc(j.reports, func(report string) bool { return jail.Match(report, file) }) {
-			// A report of an earlier run must not be taken for this one's.
+			// A report of an earlier run must not be mistaken for this one's.
 			plan.Changes = append(plan.Changes, jail.Change{Path: file, Delete: true})
 		}
 	}
 	return plan, nil
 }
 
-// notFetched matches what Maven and Gradle say of a plugin or library that their
-// repositories on this machine lack.
+// notFetched matches messages of Maven and Gradle about a plugin or library that their repositories on this
+// machine lack.
 var notFetched = regexp.MustCompile(`\w[^\]\n]* in offline mode and the artifact \S+ has not been downloaded from it before|No cached version of .* available for offline mode`)
 
 func (j *junit) Read(plan *Plan, result *jail.Result) *Report {
@@ -73,7 +72,7 @@ type problem struct {
 }
 
 func readJUnit(data []byte) *Report {
-	// The outermost element is testsuites or testsuite; both nest.
+	// The root element is testsuites or testsuite; both nest.
 	var root testSuite
 	if err := xml.Unmarshal(data, &root); err != nil {
 		return &Report{Broken: "the report is no JUnit file: " + err.Error()}

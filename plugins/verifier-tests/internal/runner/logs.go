@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// logFile runs any command whose output names its tests in a known format, and judges by the log
-// as the harness of SWE-bench does. The log of a failed command must have a failure.
+// logFile runs any command whose output names its tests in a known format, and judges by the log like the
+// harness of SWE-bench. If the command failed, the log must have a failure.
 type logFile struct {
 	format string
 }
@@ -19,8 +19,8 @@ func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
 
-// logReaders read the tests of a log as the harness of SWE-bench does. The last line about a test
-// counts; a test that no line names has not been run.
+// logReaders parse the tests of a log like the harness of SWE-bench. The last line about a test counts; a test
+// that no line names was not run.
 var logReaders = map[string]func(log string) []Test{
 	"pytest": readSummary(pytestName), "pytest-options": readSummary(optionName), "matplotlib": readSummary(buttonName), "pytest-v2": eachLine(readPytestV2),
 	"seaborn": eachLine(readSeaborn), "sympy": readSympy, "django": readDjango, "unittest": readUnittest,
@@ -35,7 +35,7 @@ var logReaders = map[string]func(log string) []Test{
 	),
 }
 
-// ReadLog reads the tests of a log in one of the formats of [logReaders].
+// ReadLog parses the tests of a log in one of the formats of [logReaders].
 func ReadLog(format, log string) []Test {
 	read := logReaders[format]
 	if read == nil {
@@ -44,7 +44,7 @@ func ReadLog(format, log string) []Test {
 	return read(lineEnds.Replace(log))
 }
 
-// lineEnds replaces all line ends by \n, as Python does for the harness.
+// lineEnds converts all line ends to \n, as Python does for the harness.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // logTests are tests in the order in which a log first names them.
@@ -65,19 +65,19 @@ func (l *logTests) set(name string, status Status) {
 	l.tests = append(l.tests, Test{Name: name, Status: status})
 }
 
-// logWords are pytest's words for the end of a test. XPASS is missing in the harness, too, which
-// takes such a test for one that was not run.
+// logWords are pytest's words for the results of tests. XPASS is missing, as in the harness, which takes such a
+// test as not run.
 var logWords = map[string]Status{"PASSED": Pass, "XFAIL": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip}
 
 var (
-	// firstWord and lastWord match lines with one of the logWords there.
+	// firstWord and lastWord match lines that begin or end with one of the logWords.
 	firstWord = regexp.MustCompile(`^(?:PASSED|XFAIL|FAILED|ERROR|SKIPPED)`)
 	lastWord  = regexp.MustCompile(`(?:PASSED|XFAIL|FAILED|ERROR|SKIPPED)$`)
 	// counted matches the number in SKIPPED [3] file:line, which names no test.
 	counted = regexp.MustCompile(`^\[\d+\]$`)
 )
 
-// eachLine returns a reader of logs that reads their lines one by one.
+// eachLine returns a reader of logs that parses them line by line.
 func eachLine(read func(found *logTests, line string)) func(log string) []Test {
 	return func(log string) []Test {
 		var found logTests
@@ -88,8 +88,8 @@ func eachLine(read func(found *logTests, line string)) func(log string) []Test {
 	}
 }
 
-// readSummary reads the short summary of pytest -rA, a word and a name on each line. Names end
-// at their first space, as in the data sets.
+// readSummary returns a reader of the short summary of pytest -rA, a word and a name per line. Names end at
+// their first space, as in the data sets.
 func readSummary(name func(line string, fields []string) string) func(string) []Test {
 	return eachLine(func(found *logTests, line string) {
 		fields := strings.Fields(line)
@@ -103,7 +103,7 @@ func pytestName(_ string, fields []string) string { return fields[1] }
 
 var bracketed = regexp.MustCompile(`^(.*?)\[(.*)\]`)
 
-// optionName shortens a path in brackets to its last element: the rest differs by machine.
+// optionName shortens a path in brackets to its last element, since the rest differs between machines.
 func optionName(_ string, fields []string) string {
 	parts := bracketed.FindStringSubmatch(fields[1])
 	if parts == nil {
@@ -126,8 +126,8 @@ var (
 	control = regexp.MustCompile(`[\x01-\x1f]`)
 )
 
-// readPytestV2 reads summaries whose names have spaces, and lines of older versions, which end in
-// the word.
+// readPytestV2 parses a line of summaries whose names have spaces, and of older versions, in which the word
+// comes last.
 func readPytestV2(found *logTests, line string) {
 	line = control.ReplaceAllString(colours.ReplaceAllString(line, ""), "")
 	if strings.HasPrefix(line, "FAILED") {
@@ -146,7 +146,7 @@ func readPytestV2(found *logTests, line string) {
 	}
 }
 
-// logLine matches a line that says how the test it names has ended.
+// logLine matches a line with the result of a test.
 type logLine struct {
 	line   *regexp.Regexp
 	status Status
@@ -161,12 +161,12 @@ func (l *logTests) setMatches(line string, patterns []logLine) {
 	}
 }
 
-// byLine returns a reader of logs with one test on each line.
+// byLine returns a reader of logs with one test per line.
 func byLine(patterns ...logLine) func(string) []Test {
 	return eachLine(func(found *logTests, line string) { found.setMatches(strings.TrimSpace(line), patterns) })
 }
 
-// readSeaborn reads passed and failed tests only.
+// readSeaborn parses passed and failed tests only.
 func readSeaborn(found *logTests, line string) {
 	fields := strings.Fields(line)
 	switch {
@@ -182,7 +182,6 @@ func readSeaborn(found *logTests, line string) {
 	}
 }
 
-// sympyFailure heads the traceback of a failure.
 var sympyFailure = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
 
 func readSympy(log string) []Test {
@@ -211,11 +210,10 @@ var djangoOK = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sSystem check identified no issues \(0 silenced\)\nok$`),
 }
 
-// djangoVersion is a test whose name is what it prints.
+// djangoVersion is a test whose name is its output.
 const djangoVersion = "--version is equivalent to version"
 
-// djangoLines are the lines of Django's runner. In FAIL: and ERROR: lines the name is that of the
-// method.
+// djangoLines are the lines of Django's runner. In FAIL: and ERROR: lines the name is the method's.
 var djangoLines = []logLine{
 	{regexp.MustCompile(`(` + djangoVersion + `)`), Pass},
 	{regexp.MustCompile(`^(?:Applying sites\.0002_alter_domain_unique\.\.\.(test_no_migrations.*)|(.*)) \.\.\. (?:ok|OK| OK)$`), Pass},
@@ -226,8 +224,7 @@ var djangoLines = []logLine{
 	{regexp.MustCompile(`^ERROR:\S*\s+(\S+)`), Fail},
 }
 
-// readDjango reads the output of Django's runner: NAME ... ok, where NAME is the docstring if
-// there is one.
+// readDjango parses the output of Django's runner: NAME ... ok, where NAME is the docstring if there is one.
 func readDjango(log string) []Test {
 	var found logTests
 	before, isNamed := "", false
@@ -238,7 +235,7 @@ func readDjango(log string) []Test {
 		}
 		found.setMatches(line, djangoLines)
 		if isNamed && strings.HasPrefix(line, "ok") {
-			found.set(before, Pass) // other output stood in between
+			found.set(before, Pass) // other output came in between
 		}
 	}
 	for _, pattern := range djangoOK {
@@ -250,15 +247,14 @@ func readDjango(log string) []Test {
 }
 
 var (
-	// Verbose lines of unittest: test_a (tests.T) ... ok. A docstring may stand between,
-	// on a line of its own.
+	// Verbose lines of unittest: test_a (tests.T) ... ok. A docstring can come in between, on its own line.
 	logUnittest  = regexp.MustCompile(`^(.*?)\s*\.\.\. (?:.* )?(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b.*$`)
 	logSubtest   = regexp.MustCompile(`^(?:FAIL|ERROR): (\S.*)$`)
 	logTestName  = regexp.MustCompile(`^\S+ \([\w.]+\)$`)
 	unittestWord = map[string]Status{"ok": Pass, "FAIL": Fail, "ERROR": Fail, "skipped": Skip, "expected failure": Pass, "unexpected success": Fail}
 )
 
-// readUnittest reads the output of Python's own runner, a format that the harness lacks.
+// readUnittest parses the output of Python's own runner, a format that the harness lacks.
 func readUnittest(log string) []Test {
 	var found logTests
 	before := ""
@@ -266,7 +262,7 @@ func readUnittest(log string) []Test {
 		line = strings.TrimRight(line, "\r\n")
 		if m := logUnittest.FindStringSubmatch(line); m != nil {
 			if !logTestName.MatchString(m[1]) && logTestName.MatchString(before) {
-				found.set(before, unittestWord[m[2]]) // its name stands above its docstring
+				found.set(before, unittestWord[m[2]]) // the name is above the docstring
 			}
 			found.set(m[1], unittestWord[m[2]])
 		} else if m := logSubtest.FindStringSubmatch(line); m != nil {
@@ -282,7 +278,7 @@ func (l *logFile) Read(_ *Plan, result *jail.Result) *Report {
 	if len(report.Tests) == 0 {
 		report.Broken = lastOutput(result)
 	} else if result.ExitCode != 0 && !slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Fail }) {
-		// The code under test can print lines of its own: the log is not that of this run.
+		// The code under test can print lines of its own, so the log is not of this run.
 		report.Tampering = []string{"the log has no failure and the command failed"}
 	}
 	return report

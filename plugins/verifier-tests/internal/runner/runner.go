@@ -12,12 +12,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// Status is how one test ended.
+// Status is the result of one test.
 type Status int
 
-// The ends of a test.
+// The results of a test.
 const (
-	Missing Status = iota // it was not run
+	Missing Status = iota // not run
 	Pass
 	Fail
 	Skip
@@ -27,10 +27,10 @@ const (
 type Test struct {
 	// Group is the package, module or file; Name is the test within it.
 	Group, Name string
-	// Within are the titles of the blocks that it lies in, in Node, the outermost first.
+	// Within are the titles of the enclosing blocks, in Node, outermost first.
 	Within []string `json:",omitempty"`
 	Status Status
-	// Output is what it printed, cut.
+	// Output is the test's output, truncated.
 	Output string
 }
 
@@ -42,13 +42,11 @@ func (t Test) ID() string {
 	return t.Group + "." + t.Name
 }
 
-// DottedName returns the test's name in the form MODULE.CLASS.FUNCTION where it has the form
-// of pytest's or unittest's own.
+// DottedName returns the test's name in the form MODULE.CLASS.FUNCTION if it is in pytest's or unittest's form.
 func (t Test) DottedName() string { return cmp.Or(nodeID(t.Name), t.ID()) }
 
-// Is reports whether a name from a list of checks means this test: its own
-// name, or its name with the group or the end of the group before it, joined by
-// a dot, a colon, two colons, a slash or a space.
+// Is reports whether a name from a list of checks means this test: its own name, or its name after the group
+// or the end of the group, joined by a dot, a colon, two colons, a slash or a space.
 func (t Test) Is(name string) bool {
 	if name == t.Name || nodeID(name) == t.ID() {
 		return true
@@ -64,13 +62,13 @@ func (t Test) Is(name string) bool {
 	return strings.HasSuffix("/"+t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
 }
 
-// isOf reports whether a name is that of the function which the test calls with parameters.
+// isOf reports whether name is the function that the test calls with parameters.
 func (t Test) isOf(name string) bool {
 	end := strings.IndexAny(t.Name, "[({")
 	return end > 0 && Test{Group: t.Group, Name: strings.TrimSpace(t.Name[:end])}.Is(name)
 }
 
-// isIn reports whether a name is that of a class, module or block of tests in which the test lies.
+// isIn reports whether name is a class, module or block that contains the test.
 func (t Test) isIn(name string) bool {
 	dotted := cmp.Or(nodeID(name), name)
 	if file, ok := strings.CutSuffix(name, ".py"); ok {
@@ -80,8 +78,8 @@ func (t Test) isIn(name string) bool {
 		slices.Contains(t.Within, name) || strings.HasPrefix(strings.Join(append(slices.Clone(t.Within), t.Name), " ")+" ", name+" ")
 }
 
-// nodeID converts names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
-// (test_b (tests.T), test_b (tests.T.test_b)) to dotted ones; "" for others.
+// nodeID converts names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest (test_b (tests.T),
+// test_b (tests.T.test_b)) to dotted ones, and others to "".
 func nodeID(name string) string {
 	if file, rest, ok := strings.Cut(name, ".py::"); ok {
 		rest, parameters, _ := strings.Cut(rest, "[")
@@ -102,35 +100,32 @@ func nodeID(name string) string {
 // Report is the result of a run.
 type Report struct {
 	Tests []Test
-	// Broken is what stopped the tests from running, for instance a compiler's
-	// errors; empty when they ran.
+	// Broken is the reason why the tests did not run, for instance compiler errors; empty if they ran.
 	Broken string
-	// Exact says that a name means the test of this name alone, as in the logs of SWE-bench.
+	// Exact means that a name matches only the test of exactly this name, as in the logs of SWE-bench.
 	Exact bool `json:",omitempty"`
-	// Unfit is why the command cannot test this tree whatever is in it, for instance
-	// a framework that is not installed.
+	// Unfit is the reason why the command cannot test this tree at all, for instance a framework that is not
+	// installed.
 	Unfit string `json:",omitempty"`
-	// Tampering is a sign that the program under test forged its result.
+	// Tampering are signs that the program under test forged its result.
 	Tampering []string
-	// Places are the files of the tests' code, by names of the framework's own.
+	// Places are the files of the tests' code, by the framework's names.
 	Places map[string]string `json:",omitempty"`
-	// Replaced are names of the standard library that the tree has replaced: functions that
-	// tests compute with, or a clock.
+	// Replaced are names of the standard library that the tree has replaced: functions that tests use for
+	// comparing, or a clock.
 	Replaced []string `json:",omitempty"`
-	// Callers are the files of the tree whose code inspected its callers, where that is seen.
+	// Callers are the files of the tree whose code inspected its callers, if the run can observe that.
 	Callers []string `json:",omitempty"`
-	// Path are the folders of the tree in which the tests find modules, in Python.
+	// Path are the folders of the tree from which the tests import modules, in Python.
 	Path []string `json:",omitempty"`
-	// Files are those of the tree that the tests came from, and that the framework
-	// read to know how to run them.
+	// Files are the files of the tree that the tests came from, and that the framework read as configuration.
 	Files []string `json:",omitempty"`
 }
 
-// CommandName is the name of a test that stands for a command which failed when none of its
-// tests did.
+// CommandName is the name of a test that stands for a command that failed although none of its tests did.
 const CommandName = "(command)"
 
-// PackageName is the name of a test that stands for a package in Go which failed as a whole.
+// PackageName is the name of a test that stands for a Go package that failed as a whole.
 const PackageName = "(package)"
 
 // check compares the report with the exit code.
@@ -146,7 +141,7 @@ func (r *Report) check(result *jail.Result) {
 	}
 }
 
-// FirstFailure returns what the first failing test said.
+// FirstFailure returns the output of the first failed test.
 func (r *Report) FirstFailure() string {
 	for _, test := range r.Tests {
 		if test.Status == Fail {
@@ -156,10 +151,9 @@ func (r *Report) FirstFailure() string {
 	return ""
 }
 
-// Find returns the tests that a name means: those of this name or, where there is none, all in
-// what has the name, as frameworks run them. Data sets have names of pytest that were
-// cut within their parameters: such a name means all that begin so, where they agree
-// on whether they pass.
+// Find returns the tests that a name means: those of this name or, if there are none, all tests that the named
+// function, class or block contains, as frameworks run them. Data sets have pytest names that were cut off
+// within their parameters: such a name means all tests that begin with it, if they agree on whether they pass.
 func (r *Report) Find(name string) []Test {
 	ways := []func(Test, string) bool{Test.Is, Test.isOf, Test.isIn}
 	if r.Exact {
@@ -192,14 +186,14 @@ func filter(tests []Test, is func(Test) bool) (found []Test) {
 	return found
 }
 
-// Status returns how the tests ended that a name means, see [Worst].
+// Status returns the combined status of the tests that a name means; see [Worst].
 func (r *Report) Status(name string) (status Status, found bool) {
 	tests := r.Find(name)
 	return Worst(tests), len(tests) > 0
 }
 
-// Worst returns how tests ended together: one failure is a failure, and without one, one that was
-// skipped is. Of none it is [Missing].
+// Worst returns the combined status of tests: Fail if one failed, or else Skip if one was skipped. For no tests
+// it is [Missing].
 func Worst(tests []Test) Status {
 	for _, status := range []Status{Fail, Skip, Missing, Pass} {
 		if slices.ContainsFunc(tests, func(t Test) bool { return t.Status == status }) {
@@ -209,99 +203,94 @@ func Worst(tests []Test) Status {
 	return Missing
 }
 
-// Plan is a run of a test command.
+// Plan is a planned run of a test command.
 type Plan struct {
 	Argv []string
 	Env  []string
-	// Last are variables that hold whatever the configuration says.
+	// Last are variables that override the configuration's.
 	Last    []string
 	Changes []jail.Change
 	Reports []string
-	// Guarded are files that must be the same when the run has ended, by their paths from
-	// the tree.
+	// Guarded are files that the run must not change, by their paths in the tree.
 	Guarded []string
-	// ReadOnly and Caches are what the toolchain needs of the machine.
+	// ReadOnly and Caches are what the toolchain needs from the machine.
 	ReadOnly []string
 	Caches   []jail.Cache
-	// Compile is a command that fills the first cache and runs nothing of the tree,
-	// and Warm where that cache is then kept for runs on all trees.
+	// Compile is a command that fills the first cache and runs no code of the tree. Warm is the directory in
+	// which that cache is then kept for runs on all trees.
 	Compile []string
 	Warm    string
-	// key is that of a seal.
+	// key is the key of the report's seal.
 	key string
-	// classes are the sources of languages of the JVM, by their names without endings.
+	// classes are the JVM sources by base name without extension.
 	classes map[string][]string
 }
 
-// Tree is the work tree as a runner may look at it.
+// Tree is the work tree as seen by a runner.
 type Tree struct {
 	Dir string
 	// Files are the paths of its regular files, slash-separated and sorted.
 	Files []string
-	// Content returns a hash of all that it holds.
+	// Content returns a hash of its content.
 	Content func() (string, error)
 }
 
-// maxSource bounds a file of the tree that is read, in bytes.
+// maxSource is the size in bytes of the largest file of the tree that is read.
 const maxSource = 64 << 20
 
 func (t *Tree) read(file string) ([]byte, error) {
 	return regular.Read(os.OpenFile, filepath.Join(t.Dir, filepath.FromSlash(file)), maxSource)
 }
 
-// How far passes can be believed. They are conventions in the order of what holds a
-// report, not measurements: a judge in the process of what it judges, with controls
-// that must fail; a report that the command writes itself; an exit code.
+// The probability that a pass is right. These values are conventions, ordered by how well the report is
+// protected, not measurements: a judge that shares a process with the code under test, with controls that must
+// fail; a report that the command writes itself; an exit code.
 const (
 	controlledConfidence = 0.95
 	reportedConfidence   = 0.93
 	exitConfidence       = 0.9
 )
 
-// Runner is one kind of test command.
+// Runner runs one kind of test command.
 type Runner struct {
 	Driver
-	// IsGo says that it is go test, IsExitCode that the command gives an exit code alone: it is one test.
+	// IsGo means go test. IsExitCode means that the command has only an exit code: it is one test.
 	IsGo, IsExitCode bool
-	// Confidence is how far a pass can be believed, given who shares the process of
-	// the judge: a probability.
+	// Confidence is the probability that a pass is right, given how well the report is protected.
 	Confidence float64
 }
 
-// Driver runs test commands of one kind. It is safe for concurrent use.
+// Driver plans and parses runs of one kind of test command. It is safe for concurrent use.
 type Driver interface {
-	// Plan says how to run the command on the tree. The nonce is different in
-	// every run.
+	// Plan plans a run of the command on the tree. The nonce is different in every run.
 	Plan(argv []string, tree *Tree, nonce string) (*Plan, error)
-	// Read reads what a planned run left.
+	// Read parses the result of a planned run.
 	Read(plan *Plan, result *jail.Result) *Report
 }
 
-// Narrower is a [Driver] whose command can be asked for a part of the tests.
+// Narrower is a [Driver] whose command can run a part of the tests.
 type Narrower interface {
 	// Narrow returns the command for the tests in files, or the command itself.
 	Narrow(argv []string, tree *Tree, files []string) []string
 }
 
-// Config is what all runners share.
+// Config has the settings that all runners share.
 type Config struct {
-	// Report is the path of the JUnit file that the command writes, if it does, or a
-	// pattern of several (see [jail.Match]).
+	// Report is the path of the JUnit file that the command writes, if it does, or a pattern of several (see
+	// [jail.Match]).
 	Report string
-	// State is a folder in which build caches of trusted runs are kept; empty
-	// when there is none.
+	// State is a directory for the build caches of trusted runs; empty means that there is none.
 	State string
-	// Foreign says that the command finds the toolchains of a container, and not
-	// this machine's.
+	// Foreign means that the command uses the toolchains of a container, not this machine's.
 	Foreign bool
 	// Env are the variables of the configuration.
 	Env []string
-	// Log is the format in which the output names its tests; empty for none.
+	// Log is the format in which the output names its tests; empty if there is none.
 	Log string
 }
 
-// runners lists the runners in the order in which they are tried. command matches the words of a
-// command, joined by newlines; open may still return nil to decline.
+// runners lists the runners in the order in which they are tried. command matches the words of a command,
+// joined by newlines; open can still decline by returning nil.
 var runners = []struct {
 	command *regexp.Regexp
 	kind    Runner
@@ -336,7 +325,7 @@ var runners = []struct {
 
 var anyCommand = regexp.MustCompile(``)
 
-// For returns the runner that knows the command.
+// For returns the runner for the command.
 func For(argv []string, config Config) Runner {
 	command := strings.Join(append([]string{filepath.Base(argv[0])}, argv[1:]...), "\n")
 	for _, known := range runners {
@@ -349,10 +338,10 @@ func For(argv []string, config Config) Runner {
 			return r
 		}
 	}
-	return Runner{} // the last fits
+	return Runner{} // unreachable: the last runner accepts every command
 }
 
-// maxOutput bounds what is kept of one test's output.
+// maxOutput limits the output that is kept of one test, in bytes.
 const maxOutput = 4 << 10
 
 func tail(s string, limit int) string {

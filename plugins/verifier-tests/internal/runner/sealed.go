@@ -25,18 +25,17 @@ var (
 	watchNode string
 )
 
-// sealedRun runs a framework with a module of ours, which seals the report with a key
-// of this one run when the framework has come to its end. The module is gone before
-// anything of the work tree is loaded: a process that ends early and leaves a
-// report of its own has no key.
+// sealedRun runs a framework with a module that seals the report, with a key for this run, when the framework
+// has finished. The module is removed before anything of the work tree is loaded: a process that exits early
+// and leaves its own report does not have the key.
 type sealedRun struct {
 	name string
 	env  []string
-	// source is the module, extension that of its file. watch is loaded first where tests run.
+	// source is the module, extension its file extension. watch is loaded first in the processes of tests.
 	source, extension, watch string
-	// argv puts the module into the command. module is its name, file its path.
+	// argv adds the module to the command. module is its name, file its path.
 	argv func(argv []string, module, file, report string) []string
-	// read reads the report.
+	// read parses the report.
 	read func(data []byte) *Report
 }
 
@@ -57,8 +56,8 @@ func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	return plan, nil
 }
 
-// Narrow names the files where the command names nothing of the tree. unittest would be
-// told modules.
+// Narrow appends the files if the command names nothing in the tree. It does not apply to unittest, which takes
+// modules.
 func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
 	named := slices.ContainsFunc(argv[1:], func(word string) bool {
 		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
@@ -70,13 +69,13 @@ func (s *sealedRun) Narrow(argv []string, tree *Tree, files []string) []string {
 	return slices.Concat(argv, files)
 }
 
-// loadedFiles is what the module saw besides the tests.
+// loadedFiles is what the module observed besides the tests.
 type loadedFiles struct {
-	// Files are those that tests and options came from.
+	// Files are the files that tests and options came from.
 	Files []string
 	// Places are the files of the tests' code.
 	Places map[string]string
-	// Replaced, Callers and Path are those of [Report].
+	// Replaced, Callers and Path are as in [Report].
 	Replaced, Callers, Path []string
 }
 
@@ -119,8 +118,8 @@ func (s *sealedRun) missingReport(result *jail.Result) *Report {
 	return report
 }
 
-// internalError is the exit code of pytest where it fails itself, as at the text of a value: the
-// test under way is in its report as one that passed.
+// internalError is pytest's exit code when pytest itself fails, while formatting a value for instance. The
+// report then has the current test as passed.
 const internalError = 3
 
 func readSealed(data []byte) *Report {
@@ -150,8 +149,8 @@ func newPytest() *sealedRun {
 	}
 }
 
-// newModule is python -m MODULE, for pytest and unittest: our module is the program,
-// and the folder of the tree is on the path only when all is loaded that judges.
+// newModule returns the runner of python -m MODULE, for pytest and unittest. The sealing module is the program,
+// and the tree is put on the import path only after everything that judges is loaded.
 func newModule(name string, at int) *sealedRun {
 	s := &sealedRun{name: name, env: pythonEnv, source: sealPython, extension: ".py", read: readSealed}
 	s.argv = func(argv []string, _, file, _ string) []string {
@@ -166,13 +165,12 @@ func newModule(name string, at int) *sealedRun {
 	return s
 }
 
-// pytestFlags adds the flag to run the tests even if some modules cannot be imported.
+// pytestFlags returns the flags for the report, and for running tests even if some modules cannot be imported.
 func pytestFlags(report string) []string {
 	return []string{"--junitxml=" + report, "-p", "no:cacheprovider", "--continue-on-collection-errors"}
 }
 
-// withoutFlags leaves out what a command says of its report, in place of which it writes ours:
-// words, and flags that have a value.
+// withoutFlags removes words, and flags with their values, from a command: its own report options, for instance.
 func withoutFlags(argv, words, flags []string) (kept []string) {
 	isValue := false
 	for _, argument := range argv {
@@ -188,7 +186,7 @@ func withoutFlags(argv, words, flags []string) (kept []string) {
 
 var junitFlags = []string{"--junitxml", "--junit-xml"}
 
-// watchFile is where what is loaded first lies, beside the module.
+// watchFile returns the path of the file that is loaded first, beside the module.
 func watchFile(module string) string { return path.Join(path.Dir(module), "watch.cjs") }
 
 func newNode() *sealedRun {

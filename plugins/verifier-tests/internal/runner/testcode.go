@@ -11,9 +11,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// Decides reports whether a file of the tree may not be changed so, because of what is
-// in it: tests in Rust that lie in the file that they test, and where the code of a Go module
-// comes from.
+// Decides reports whether an answer must not change a file of the tree in this way, because of its content:
+// Rust tests in the file that they test, or the sources of a Go module's code.
 func Decides(file string, before, after []byte) bool {
 	switch {
 	case path.Base(file) == "go.mod":
@@ -24,10 +23,9 @@ func Decides(file string, before, after []byte) bool {
 	return false
 }
 
-// sameSources reports whether two go.mod files take all code from the same places. Requirements
-// may differ: they come from the module cache, which an answer cannot change. The language may
-// only become newer: before go1.22 all rounds of a loop shared a variable, so that parallel
-// subtests might all try the last case.
+// sameSources reports whether two go.mod files take all code from the same places. Requirements may differ: they
+// come from the module cache, which an answer cannot change. The language version must not decrease: before
+// go1.22 the iterations of a loop shared one variable, so parallel subtests could all test the last case.
 func sameSources(before, after []byte) bool {
 	old, err := modfile.Parse("go.mod", before, nil)
 	if err != nil {
@@ -47,7 +45,7 @@ func language(f *modfile.File) string {
 	return "go" + f.Go.Version
 }
 
-// sourceDirectives returns the directives that say where code comes from.
+// sourceDirectives returns the directives that determine where code comes from.
 func sourceDirectives(f *modfile.File) []string {
 	var all []string
 	for _, statement := range f.Syntax.Stmt {
@@ -69,17 +67,16 @@ func sourceDirectives(f *modfile.File) []string {
 	return all
 }
 
-// Rust's tests lie in the files that they test: an answer that writes such a file anew
-// would write its judge. The tests of the clean tree take their place.
+// Rust tests can be in the file that they test: an answer that rewrites such a file would rewrite its judge. The
+// tests of the clean tree replace them.
 var (
 	rustTest = regexp.MustCompile(`(?m)^[^"/\n]*#!?\s*\[\s*(?:cfg\s*\((?:\s*all\s*\()?\s*test\b|(?:\w+\s*::\s*)*(?:test|\w+_test|test_\w+|rstest|quickcheck|proptest|parameterized|bench)\b)`)
-	// rustTests are items for tests only at the outermost level, as rustfmt puts them: from
-	// the attribute at the beginning of a line to the brace at the beginning of another.
+	// rustTests matches items for tests only, at the outermost level and formatted by rustfmt: from the
+	// attribute at the beginning of a line to the brace at the beginning of another.
 	rustTests = regexp.MustCompile(`(?ms)^(?:(?:///|#\[)[^\n]*\n)*?#\[(?:cfg\((?:all\()?test\b|(?:\w+::)*(?:test|\w+_test|rstest|bench)\b)[^\n]*\]\n(?:(?:///|#\[)[^\n]*\n)*(?:[^\n]*[;}]$|[^\n]*\n.*?^[})\]][^\n]*$)\n?`)
 )
 
-// RestoreTests returns what an answer makes of a file of the tree, with the tests of
-// before in the place of those of after.
+// RestoreTests returns an answer's version of a file with the tests of before instead of its own.
 func RestoreTests(file string, before, after []byte) []byte {
 	if path.Ext(file) != ".rs" {
 		return after
@@ -89,6 +86,6 @@ func RestoreTests(file string, before, after []byte) []byte {
 		return after
 	}
 	out := rustTests.ReplaceAll(after, nil)
-	out = append(out, "\nconst _: () = ();\n"...) // what the answer ends with is not about the first of them
+	out = append(out, "\nconst _: () = ();\n"...) // so that an attribute at the answer's end does not apply to the first test
 	return append(out, bytes.Join(tests, []byte("\n"))...)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// accuse finds out why tests passed with altered expectations, of so many. A nil verdict
-// says that there is nothing to it: the tests do not come to what was altered, pass so
-// on the untouched tree, too, or fail with other alterations: those are noticed.
+// accuse finds out why tests passed with altered expectations; of is the number of tests that were altered.
+// The verdict is nil if that is innocent: the tests do not reach the altered expectations, pass on the
+// untouched tree as well, or fail with other alterations. Those that fail are noticed.
 func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (verdict *sdk.Verdict, noticed []runner.Test, err error) {
 	if ignored, fails, err := e.ignoresEnd(ctx, survivors, of); !fails || err != nil {
 		return ignored, nil, err
@@ -30,7 +30,7 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 	return nil, reached, nil
 }
 
-// ignoresEnd returns a verdict on tests that pass although they fail at their end, and whether none does.
+// ignoresEnd returns a verdict on tests that pass although they fail at their end, and whether there are none.
 func (e *expectations) ignoresEnd(ctx context.Context, survivors []runner.Test, of int) (ignored *sdk.Verdict, fails bool, err error) {
 	if e.whole {
 		return e.ignoresTests(ctx)
@@ -45,12 +45,12 @@ func (e *expectations) ignoresEnd(ctx context.Context, survivors []runner.Test, 
 	return nil, true, nil
 }
 
-// reach returns the survivors that come to what was altered, and those of them that pass with other draws, too.
+// reach returns the survivors that reach an altered expectation, and those of them that pass with other draws too.
 func (e *expectations) reach(ctx context.Context, survivors []runner.Test) (reached, passing []runner.Test, err error) {
 	if _, reached, err = e.rerun(ctx, alter.Reach, survivors); err == nil {
 		reached, err = e.calibrate(ctx, alter.Expectation, reached)
 	}
-	const draws = 3 // what is right by chance is not by others
+	const draws = 3 // a value that is right by chance is not right in every draw
 	passing = reached
 	for i := 0; i < draws && err == nil && len(passing) > 0; i++ {
 		e.seed++
@@ -59,8 +59,8 @@ func (e *expectations) reach(ctx context.Context, survivors []runner.Test) (reac
 	return reached, passing, err
 }
 
-// ignoresTests returns a verdict on a command that ends well although its tests fail at
-// their beginning, and whether it fails with them, or at least reads them where none begins.
+// ignoresTests returns a verdict on a command that succeeds although its tests fail at their beginning. fails
+// reports whether it fails with them or, if no test begins in these files, at least reads them.
 func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, fails bool, err error) {
 	ending, err := e.alter(ctx, alter.End, e.a.changes, false)
 	if err != nil || len(ending)+len(e.sources) == 0 {
@@ -78,9 +78,8 @@ func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, 
 	return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), false, nil
 }
 
-// areRead reports whether the command reads the files that could be altered: on the
-// untouched tree it says something else when they have an error of syntax. Without a
-// pre-flight nobody knows.
+// areRead reports whether the command reads the files that could be altered: on the untouched tree its output
+// changes if they have a syntax error. Without a pre-flight it returns true.
 func (e *expectations) areRead(ctx context.Context) (bool, error) {
 	if e.j.before == nil {
 		return true, nil
@@ -99,7 +98,7 @@ func (e *expectations) areRead(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// calibrate leaves out the tests that pass on the untouched tree too, altered so.
+// calibrate removes the tests that also pass on the untouched tree with the same alterations.
 func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
 	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
 		return tests, nil
@@ -116,12 +115,11 @@ func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []run
 	}), err
 }
 
-// forgedVerdict is the verdict on an answer of which tests pass whatever they expect. Of right
-// code, too, one test in a hundred does, and one of which a truth is inverted may be
-// flaky: where most of them fail as they must, it may be so, and where almost all do it
-// is taken to be.
+// forgedVerdict returns the verdict on an answer whose tests pass whatever they expect, nil if they are few. One
+// test in a hundred of correct code does so too, and a test whose condition was inverted may be flaky: if most
+// tests fail as they must, the verdict is inconclusive, and if almost all do, there is none.
 func (e *expectations) forgedVerdict(tests []runner.Test, of int) *sdk.Verdict {
-	const few = 20 // in one of which right code may be unlucky
+	const few = 20 // correct code can have one such test in that many
 	if len(tests)*few < of {
 		return nil
 	}
@@ -138,8 +136,7 @@ func (e *expectations) forgedVerdict(tests []runner.Test, of int) *sdk.Verdict {
 	return verdict
 }
 
-// leftToData returns the tests that passed with other data and compare with what they
-// read from it.
+// leftToData returns the tests that passed with altered data and compare with what they read from it.
 func (e *expectations) leftToData(survivors []runner.Test) []runner.Test {
 	if len(e.data) == 0 {
 		return nil
@@ -152,8 +149,8 @@ func (e *expectations) leftToData(survivors []runner.Test) []runner.Test {
 	})
 }
 
-// readsData returns a verdict on an answer of which tests pass with other data and fail
-// without any: the code reads it as the tests do.
+// readsData returns a verdict on an answer whose tests pass with altered data and fail without any: the code
+// reads the data as the tests do.
 func (e *expectations) readsData(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
 	var without []jail.Change
 	for _, file := range e.data {

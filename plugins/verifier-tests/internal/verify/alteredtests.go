@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// mustFail returns the tests that passed and have altered expectations: those named, or
-// else those that failed on the untouched tree, or else all.
+// mustFail returns the tests that passed and have altered expectations: those named, or else those that failed
+// on the untouched tree, or else all.
 func (e *expectations) mustFail() []runner.Test {
 	isAltered := func(t runner.Test) bool {
 		return e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, t) })
@@ -32,7 +32,6 @@ func (e *expectations) mustFail() []runner.Test {
 	return e.all
 }
 
-// without returns the tests that are not among the others.
 func without(tests, others []runner.Test) []runner.Test {
 	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
 		return slices.ContainsFunc(others, func(o runner.Test) bool { return o.ID() == t.ID() })
@@ -47,13 +46,12 @@ func (e *expectations) failedBefore(t runner.Test) bool {
 	return status != runner.Pass
 }
 
-// holds reports whether a test of a report is one of those altered in a file, or in what
-// it reads.
+// holds reports whether a test of a report is one of those altered in a file, or in the data that it reads.
 func (e *expectations) holds(s alter.Source, test runner.Test) bool {
 	return e.isNamed(test, s.Path, slices.Concat(s.Tests, s.Data))
 }
 
-// isNamed reports whether a test of a report is one of those of a file.
+// isNamed reports whether a test of a report has one of the names in a file.
 func (e *expectations) isNamed(test runner.Test, file string, tests []string) bool {
 	if e.whole {
 		return len(tests) > 0
@@ -65,9 +63,9 @@ func (e *expectations) isNamed(test runner.Test, file string, tests []string) bo
 	return slices.ContainsFunc(tests, func(name string) bool { return is(test, file, name) })
 }
 
-// testNames say whether a test of a report is the one of a name in a file, by languages.
+// testNames report whether a test of a report has a name in a file, by language.
 var testNames = map[string]func(test runner.Test, file, name string) bool{
-	"rust": func(test runner.Test, _, name string) bool { // the report says in which module it is, too
+	"rust": func(test runner.Test, _, name string) bool { // test.Name has the module, too
 		return name == test.Name[strings.LastIndex(test.Name, ":")+1:]
 	},
 	"java": func(test runner.Test, file, name string) bool {
@@ -82,14 +80,14 @@ var testNames = map[string]func(test runner.Test, file, name string) bool{
 	},
 }
 
-// isOfModule is that of Python, whose reports name modules from several folders.
+// isOfModule is the function for Python, whose reports name modules relative to several folders.
 func isOfModule(test runner.Test, file, name string) bool {
 	id, _, _ := strings.Cut(test.DottedName(), "[")
 	full := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".") + "." + name
 	return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
 }
 
-// areTruths reports whether of all the tests only what must be true was inverted.
+// areTruths reports whether only conditions were inverted in all of the tests.
 func (e *expectations) areTruths(tests []runner.Test) bool {
 	return !slices.ContainsFunc(tests, func(t runner.Test) bool {
 		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Truths) })

@@ -18,14 +18,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// alter alters what is expected in the files with changes, each in its language. A
-// language whose parser cannot be had leaves its files out.
+// alter alters the expectations in the files with changes, each in its language. Files in a language whose
+// parser is unavailable are omitted.
 func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.Change, data bool) ([]alter.Source, error) {
 	requests := map[string]*alter.Request{}
 	for _, file := range e.files {
 		language := alter.Language(file)
 		if e.isRest && language != "go" && alter.Languages[language].Text == "" {
-			continue // each assertion is altered for itself
+			continue // each assertion is altered by itself
 		}
 		if requests[language] == nil {
 			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Rest: e.isRest, Record: e.recordIn(language), Names: e.functions(language)}
@@ -51,11 +51,11 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.
 	return altered, nil
 }
 
-// olderGo matches modules of a language without type parameters.
+// olderGo matches modules in a version of Go without type parameters.
 var olderGo = regexp.MustCompile(`(?m)^go 1\.(\d|1[0-7])\b`)
 
-// recordIn returns the file in which comparisons of a language note what the code returned,
-// or "" where they cannot.
+// recordIn returns the file in which comparisons in a language record what the code returned, or "" if they
+// cannot.
 func (e *expectations) recordIn(language string) string {
 	if language != "go" {
 		return e.record
@@ -72,7 +72,7 @@ func (e *expectations) recordIn(language string) string {
 	return e.record
 }
 
-// functions returns the functions in Python that have passed as tests.
+// functions returns the Python functions that passed as tests.
 func (e *expectations) functions(language string) []string {
 	if language != "python" {
 		return nil
@@ -85,8 +85,8 @@ func (e *expectations) functions(language string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// runProgram runs a program of ours where tests run, with further changes, and reads its answer to a request,
-// where it gives one.
+// runProgram runs one of the embedded programs where tests run, with further changes, and decodes its answer to
+// a request, if it gives one.
 func (e *expectations) runProgram(ctx context.Context, interpreter string, program alter.Program, request any, changes []jail.Change, answer any) error {
 	data, err := json.Marshal(request)
 	if err != nil {
@@ -99,15 +99,15 @@ func (e *expectations) runProgram(ctx context.Context, interpreter string, progr
 		Changes: slices.Concat(changes, []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}}),
 	}))
 	if err == nil {
-		_ = json.Unmarshal(result.Reports[report], answer) // or it was stopped
+		_ = json.Unmarshal(result.Reports[report], answer) // no answer if it was stopped
 	}
 	return err
 }
 
 var interpreters = map[string]*regexp.Regexp{"python": regexp.MustCompile(`^(python|pypy)[\d.]*$`), "node": regexp.MustCompile(`^node$`)}
 
-// interpreter returns the program of a language: the command's own, one beside it, or
-// that of the PATH; "" when there is none.
+// interpreter returns the program of a language: the command's own, one beside it, or the one in the PATH; "" if
+// there is none.
 func (e *expectations) interpreter(ctx context.Context, language string) string {
 	program := e.v.config.Command[0]
 	if interpreters[language].MatchString(filepath.Base(program)) {

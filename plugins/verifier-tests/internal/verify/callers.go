@@ -14,9 +14,9 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// callers returns the files of which the answer has the code look at what calls it, as it did not
-// before: what such code gives a test need not be what it gives others. Where the run sees who looks
-// (see [runner.Report]) it need not be in words that are known here.
+// callers returns the files in which the answer newly makes the code inspect its callers: what such code returns
+// to a test need not be what it returns to others. If the run observes this (see [runner.Report]), the code need
+// not match stackWords.
 func (a *attempt) callers(j *judgement, report *runner.Report) []string {
 	seen := j.anew(report.Callers, func(p *preflight) []string { return p.report.Callers })
 	var files []string
@@ -32,7 +32,7 @@ func (a *attempt) callers(j *judgement, report *runner.Report) []string {
 	return files
 }
 
-// stackWords match what leads to the calls on the stack, by the endings of files.
+// stackWords match code that leads to the call stack, by file extensions.
 var stackWords = []struct {
 	endings string
 	words   *regexp.Regexp
@@ -45,7 +45,6 @@ var stackWords = []struct {
 	{".sh .bash .bats", regexp.MustCompile(`(?m)(?:^|[;&|({]|\b(?:do|then|else)\b)\s*caller\b|\bBASH_LINENO\b|\b(?:BASH_SOURCE|FUNCNAME)\[[1-9]`)},
 }
 
-// countCallers returns how often the code of a file looks at the calls on the stack.
 func countCallers(file string, data []byte) int {
 	if path.Ext(file) == ".go" {
 		return countGoCallers(data)
@@ -58,16 +57,16 @@ func countCallers(file string, data []byte) int {
 	return 0
 }
 
-// goStack are the functions of Go that return the calls on the stack, by packages.
+// goStack are Go's functions that return the call stack, by package.
 var goStack = map[string][]string{"runtime": {"Caller", "Callers", "Stack"}, "runtime/debug": {"Stack", "PrintStack"}}
 
-// countGoCallers is countCallers of Go. What is asked for beside a recover is where a panic was.
+// countGoCallers is countCallers for Go. It ignores functions with a recover, which inspect where a panic was.
 func countGoCallers(data []byte) (count int) {
 	file, err := parser.ParseFile(token.NewFileSet(), "", data, parser.SkipObjectResolution)
 	if err != nil {
 		return 0
 	}
-	functions := map[string][]string{} // by the names of packages in this file
+	functions := map[string][]string{} // by the local names of packages
 	for _, spec := range file.Imports {
 		name, err := strconv.Unquote(spec.Path.Value)
 		if err != nil || goStack[name] == nil {
@@ -98,10 +97,10 @@ func countGoCallers(data []byte) (count int) {
 	return count
 }
 
-// judging matches a function in a script that stands in the place of a command by which scripts judge.
+// judging matches a shell function that replaces a command with which scripts judge.
 var judging = regexp.MustCompile(`(?m)^[ \t]*(?:function[ \t]+)?(\[|test|diff|cmp|grep|exit|return|trap|builtin)[ \t]*\(\)`)
 
-// commands returns the commands in the place of which the answer puts functions.
+// commands returns the commands that the answer replaces by shell functions.
 func (a *attempt) commands() (names []string) {
 	for _, change := range a.changes {
 		if !slices.Contains(strings.Fields(".sh .bash .bats"), path.Ext(change.Path)) {

@@ -8,26 +8,26 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// check is one thing that must hold, and how it went in each run.
+// check is one requirement, and its result in each run.
 type check struct {
 	name   string
-	must   bool // of FailToPass: it cannot be left out for being flaky
-	stays  bool // it passed on the untouched tree, and nobody named it
+	must   bool // from FailToPass: it cannot be left out as flaky
+	stays  bool // it passed on the untouched tree and is not named
 	group  string
 	mended bool // it did not pass on the untouched tree
-	same   bool // it failed there in the same words
+	same   bool // it failed there with the same output
 	status []runner.Status
 	output string
 }
 
-// results returns the checks that decide and how each went.
+// results returns the deciding checks with their results in the first run.
 func (j *judgement) results(report *runner.Report) []*check {
 	var checks []*check
 	for _, name := range j.checks.FailToPass {
 		checks = append(checks, j.checkNamed(report, name, true))
 	}
 	for _, name := range j.checks.PassToPass {
-		// By a log, the harness of SWE-bench asks for all of them.
+		// With a log, SWE-bench's harness requires all of them.
 		if j.strict || !j.before.failsBefore(name) {
 			checks = append(checks, j.checkNamed(report, name, false))
 		}
@@ -44,7 +44,7 @@ func (j *judgement) results(report *runner.Report) []*check {
 
 // regressionChecks returns the checks of tests that passed on the untouched tree and that no name means.
 func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*check {
-	passed, others := map[string]bool{}, map[string]int{} // several may have one name, in Node
+	passed, others := map[string]bool{}, map[string]int{} // several can have one name, in Node
 	for _, test := range j.before.report.Tests {
 		all, known := passed[test.ID()]
 		passed[test.ID()] = test.Status == runner.Pass && (all || !known)
@@ -65,8 +65,8 @@ func (j *judgement) regressionChecks(report *runner.Report, all []*check) []*che
 	})
 }
 
-// checkNamed checks the tests that a name means: all of them pass that were not skipped all along,
-// and no fewer are run than on the untouched tree.
+// checkNamed checks the tests that a name means: all of them must pass, except those that were already skipped,
+// and no fewer must run than on the untouched tree.
 func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
 	before, found := j.before.tests(), report.Find(name)
 	run := slices.DeleteFunc(slices.Clone(found), func(t runner.Test) bool {
@@ -80,7 +80,7 @@ func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *c
 		status = runner.Missing
 	}
 	if j.strict && !must && status == runner.Skip {
-		status = runner.Pass // the harness holds a skipped test for no regression
+		status = runner.Pass // the harness does not count a skipped test as a regression
 	}
 	c := &check{name: name, must: must, status: []runner.Status{status}}
 	for _, test := range found {
@@ -102,7 +102,7 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	var checks []*check
 	for _, test := range report.Tests {
 		was, known := before[test.ID()]
-		skipped := test.Status == runner.Skip && slices.Contains([]runner.Status{runner.Missing, runner.Skip}, was.Status) // all along, or new
+		skipped := test.Status == runner.Skip && slices.Contains([]runner.Status{runner.Missing, runner.Skip}, was.Status) // already skipped, or new
 		if absent := test.Status == runner.Missing && known && was.Status == runner.Missing; skipped || absent {
 			continue
 		}
@@ -114,7 +114,6 @@ func (j *judgement) checkReported(report *runner.Report) []*check {
 	return checks
 }
 
-// tests returns those of the pre-flight by their names.
 func (p *preflight) tests() map[string]runner.Test {
 	tests := map[string]runner.Test{}
 	if p != nil {
@@ -125,7 +124,7 @@ func (p *preflight) tests() map[string]runner.Test {
 	return tests
 }
 
-// runs returns how many of the tests that a name means were run on the untouched tree.
+// runs returns the number of tests that a name means and that ran on the untouched tree.
 func (p *preflight) runs(name string) (count int) {
 	if p == nil {
 		return 0
@@ -138,16 +137,15 @@ func (p *preflight) runs(name string) (count int) {
 	return count
 }
 
-// missing returns the checks of tests that the untouched tree has and that are not run
-// any more. What a failing test has below it, or as parameters, may have other names when
-// it passes, but is no less.
+// missing returns the checks of tests that the untouched tree has and that no longer run. The subtests and
+// parameters of a failing test can have other names when it passes, but there must be no fewer.
 func (j *judgement) missing(report *runner.Report) []*check {
 	if j.before == nil {
 		return nil
 	}
 	is, members := map[string]bool{}, map[string]int{}
 	for _, test := range report.Tests {
-		is[test.ID()], is[test.Group+"."+runner.PackageName] = true, true // it is built now
+		is[test.ID()], is[test.Group+"."+runner.PackageName] = true, true // the package builds now
 		members[family(test)]++
 	}
 	for _, test := range j.before.report.Tests {
@@ -162,8 +160,8 @@ func (j *judgement) missing(report *runner.Report) []*check {
 	return checks
 }
 
-// mustStay reports whether a test of the untouched tree must be run under its name; members says of how many
-// more each family is now.
+// mustStay reports whether a test of the untouched tree must run under its name. members is the change in the
+// number of tests of each family.
 func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
 	if test.Status == runner.Pass && len(j.checks.FailToPass) == 0 {
 		return true
@@ -172,24 +170,23 @@ func (j *judgement) mustStay(test runner.Test, members map[string]int) bool {
 	return (test.Status == runner.Pass || test.Status == runner.Fail && isOne) && (!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 }
 
-// loads reports whether what failed before as a whole, a module that could not be
-// imported, has tests now.
+// loads reports whether something that failed as a whole before, such as a module that could not be imported,
+// has tests now.
 func loads(report *runner.Report, module runner.Test) bool {
 	return module.Status == runner.Fail && slices.ContainsFunc(report.Tests, func(t runner.Test) bool {
 		return strings.HasPrefix(t.DottedName(), module.Name+".") || strings.Contains(t.DottedName(), "."+module.Name+".")
 	})
 }
 
-// changing matches what differs between two runs of one failure: times, addresses, and
-// places in files.
+// changing matches what differs between two runs of the same failure: times, addresses, line numbers and temporary paths.
 var changing = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
 
 func plain(output string) string { return changing.ReplaceAllString(output, "") }
 
-// leaveOut returns the failed checks without those that failed in the same words before,
-// where the answer has mended others: they may have nothing to do with it.
+// leaveOut removes failed checks that failed with the same output before, if the answer has fixed others: they
+// may be unrelated to it.
 func (j *judgement) leaveOut(checks, failed []*check) []*check {
-	mended := map[string]bool{} // by group: what still fails beside a mended test may be what was asked for
+	mended := map[string]bool{} // by group: a failure beside a fixed test may be part of the task
 	for _, c := range checks {
 		if c.mended && !slices.Contains(failed, c) {
 			mended[c.group] = true
@@ -209,7 +206,7 @@ func (j *judgement) leaveOut(checks, failed []*check) []*check {
 	return left
 }
 
-// family is what subtests, and tests with parameters, have in common.
+// family returns the common name of subtests, or of tests with parameters.
 func family(test runner.Test) string {
 	if end := strings.IndexAny(test.Name, "/["); end > 0 {
 		test.Name = test.Name[:end]
@@ -217,7 +214,6 @@ func family(test runner.Test) string {
 	return test.ID()
 }
 
-// merge adds the results of a further run to those of the first.
 func merge(checks, now []*check) {
 	for _, c := range checks {
 		status := runner.Missing

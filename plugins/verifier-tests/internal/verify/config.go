@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Config is the config block of the policy.
+// Config is the plugin's config block in a policy.
 type Config struct {
 	Command        []string          `stepfall:"command,required,min=1" doc:"The test command, for instance [\"go\", \"test\", \"./...\"]. It runs in the work tree."`
 	Timeout        time.Duration     `stepfall:"timeout,min=0.1,max=3600,default=1m" doc:"Time limit of the command."`
@@ -40,7 +40,7 @@ type Config struct {
 	CacheDir       string            `stepfall:"cache_dir" doc:"Folder for the build caches of trusted runs; by default in the user's cache folder."`
 }
 
-// Validate returns what is wrong with the configuration.
+// Validate returns the diagnostics of the configuration.
 func (c *Config) Validate() (wrong schema.Diagnostics) {
 	for _, one := range []struct {
 		argument, what string
@@ -63,7 +63,6 @@ func (c *Config) Validate() (wrong schema.Diagnostics) {
 		diagnose.Each("env", c.variables(), "not NAME=value", func(entry string) bool { return !strings.HasPrefix(entry, "=") }))
 }
 
-// variables returns those of Env as NAME=value, sorted.
 func (c *Config) variables() (list []string) {
 	for name, value := range c.Env {
 		list = append(list, name+"="+value)
@@ -72,7 +71,7 @@ func (c *Config) variables() (list []string) {
 	return list
 }
 
-// guard returns the files that an answer may not change.
+// guard returns the patterns of the files that an answer must not change.
 func (c *Config) guard() *guard {
 	if c.AllowTestEdits {
 		return newGuard(c.Protect)

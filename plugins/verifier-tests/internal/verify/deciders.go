@@ -14,23 +14,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// deciders are what decides about the answers to one tree: they keep their content,
-// whatever an answer says. Files are known by what the pre-flight saw the tests come
-// from, by what the command runs and reads ([runner.Follow]), by what is in them
-// ([runner.Decides]) and by their names ([guard]); by each way that symbolic links lead
-// to them.
+// deciders are the files that decide about the answers to one tree. They keep their content whatever an answer
+// changes. They are known from the files that the pre-flight's tests came from, from what the command runs and
+// reads ([runner.Follow]), from their content ([runner.Decides]) and from their names ([guard]), including the
+// names that symbolic links give them.
 type deciders struct {
 	v *Verifier
 	t *tree
-	// files are those known by their path; tests are those of them that tests came from.
+	// files are those known by path; tests are those of them that tests came from.
 	files, tests map[string]bool
-	// followed are the patterns of what the command reads, built of what it may find built.
+	// followed are the patterns of files that the command reads, built those of build output that it may reuse.
 	followed, built *guard
-	// before is the pre-flight, which may be nil.
+	// before is the pre-flight, or nil.
 	before *preflight
 }
 
-// decidersOf returns those of the tree. before may be nil.
+// decidersOf returns the deciders of the tree. before can be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
 	d := &deciders{v: v, t: t, before: before, files: map[string]bool{}, tests: map[string]bool{}, followed: newGuard(nil), built: newGuard(nil)}
 	if v.config.AllowTestEdits {
@@ -55,17 +54,17 @@ func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
 	return d
 }
 
-// add adds a file and what it is a link to.
+// add adds a file and the target of a link.
 func (d *deciders) add(file string) {
 	d.files[path.Clean(file)] = true
 	d.files[d.t.resolve(file)] = true
 }
 
-// follow adds what decides by the name that a link gives it.
+// follow adds the files that decide by the name that a link gives them.
 func (d *deciders) follow(link, target string) {
 	const installed = "node_modules/"
 	if strings.Contains(link, installed) && !strings.Contains(target+"/", installed) {
-		return // a package of the workspace, which is the code under test
+		return // a workspace package, which is code under test
 	}
 	if d.v.guard.has(link) {
 		d.files[target] = true
@@ -77,8 +76,7 @@ func (d *deciders) follow(link, target string) {
 	}
 }
 
-// has reports whether the file at the path decides. A report that an answer brings is
-// none.
+// has reports whether the file at the path decides. So does a report, which an answer must not supply.
 func (d *deciders) has(file string) bool {
 	report := d.v.config.Report
 	return slices.ContainsFunc([]string{file, d.t.resolve(file)}, func(name string) bool {
@@ -86,17 +84,16 @@ func (d *deciders) has(file string) bool {
 	})
 }
 
-// A test of Python, and what may assert for one.
+// Code that can be a Python test, and assertions of one.
 var (
 	pythonTest = regexp.MustCompile(`(?m)^\s*(?:(?:async\s+)?def\s+\w*test|class\s+\w*Test)|\b(?:unittest|pytest|doctest)\b`)
 	assertion  = regexp.MustCompile(`(?m)^\s*assert\b`)
 )
 
-// isHelper reports whether a file of code in the tree holds no test: the untouched run
-// tells what its tests came from, which is not this file, and it has not the name of a
-// test, or none in it.
+// isHelper reports whether a file of code in the tree contains no test: no test of the untouched run came from
+// it, and it does not have the name of a test or, in Python, no test in it.
 func (d *deciders) isHelper(file string) bool {
-	// Workers of a test run tell nothing: then there are settings alone among the files.
+	// Worker processes of a test run report no files; then there are only settings among them.
 	isNamed := func(file string) bool { return ofPython.has(file) || ofScripts.has(file) }
 	if d.before == nil || !slices.ContainsFunc(d.before.report.Files, isNamed) || !isCode(file) || !d.t.has(file) || d.tests[d.t.resolve(file)] {
 		return false
@@ -108,8 +105,7 @@ func (d *deciders) isHelper(file string) bool {
 	return !ofScripts.has(file)
 }
 
-// isProduct reports whether a file of Python is a test by its name alone, which the
-// untouched run could load.
+// isProduct reports whether a Python file has the name of a test, but is code that the untouched run could load.
 func (d *deciders) isProduct(file string) bool {
 	if !ofPython.has(file) || notOfPython.has(file) || toolSettings.has(file) || newGuard(d.v.config.Protect).has(file) || !d.isHelper(file) {
 		return false
@@ -120,15 +116,15 @@ func (d *deciders) isProduct(file string) bool {
 	return err == nil && !cannotLoad && !assertion.Match(content)
 }
 
-// existing are the files of the tree that must be the same when a run has ended.
+// existing returns the files of the tree that a run must not change.
 func (d *deciders) existing() []string {
 	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool {
 		return !d.files[file] && !d.v.guard.has(file) && !d.followed.has(file)
 	})
 }
 
-// allow returns the changes that the answer may make, and notes the others: what
-// decides stays as it is in the clean tree.
+// allow returns the changes that the answer is allowed to make, and notes the others: deciding files stay as in
+// the clean tree.
 func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
@@ -159,7 +155,7 @@ func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	return changes
 }
 
-// noteKept notes what a file is that stays as it is in the clean tree.
+// noteKept records the kind of a file whose change was dropped.
 func (d *deciders) noteKept(file string, j *judgement) {
 	isTest := d.tests[d.t.resolve(file)] || allTests.has(file)
 	switch {
@@ -172,8 +168,7 @@ func (d *deciders) noteKept(file string, j *judgement) {
 	}
 }
 
-// testData returns what the tests take their expectations from, where an answer changes
-// data.
+// testData returns the data files that the tests take their expectations from, if an answer changes data.
 func (d *deciders) testData(files []patch.File, before *preflight) []string {
 	code := !slices.ContainsFunc(files, func(f patch.File) bool { return !isCode(f.Path) && d.t.has(f.Path) })
 	if d.v.config.AllowTestEdits || before == nil || code {
@@ -182,17 +177,17 @@ func (d *deciders) testData(files []patch.File, before *preflight) []string {
 	return d.v.testData(d.t, d.v.testCode(d.t, before.report))
 }
 
-// doctest is an example in the documentation of Python code, which doctest runs.
+// doctest matches an example in the documentation of Python code, which doctest runs.
 var doctest = regexp.MustCompile(`(?m)^[ \t]*>>> .*\n(?:[ \t]*(?:[^\s"']|"[^"\n]|'[^'\n]).*\n)*`)
 
-// losesExamples reports whether a file of Python does not have all the examples any more
-// by which a command tests it.
+// losesExamples reports whether an answer removes or changes doctest examples of a Python file that the command
+// runs.
 func (d *deciders) losesExamples(file patch.File, before []byte) bool {
 	return path.Ext(file.Path) == ".py" && d.runsDoctests() &&
 		slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
 }
 
-// runsDoctests reports whether the command or the settings of pytest ask for doctests.
+// runsDoctests reports whether the command or pytest's settings enable doctests.
 func (d *deciders) runsDoctests() bool {
 	asked := strings.Contains(strings.Join(d.v.config.Command, " "), "doctest")
 	for _, name := range []string{"pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini"} {
@@ -202,22 +197,20 @@ func (d *deciders) runsDoctests() bool {
 	return asked
 }
 
-// maxRead bounds what is read of a file of the tree, in bytes.
+// maxRead is the size in bytes of the largest file of the tree that is read.
 const maxRead = 64 << 20
 
-// read returns the content of a regular file.
 func (t *tree) read(file string) ([]byte, error) {
 	return regular.Read(t.root.OpenFile, filepath.FromSlash(t.resolve(file)), maxRead)
 }
 
-// has reports whether there is a regular file at the path.
 func (t *tree) has(file string) bool {
 	_, found := slices.BinarySearch(t.Files, t.resolve(file))
 	return found
 }
 
-// resolve returns where in the tree a path leads, which need not exist; the path
-// itself where a link leads out of the tree.
+// resolve returns the path in the tree to which the links of a path lead; it need not exist. If they lead out of
+// the tree, it returns the path itself.
 func (t *tree) resolve(file string) string {
 	file = path.Clean(file)
 	if len(t.links) == 0 {
@@ -226,7 +219,7 @@ func (t *tree) resolve(file string) string {
 	for above, rest := file, ""; ; above, rest = path.Dir(above), path.Join(path.Base(above), rest) {
 		target, err := filepath.EvalSymlinks(filepath.Join(t.Dir, filepath.FromSlash(above)))
 		if err != nil && above != "." {
-			continue // it is not there
+			continue // it does not exist
 		}
 		inside, err := filepath.Rel(t.Dir, target)
 		if err != nil || !filepath.IsLocal(inside) {

@@ -1,16 +1,15 @@
-// Package verify is the verifier of verifier-tests: it puts an answer's edits
-// into a work tree and lets the tests decide.
+// Package verify is the verifier of verifier-tests: it applies an answer's edits to
+// a work tree and lets the tests decide.
 //
 // # One verdict
 //
-// The untouched tree is tried first, once for all the answers to it
-// (pre-flight): what cannot run there says nothing about an answer, and the
-// verdict is Inconclusive. Then the answer's edits are worked out (package
-// patch). Edits that do not fit the tree are the answer's fault: Failed. Edits of
-// test files are left out and noted. The tests run in a jail (package jail) and
-// their report is read (package runner). A failure is tried again: a test that
-// then passes is flaky and does not decide.
+// First the tests run on the untouched tree, once for all answers to it (the
+// pre-flight): if they cannot run there, they say nothing about an answer, and the
+// verdict is Inconclusive. Then the answer's edits are parsed and applied (package
+// patch). If they do not fit the tree, the answer is Failed. Edits of test files are
+// dropped and noted. The tests run in a jail (package jail) and their report is parsed
+// (package runner). A failure is retried: a test that then passes is flaky and does not
+// decide.
 //
-// With Query.Checks the named tests decide, otherwise every test that the
-// command runs.
+// With Query.Checks the named tests decide, otherwise every test that the command runs.
 package verify

@@ -16,76 +16,72 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// expectations runs the tests that an answer has passed again, with their expectations
-// altered on disk: a right answer fails then, and so does one that is wrong but for what
-// forges its result or reads what is expected.
+// expectations reruns the tests that an answer has passed with their expectations altered on disk. A correct
+// answer then fails, and so does a wrong one, except if it forges its result or reads what is expected.
 type expectations struct {
 	v *Verifier
 	a *attempt
 	j *judgement
-	// passed is the report of the run that passed, all are its tests with altered expectations.
+	// passed is the report of the run that passed; all are its tests with altered expectations.
 	passed *runner.Report
 	all    []runner.Test
-	// whole says that the command gives an exit code alone: it is one test.
+	// whole means that the command has only an exit code: it is one test.
 	whole bool
 	seed  uint64
-	// files are those in which expectations are looked for, data those from which tests
-	// read them.
+	// files are those in which expectations are searched for, data those from which tests read them.
 	files []string
 	data  []string
-	// sources are the files with their tests that could be altered.
+	// sources are the altered files with their tests.
 	sources []alter.Source
-	// isRest says that expectations are altered which were left as they are first: see [alter.Request].
+	// isRest means that the expectations left unchanged at first are altered; see [alter.Request].
 	isRest bool
 	// wrote are the data files that the last run wrote to.
 	wrote []string
-	// record is the file in which comparisons note what the code returned, returned what
-	// the last run noted, by the names of comparisons. isFull says that this is not all.
+	// record is the file in which comparisons record what the code returned; returned has the notes of the
+	// last run by comparison. isFull means that the file reached its limit.
 	record   string
 	returned map[string][]string
 	isFull   bool
-	// broken is why the last run had no tests.
+	// broken is the reason why the last run had no tests.
 	broken string
-	// expected is what returned was after the first run with altered expectations.
+	// expected is the value of returned after the first run with altered expectations.
 	expected map[string][]string
-	// held is what returned was after the run in which each comparison was held equal.
+	// held is the value of returned after the run in which each comparison was held equal.
 	held map[string][]string
-	// hanging are the comparisons of tests that find what those before them leave: with true
-	// expectations they are given what they expect.
+	// hanging are the comparisons of tests that depend on the state that earlier tests leave: with true
+	// expectations they get what they expect.
 	hanging []alter.Comparison
-	// unknown says which comparison passes with what is not known to be expected, and why; "" where
+	// unknown describes a comparison that passes with a value that is not known to be expected, and why; "" if
 	// there is none.
 	unknown string
-	// answered are the tests of which the code answers all right outside of them, and differing are
-	// those that it answers otherwise there: see askOutside.
+	// answered are the tests whose questions the code answers correctly outside of tests; differing are the
+	// questions that it answers differently there. See askOutside.
 	answered  []runner.Test
 	differing []alter.Question
-	// asking is when the first question was asked.
+	// asking is the time of the first question.
 	asking time.Time
 }
 
-// maxSeed bounds a seed, which is a number of JavaScript's.
+// maxSeed limits a seed, which must be exact as a JavaScript number.
 const maxSeed = 1 << 53
 
-// How far a pass is doubted by what altered expectations say of it: nothing; that tests
-// notice them; that some tests do of which it is known that the code returned what is expected
-// all the same. Of more than one such test, each leaves a quarter of the doubt. They are
-// conventions, as what a process allows is: see [runner.Runner].
+// The probability that a pass is wrong, after altered expectations: if nothing is known; if tests notice
+// alterations; if for some of these tests it was also seen that the code returns what they expect unaltered. Each
+// further such test quarters it. These values are conventions, like the confidence of a [runner.Runner].
 const (
 	unalteredDoubt = 0.2
 	unnotedDoubt   = 0.15
 	partlyDoubt    = 0.1
 )
 
-// setUnknown keeps the first reason why what a test expects is not known.
+// setUnknown keeps the first reason why the value that a test expects is not known.
 func (e *expectations) setUnknown(why, test string) { e.unknown = cmp.Or(e.unknown, why+": "+test) }
 
-// doubt lowers the confidence of a pass.
 func doubt(verdict *sdk.Verdict, by float64) { verdict.Confidence = min(verdict.Confidence, 1-by) }
 
-// tryExpectations adds to the verdict on an answer that has passed what came of altered
-// expectations. It fails an answer of which tests pass whatever they expect, and takes a
-// pass back where that may be so.
+// tryExpectations reruns the tests of a passed answer with altered expectations and adds the result to the
+// verdict. It fails an answer whose tests pass whatever they expect, and makes the verdict inconclusive if that is
+// possible.
 func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
 	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.IsExitCode, seed: rand.Uint64N(maxSeed), record: fmt.Sprintf(".stepfall-%x", rand.Uint64())}
 	code := v.testCode(a.tree, passed)
@@ -121,8 +117,8 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	return e.withDiffering(verdict), nil
 }
 
-// withDiffering takes a pass back, or believes it less, where questions are answered otherwise than
-// tests expect.
+// withDiffering makes a pass inconclusive, or lowers its confidence, if questions are answered differently from
+// what tests expect.
 func (e *expectations) withDiffering(verdict *sdk.Verdict) *sdk.Verdict {
 	if len(e.differing) == 0 {
 		return verdict
@@ -134,7 +130,7 @@ func (e *expectations) withDiffering(verdict *sdk.Verdict) *sdk.Verdict {
 	return e.withReason(verdict, otherwise+titleOf(e.differing[0].Test, e.differing[0].File))
 }
 
-// tryAltered runs tests with altered expectations, see tryExpectations.
+// tryAltered runs tests with altered expectations; see tryExpectations.
 func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
 	survivors, failed, different, err := e.runCompared(ctx, tests)
 	if e.mayBeChance(tests, survivors) && different == nil && err == nil {
@@ -152,13 +148,13 @@ func (e *expectations) tryAltered(ctx context.Context, tests []runner.Test, verd
 	return e.tryAccusing(ctx, tests, survivors, failed, verdict)
 }
 
-// mayBeChance reports whether so few tests failed that code could be right by chance.
+// mayBeChance reports whether so few tests failed that code could return the altered value by chance.
 func (e *expectations) mayBeChance(tests, survivors []runner.Test) bool {
 	const few = 2
 	return len(tests) <= few && e.record != "" && len(survivors) == 0
 }
 
-// tryAccusing weighs what failed with altered expectations unless the survivors accuse the answer.
+// tryAccusing returns the accusation of the survivors, or else the verdict weighed by the tests that failed.
 func (e *expectations) tryAccusing(ctx context.Context, tests, survivors, failed []runner.Test, verdict *sdk.Verdict) (*sdk.Verdict, error) {
 	if len(survivors) == 0 {
 		return e.weigh(tests, failed, verdict), nil
@@ -174,13 +170,13 @@ func (e *expectations) tryAccusing(ctx context.Context, tests, survivors, failed
 	return e.weigh(without(tests, survivors), failed, verdict), nil
 }
 
-// isMendedAlone reports whether a test failed before, and none that is like it fails as it must.
+// isMendedAlone reports whether the answer fixed a test, and no similar test fails with altered expectations.
 func (e *expectations) isMendedAlone(t runner.Test, failed []runner.Test) bool {
 	isLike := func(other runner.Test) bool { return family(other) == family(t) }
 	return !e.whole && e.failedBefore(t) && (len(failed) == 0 || e.comparesAll(t) && !slices.ContainsFunc(failed, isLike))
 }
 
-// comparesAll reports whether all that a test compares is altered, as in Go and Rust.
+// comparesAll reports whether everything that a test compares is altered, as in Go and Rust.
 func (e *expectations) comparesAll(test runner.Test) bool {
 	return slices.ContainsFunc(e.sources, func(s alter.Source) bool {
 		language := alter.Language(s.Path)
@@ -188,8 +184,8 @@ func (e *expectations) comparesAll(test runner.Test) bool {
 	})
 }
 
-// tryRest alters what the first runs left as it is in the tests, beside what they altered, and takes
-// the pass back where that is not noticed.
+// tryRest alters what the first runs left unchanged in the tests, and makes the pass inconclusive if that is not
+// noticed.
 func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict *sdk.Verdict) (_ *sdk.Verdict, err error) {
 	e.isRest = true
 	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
@@ -216,8 +212,8 @@ func (e *expectations) tryRest(ctx context.Context, tests []runner.Test, verdict
 	return e.j.verdict(sdk.Inconclusive, strings.TrimPrefix(accusation.Evidence, "tampering: ")), nil
 }
 
-// runCompared is runAltered with a look at what the code returned, but where tests cannot be
-// built so that they note it.
+// runCompared is runAltered followed by compareReturned. If the tests cannot be built with recording, it runs
+// them without.
 func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, different *sdk.Verdict, err error) {
 	survivors, failed, different, err = e.runAltered(ctx, tests)
 	if different != nil || err != nil {
@@ -236,9 +232,9 @@ func (e *expectations) runCompared(ctx context.Context, tests []runner.Test) (su
 	return e.runAltered(ctx, tests)
 }
 
-// runAltered runs the tests with altered expectations and data, and those that read data
-// which the code reads too once more with their own altered. The verdict is nil, or one on an
-// answer that writes to the data or goes by it.
+// runAltered runs the tests with altered expectations and data. If the code also reads the data, the tests are
+// run once more with only their own expectations altered. The verdict is nil unless the answer writes to the data
+// or depends on it.
 func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
 	survivors, failed, err = e.run(ctx, append(e.changesOf(e.sources), e.otherData()...), tests, e.a)
 	if err != nil {
@@ -248,7 +244,7 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 		return nil, nil, e.j.verdict(sdk.Inconclusive, "the run writes to what its tests expect: "+strings.Join(e.wrote, ", ")), nil
 	}
 	left := e.leftToData(survivors)
-	if len(left) > 0 { // another draw, since other data may be right by chance
+	if len(left) > 0 { // another draw, since altered data can be right by chance
 		e.seed++
 		if left, _, err = e.run(ctx, append(e.changesOf(e.sources), e.otherData()...), left, e.a); err != nil {
 			return nil, nil, nil, err
@@ -267,8 +263,8 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 	return survivors, failed, nil, err
 }
 
-// weigh says in the verdict what failed with altered expectations, and of how many of the tests
-// it was seen that the code returns what they expect unaltered.
+// weigh adds to the verdict how many tests failed with altered expectations, and for how many of them the code was
+// seen to return what they expect unaltered.
 func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
 	if len(failed) == 0 {
 		return e.withReason(verdict, "no altered expectation was reached")
@@ -306,21 +302,21 @@ func (e *expectations) weigh(tests, failed []runner.Test, verdict *sdk.Verdict) 
 	return verdict
 }
 
-// isConfirmed reports whether a test that failed with altered expectations was seen to be
-// given what it expects unaltered.
+// isConfirmed reports whether a test that failed with altered expectations was seen to get what it expects
+// unaltered.
 func (e *expectations) isConfirmed(test runner.Test) bool {
 	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool {
 		return len(c.Values) > 0 && len(e.expected[c.Name]) > 0
 	})
 }
 
-// isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected
-// values are known: one that is not held ends a test, so that those after it are not reached.
+// isConfirmedWhole reports whether that was seen at all comparisons of the test whose expected values are known.
+// A failed comparison ends a test unless it is held equal, so later ones are not reached.
 func (e *expectations) isConfirmedWhole(test runner.Test) bool {
 	return !slices.ContainsFunc(e.comparisons([]runner.Test{test}), e.isCutShort)
 }
 
-// isCutShort reports whether no run came to all that is expected at a comparison.
+// isCutShort reports whether no run reached all expected values of a comparison.
 func (e *expectations) isCutShort(c alter.Comparison) bool {
 	return max(len(e.expected[c.Name]), len(e.held[c.Name])) < len(c.Values)
 }
@@ -331,8 +327,8 @@ func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict
 	return verdict
 }
 
-// withoutAlterations weighs a pass whose tests have no expectation that could be altered. A
-// command that gives an exit code must at least fail when its tests do.
+// withoutAlterations weighs a pass whose tests have no expectation that could be altered. A command with only an
+// exit code must at least fail when its tests do.
 func (e *expectations) withoutAlterations(ctx context.Context, verdict *sdk.Verdict) (*sdk.Verdict, error) {
 	const why = "no expectation of these tests could be altered"
 	if !e.whole {

@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// needsTests returns the verdict on code that asks whether it is tested, and on code in Go that
-// is not built without its tests, from which it may take what they expect; nil on other code.
+// needsTests returns a verdict on code that detects tests, and on Go code that does not build without its tests,
+// from which it may take what they expect; nil on other code.
 func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	if asked := a.asksIfTested(); asked != "" {
 		return j.verdict(sdk.Inconclusive, "the code asks whether it is tested: "+asked), nil
@@ -39,11 +39,11 @@ func (v *Verifier) needsTests(ctx context.Context, a *attempt, j *judgement) (*s
 	return j.verdict(sdk.Failed, "without its tests the code is not built:\n"+report.Broken), nil
 }
 
-// outside matches tests in Go that lie beside the package, which cannot use them.
+// outside matches Go tests in an external _test package, which the package under test cannot use.
 var outside = regexp.MustCompile(`(?m)^package \w+_test\b`)
 
-// removeTests are the changes that remove the tests from the packages in Go that the answer
-// changes; none where all lie beside their packages.
+// removeTests returns the changes that remove the tests from the Go packages that the answer changes; none if all
+// are in external packages.
 func (a *attempt) removeTests() (removed []jail.Change) {
 	folders, isWithin := map[string]bool{}, false
 	for _, change := range a.changes {
@@ -63,14 +63,14 @@ func (a *attempt) removeTests() (removed []jail.Change) {
 	return removed
 }
 
-// askingIfTested matches how code asks whether tests run it.
+// askingIfTested matches code that detects whether tests run it.
 var askingIfTested = regexp.MustCompile(`PYTEST_CURRENT_TEST|["'](?:pytest|unittest)["'] (?:not )?in sys\.modules|sys\.modules\.get\(["'](?:pytest|unittest)\b|` +
 	`NODE_TEST_CONTEXT|JEST_WORKER_ID|\btesting\.Testing\(\)|\bflag\.Lookup\("test\.|\bcfg!\(test\)`)
 
-// asksIfTested returns how the changed code asks so where it did not before, or "".
+// asksIfTested returns the code with which the answer newly detects tests, or "".
 func (a *attempt) asksIfTested() string {
 	for _, change := range a.changes {
-		before, _ := a.tree.read(change.Path) // it may be new
+		before, _ := a.tree.read(change.Path) // it does not exist if the file is new
 		if asked := askingIfTested.Find(change.Data); isCode(change.Path) && asked != nil && !bytes.Contains(before, asked) {
 			return string(asked)
 		}

@@ -8,10 +8,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// testFiles are the patterns of files that decide about an answer: of base names, or of
-// paths when they hold a slash. DIR/** is all below DIR, **/DIR/** below any folder of
-// that name. They are for files that are new, and for commands that do not say where
-// their tests came from; what the pre-flight saw comes on top.
+// testFiles are the patterns of files that decide about an answer: of base names or, with a slash, of paths.
+// DIR/** matches everything below DIR, **/DIR/** everything below any folder of that name. They are for new files,
+// and for commands that do not report the files of their tests; those seen by the pre-flight are added.
 var testFiles = slices.Concat(pythonTests, strings.Fields(`
 	*_test.go
 	tests.rs test.rs *_test.rs *_tests.rs test_*.rs **/benches/**
@@ -21,12 +20,11 @@ var testFiles = slices.Concat(pythonTests, strings.Fields(`
 	**/__snapshots__/** *.snap *.golden **/__fixtures__/**
 `), scriptTests())
 
-// pythonTests are the names that test runners of Python look for.
+// pythonTests are the names that Python's test runners look for.
 var pythonTests = []string{"test_*.py", "*_test.py", "tests.py"}
 
-// settings are the patterns of files that tell a tool how tests are built and run, and of
-// what was installed or compiled into the tree. An answer that has to change one cannot
-// be judged by what it tells.
+// settings are the patterns of files that determine how tests are built and run, and of what was installed or
+// compiled into the tree. If an answer needs to change one, its failures prove nothing.
 var settings = strings.Fields(`
 	go.work go.work.sum conftest.py
 	**/__mocks__/** jest.setup.* jest-setup.* vitest.setup.* vitest-setup.* setupTests.* setup-tests.* setup-jest.* test-setup.* test_helper.* spec_helper.*
@@ -49,7 +47,7 @@ var settings = strings.Fields(`
 	**/node_modules/** **/.venv/** **/venv/** **/vendor/** **/site-packages/** **/__pycache__/** *.pyc
 `)
 
-// scriptTests are the names that test runners of JavaScript look for.
+// scriptTests returns the names that JavaScript's test runners look for.
 func scriptTests() []string {
 	var patterns []string
 	for _, extension := range []string{"js", "ts", "mjs", "cjs", "mts", "cts", "jsx", "tsx"} {
@@ -60,7 +58,7 @@ func scriptTests() []string {
 	return patterns
 }
 
-// The guards of lists that are the same for every tree.
+// Guards of pattern lists that do not depend on the tree.
 var (
 	allTests     = newGuard(testFiles)
 	ofPython     = newGuard(pythonTests)
@@ -71,22 +69,21 @@ var (
 
 var codeEndings = strings.Fields(".py .go .js .cjs .mjs .ts .tsx .jsx .java .kt .rs .rb .php .c .h .cc .cpp .cs .swift .scala .sh")
 
-// isCode reports whether a file is source code, by its ending.
 func isCode(file string) bool { return slices.Contains(codeEndings, path.Ext(file)) }
 
-// guard knows the files that an answer may not change.
+// guard matches the files that an answer must not change.
 type guard struct {
-	names map[string]bool // base names
-	bases []string        // patterns of them
-	paths []string        // patterns of [jail.Match]
+	names map[string]bool // exact base names
+	bases []string        // patterns of base names
+	paths []string        // patterns for [jail.Match]
 }
 
-// newGuard reads the patterns; those that are none match nothing.
+// newGuard parses the patterns. Invalid ones match nothing.
 func newGuard(patterns []string) *guard {
 	g := &guard{names: map[string]bool{}}
 	for _, pattern := range patterns {
 		switch slash, end := strings.Contains(pattern, "/"), strings.LastIndex(pattern, "/**"); {
-		case end >= 0: // of **/test/**.js too
+		case end >= 0: // also of patterns such as **/test/**.js
 			g.paths = append(g.paths, pattern[:end]+"/**/*"+pattern[end+len("/**"):])
 		case slash:
 			g.paths = append(g.paths, strings.TrimPrefix(pattern, "/"))
@@ -99,7 +96,6 @@ func newGuard(patterns []string) *guard {
 	return g
 }
 
-// has reports whether one of the patterns matches the file.
 func (g *guard) has(file string) bool {
 	base := path.Base(file)
 	return g.names[base] ||

@@ -15,35 +15,34 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// judgement gathers what leads to one verdict.
+// judgement is the state of reaching one verdict.
 type judgement struct {
 	checks sdk.Checks
 	before *preflight
 	result *jail.Result
 	notes  []string
-	// strict asks for every test by name, also those that fail on the untouched tree.
+	// strict requires every named test, including those that fail on the untouched tree.
 	strict bool
-	// edits says that answers may change tests.
+	// edits means that answers are allowed to change tests.
 	edits bool
-	// way is how the verdict is reached, in the words of [sdk.Verdict.Way].
+	// way is the value of [sdk.Verdict.Way].
 	way string
-	// configured are the files that the answer would change and that say how tests are
-	// built and run.
+	// configured are dropped files that determine how tests are built and run.
 	configured []string
-	// tests are the files of tests that it would change, and added those of them that are
-	// new; regressed says that nothing failed but tests that passed on the untouched tree.
+	// tests are the dropped test files, and added those of them that are new. regressed means that only tests
+	// failed that passed on the untouched tree.
 	tests     []string
 	added     []string
 	regressed bool
-	// examples are the files of which the answer changes examples that are tests.
+	// examples are the files in which the answer changes doctest examples.
 	examples []string
 	// flaky are the tests that passed in some runs and failed in others.
 	flaky []string
 	// dropped are the files whose changes are left out of the answer.
 	dropped []string
-	// leftOut is how many tests fail as on the untouched tree.
+	// leftOut is the number of tests that fail as on the untouched tree.
 	leftOut int
-	// confidence is that of a pass.
+	// confidence is the confidence of a pass.
 	confidence float64
 }
 
@@ -66,8 +65,8 @@ func (j *judgement) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 	return verdict
 }
 
-// ends are what a run that did not end by itself says about the answer, given
-// that the untouched tree stays within the same limits.
+// ends describes the ends of runs that are failures of the answer, given that the untouched tree stays within the
+// same limits.
 var ends = map[jail.End]string{
 	jail.EndTimeout:   "stopped: the run did not end in time",
 	jail.EndMemory:    "stopped: the run took more memory than it may",
@@ -77,7 +76,6 @@ var ends = map[jail.End]string{
 	jail.EndLost:      "stopped: the run ended its own supervisor",
 }
 
-// judge runs the tests and decides.
 func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	checks, last, stopped, err := v.runChecks(ctx, a, j)
 	if stopped != nil || err != nil {
@@ -108,8 +106,8 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	return verdict, nil
 }
 
-// runChecks runs the tests, again when some fail, and returns how each check went, and the last
-// report; or a verdict on a run that says nothing about them.
+// runChecks runs the tests, and reruns them if some fail. It returns the results of the checks and the last
+// report, or a verdict if a run is no evidence about them.
 func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (checks []*check, last *runner.Report, stopped *sdk.Verdict, err error) {
 	reruns := v.config.Reruns
 	for run := 0; run <= reruns; run++ {
@@ -129,7 +127,7 @@ func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (che
 		if len(bad) == 0 {
 			break
 		}
-		// What fails on the untouched tree too has been tried again already.
+		// What also fails on the untouched tree does not count for a rerun.
 		if run == 0 && !slices.ContainsFunc(bad, func(c *check) bool { return !j.before.failsBefore(c.name) }) {
 			reruns--
 		}
@@ -137,14 +135,14 @@ func (v *Verifier) runChecks(ctx context.Context, a *attempt, j *judgement) (che
 	return checks, last, nil, nil
 }
 
-// excuse takes back the verdict on an answer that failed for what was left out of it.
+// excuse makes the verdict on a failed answer inconclusive if the cause may be a dropped change.
 func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	var failures strings.Builder
 	for _, c := range checks {
 		failures.WriteString(c.output)
 	}
 	if files := j.filesToRun(failures.String()); len(files) > 0 {
-		// The tests may need the change, which may have anything reported.
+		// The tests may need the change, but the change could also fake any report.
 		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
 		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(files, ", ") + "): " + verdict.Evidence
 		return verdict
@@ -155,7 +153,7 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	if isGone := func(c *check) bool {
 		return c.status[0] == runner.Pass || c.stays && c.output == "" && !slices.Contains(c.status, runner.Fail)
 	}; j.regressed && !slices.ContainsFunc(checks, func(c *check) bool { return !isGone(c) }) {
-		// They may have run only as long as something was broken.
+		// They may have run only because something was broken.
 		return j.verdict(sdk.Inconclusive, "the named tests pass, and others are not run any more: "+verdict.Evidence)
 	}
 	if len(j.tests) > 0 && j.regressed {
@@ -165,7 +163,7 @@ func (j *judgement) excuse(verdict *sdk.Verdict, checks []*check) *sdk.Verdict {
 	return verdict
 }
 
-// checkStopped returns the verdict on a run that left no usable report.
+// checkStopped returns the verdict on a run that left no usable report, or nil.
 func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if j.result.End == jail.EndRefused {
 		return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(j.result.Lacks, ", "))
@@ -173,7 +171,7 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if reason, ok := ends[j.result.End]; ok {
 		outcome := sdk.Failed
 		if j.before == nil && j.result.End == jail.EndTimeout {
-			outcome = sdk.Inconclusive // without a pre-flight it may be the tests that are slow
+			outcome = sdk.Inconclusive // without a pre-flight the tests themselves may be slow
 		}
 		return j.verdict(outcome, reason)
 	}
@@ -192,10 +190,10 @@ func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	return j.checkBroken(report)
 }
 
-// checkBroken returns the verdict on a run that did not come to the tests that decide.
+// checkBroken returns the verdict on a run that did not reach the deciding tests, or nil.
 func (j *judgement) checkBroken(report *runner.Report) *sdk.Verdict {
 	isNamed := len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0
-	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // of another package, or of what was to be mended
+	asBefore := j.before != nil && plain(report.Broken) == plain(j.before.report.Broken) // another package's failure, or the one to fix
 	if report.Broken == "" || len(report.Tests) > 0 && (asBefore || isNamed) {
 		return nil
 	}
@@ -208,8 +206,8 @@ func (j *judgement) checkBroken(report *runner.Report) *sdk.Verdict {
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
 }
 
-// filesToRun returns what was left out of the answer and may be why tests fail: of new files
-// of tests only those that the failures name, by folder and name, or as a module.
+// filesToRun returns the dropped files that may be the reason why tests fail: settings, and new test files that
+// the failures name, by folder and name or as a module.
 func (j *judgement) filesToRun(failures string) []string {
 	return append(slices.Clip(j.configured), slices.DeleteFunc(slices.Clone(j.added), func(file string) bool {
 		base := path.Base(file)
@@ -219,7 +217,7 @@ func (j *judgement) filesToRun(failures string) []string {
 	})...)
 }
 
-// movedFiles returns the tests whose code came from elsewhere in the pre-flight.
+// movedFiles returns the tests whose code came from another file in the pre-flight.
 func (j *judgement) movedFiles(report *runner.Report) []string {
 	if j.before == nil || j.edits {
 		return nil
@@ -230,7 +228,7 @@ func (j *judgement) movedFiles(report *runner.Report) []string {
 	})
 }
 
-// anew returns those of the names that the pre-flight did not have.
+// anew returns the names that the pre-flight did not have.
 func (j *judgement) anew(names []string, before func(*preflight) []string) []string {
 	if j.before == nil {
 		return names
@@ -239,8 +237,8 @@ func (j *judgement) anew(names []string, before func(*preflight) []string) []str
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
 }
 
-// What a verdict is worth when some test was seen to be flaky, and a pass when tests were
-// left out that may be what was to be mended. They are conventions.
+// The confidence of a verdict if a test was flaky, and of a pass if failing tests were left out that may be part
+// of the task. They are conventions.
 const (
 	flakyConfidence   = 0.9
 	leftOutConfidence = 0.85
@@ -283,8 +281,8 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	return j.testVerdict(sdk.Passed, evidence, passed, total)
 }
 
-// testVerdict is a verdict by how many of the tests passed. Flaky ones, and of a pass those that are
-// left out, bound what can be believed.
+// testVerdict returns a verdict scored by the share of passed tests. Flaky tests and, for a pass, tests that were
+// left out lower its confidence.
 func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, total int) *sdk.Verdict {
 	verdict := j.verdict(outcome, evidence)
 	verdict.Score = float64(passed) / float64(total)
@@ -300,7 +298,7 @@ func (j *judgement) testVerdict(outcome sdk.Outcome, evidence string, passed, to
 	return verdict
 }
 
-// maxShown bounds the failures whose output is in the evidence.
+// maxShown is the number of failures with output in the evidence.
 const maxShown = 5
 
 func describe(failed []*check, total int) string {

@@ -14,9 +14,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// namedData returns the text by which the answer has code in Go name files from which one of the tests
-// takes what it expects, and no code did before; "" where there is none. With other data one honest
-// case fails its test, whatever the others read.
+// namedData returns the string with which the answer's Go code newly names files from which one of the tests
+// takes its expectations, or "". Running with other data would not reveal this: one case that does not read them
+// fails its test.
 func (e *expectations) namedData(tests []runner.Test) string {
 	if len(e.leftToData(tests)) == 0 {
 		return ""
@@ -35,7 +35,7 @@ func (e *expectations) namedData(tests []runner.Test) string {
 	return ""
 }
 
-// textsInGo returns the texts in changed code in Go, and the patterns of what it embeds.
+// textsInGo returns the string literals in changed Go code, and its go:embed patterns.
 func textsInGo(change jail.Change) (texts []string) {
 	if path.Ext(change.Path) != ".go" {
 		return nil
@@ -52,8 +52,8 @@ func textsInGo(change jail.Change) (texts []string) {
 	return texts
 }
 
-// namesFile reports whether a text in the code of a folder leads to a data file: as a path or pattern
-// of it, by the folder that the go command leaves to tests, or by an ending that only what is expected has.
+// namesFile reports whether a string in the code of a folder can lead to a data file: as a path or pattern, through
+// a testdata folder, or by an extension that only files with expectations have.
 func namesFile(text, file, folder string) bool {
 	parts, way := strings.Split(path.Clean(text), "/"), strings.Split(file, "/")
 	const ofTests = "testdata"

@@ -16,23 +16,22 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// maxQuestions bounds what is asked about one answer, and maxEarlier what is asked of tests that
-// passed before it.
+// maxQuestions limits the questions about one answer, and maxEarlier those of tests that passed before the answer.
 const (
 	maxQuestions = 500
 	maxEarlier   = 10
 )
 
-// late is the answer to a question that was not asked since those before it took too long.
+// late is the answer to a question that was not asked because earlier ones took too long.
 const late = "?late"
 
-// slow is why what a question finds is not known then.
+// slow is the reason that is reported in this case.
 const slow = "the code takes too long to answer where no test runs"
 
-// maxAsking bounds how long questions are begun about one answer, first and again.
+// maxAsking limits the time in which questions about one answer are begun, including repetitions.
 const maxAsking = 30 * time.Second
 
-// patience returns how many seconds are left of that.
+// patience returns the rest of maxAsking in seconds.
 func (e *expectations) patience() float64 {
 	if e.asking.IsZero() {
 		e.asking = time.Now()
@@ -40,27 +39,26 @@ func (e *expectations) patience() float64 {
 	return max(0, (maxAsking - time.Since(e.asking)).Seconds())
 }
 
-// asker is how the code of one language is asked, by a program of [alter.Askers].
+// asker defines how questions are asked in one language, with a program of [alter.Askers].
 type asker struct {
-	// begins reports whether a file has something done before the tests, without which the code
-	// may do something else: of what it gives then, errors say nothing, and values little.
+	// begins reports whether a file has code that must run before the tests, without which the code under test
+	// can behave differently: then errors say nothing about it, and values little.
 	begins func(file, text string) bool
-	// shows returns what questions find of a file of code, and whether they do: not the tests,
-	// nor what examples give.
+	// shows returns the content of a code file that questions can see, without the results of examples; it is
+	// not shown at all if it is a test.
 	shows func(file, text string) (string, bool)
-	// settings returns what the program is told beside the questions, nil where it cannot ask any.
+	// settings returns the program's settings besides the questions, or nil if it cannot ask any.
 	settings func(e *expectations) map[string]any
 }
 
-// askers are those of the languages.
 var askers = map[string]asker{"node": nodeAsker, "python": pythonAsker}
 
-// askOutside asks the code what the tests compare, where none of them is: without a framework,
-// what is expected, names, and the inputs of other tests, each question in a process of its own.
-// What answers as the tests expect there is right about them, whatever becomes of the tests.
-// Those of which all is answered so are e.answered. What is not answered so, each time, is
-// e.differing, unless it hangs on what was asked before it or on what the untouched tree lacks, too.
-// Some questions of tests that passed before the answer are asked as well.
+// askOutside evaluates what the tests compare outside of any test: without a framework, expectations, test names
+// and inputs of other tests, each question in its own process. Code that answers as the tests expect there is
+// correct about them, whatever the tests do. Tests whose questions are all answered so go to e.answered. Questions
+// that are repeatedly answered differently go to e.differing, unless that depends on earlier questions or on
+// something that the untouched tree lacks too. Some questions of tests that passed before the answer are asked as
+// well.
 func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) error {
 	for _, language := range slices.Sorted(maps.Keys(askers)) {
 		if err := e.askIn(ctx, language, tests); err != nil {
@@ -70,8 +68,8 @@ func (e *expectations) askOutside(ctx context.Context, tests []runner.Test) erro
 	return nil
 }
 
-// inquiry is what is asked about an answer in one language: what its tests compare, and from earlier
-// on what others do, which passed before the answer.
+// inquiry has the questions about an answer in one language: those of its tests and, from index earlier on, some of
+// tests that passed before the answer.
 type inquiry struct {
 	*expectations
 	language string
@@ -122,8 +120,7 @@ func (e *expectations) askIn(ctx context.Context, language string, tests []runne
 
 func (i *inquiry) isEarlier(q alter.Question) bool { return slices.Contains(i.asked[i.earlier:], q) }
 
-// answers has questions answered, as far as there is time, and gives them the values that they
-// expect where these are computed.
+// answers asks the questions, within the time limit, and sets expected values that must be computed.
 func (i *inquiry) answers(ctx context.Context) ([][]string, error) {
 	var groups [][]alter.Question
 	for _, q := range slices.Concat(i.asked, i.asked) {
@@ -140,9 +137,8 @@ func (i *inquiry) answers(ctx context.Context) ([][]string, error) {
 	return answers[computed:], err
 }
 
-// askGroups has groups of questions answered in the tree with changes, each group in a process
-// of its own. A note of what is compared begins as [alter.Request] says, or with raised. There
-// are fewer where the rest could not be asked.
+// askGroups asks groups of questions in the tree with changes, each group in its own process. An answer is a note as
+// in [alter.Request], or begins with raised. There are fewer answers than groups if the rest could not be asked.
 func (i *inquiry) askGroups(ctx context.Context, groups [][]alter.Question, changes []jail.Change) (found [][]string, err error) {
 	interpreter, request := i.interpreter(ctx, i.language), askers[i.language].settings(i.expectations)
 	if interpreter == "" || request == nil {
@@ -152,7 +148,7 @@ func (i *inquiry) askGroups(ctx context.Context, groups [][]alter.Question, chan
 	return found, i.runProgram(ctx, interpreter, alter.Askers[i.language], request, changes, &found)
 }
 
-// expect gives questions the values that they expect, where these were computed twice, the same.
+// expect sets the values that questions expect, if both computations gave the same.
 func expect(asked []alter.Question, computed [][]string) {
 	half, at := len(computed)/2, 0 //nolint:mnd // each was computed twice
 	for i := range asked {
@@ -166,7 +162,7 @@ func expect(asked []alter.Question, computed [][]string) {
 	}
 }
 
-// isWholly reports whether all that a test compares was asked and is right.
+// isWholly reports whether everything that a test compares was asked and answered correctly.
 func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question) bool {
 	isWrong := func(q alter.Question) bool {
 		return e.isNamed(test, q.File, []string{q.Test}) && !slices.Contains(right, q)
@@ -176,7 +172,7 @@ func (e *expectations) isWholly(test runner.Test, asked, right []alter.Question)
 		!slices.ContainsFunc(asked, isWrong) && !slices.ContainsFunc(e.sources, isOpen)
 }
 
-// begins reports whether the tests in a language need more than their own files to begin.
+// begins reports whether tests in a language need more than their own files in order to run.
 func (e *expectations) begins(language string) bool {
 	return slices.ContainsFunc(e.a.tree.Files, func(file string) bool {
 		return alter.Language(file) == language && askers[language].begins(file, e.source(file, nil).Text)
@@ -196,9 +192,9 @@ func (e *expectations) questions(tests []runner.Test, language string) []alter.Q
 	return all
 }
 
-// secondAnswers are those to odd questions when they are asked again: alone, with files that no code
-// names, of the untouched tree, and among all in the order of the file. Those that would tell nothing
-// are not asked.
+// secondAnswers are the answers to odd questions that are asked again: alone, with data files that no code names,
+// on the untouched tree, and together with all questions in the order of the file. Ones that could not help are
+// not asked.
 type secondAnswers struct {
 	alone, withData, untouched [][]string
 	inOrder                    []string
@@ -227,13 +223,13 @@ func (i *inquiry) askSecond(ctx context.Context, odd []alter.Question) (second s
 	return second, err
 }
 
-// isRightInOrder reports whether a question is answered right among all in the order of the file.
+// isRightInOrder reports whether a question is answered correctly in the order of the file.
 func (i *inquiry) isRightInOrder(q alter.Question, inOrder []string) bool {
 	return len(inOrder) == len(i.asked) && isAsExpected(q, inOrder[slices.Index(i.asked, q)])
 }
 
-// isLacking reports whether an answer hangs on what the untouched tree lacks, too: that answers a
-// question of an earlier test no better.
+// isLacking reports whether an odd answer depends on something that the untouched tree lacks too: there the
+// question of an earlier test is not answered correctly either.
 func (i *inquiry) isLacking(q alter.Question, answer, untouched []string) bool {
 	if i.isEarlier(q) {
 		return !isRight(q, untouched)
@@ -241,14 +237,14 @@ func (i *inquiry) isLacking(q alter.Question, answer, untouched []string) bool {
 	return hasRaised(answer) && slices.Equal(answer, untouched) && !i.isRaisedByAnswer(answer)
 }
 
-// isRaisedByAnswer reports whether a file that the answer changes raised the error that is found.
+// isRaisedByAnswer reports whether the error was raised in a file that the answer changes.
 func (i *inquiry) isRaisedByAnswer(found []string) bool {
 	_, file, _ := strings.Cut(strings.Join(found, ""), "\n in ")
 	return slices.ContainsFunc(i.a.changes, func(c jail.Change) bool { return c.Path == file })
 }
 
-// askAgain adds those of odd questions to e.differing that are so once more, all the same, where
-// the answers were the first, and where they are not right in the order of the file.
+// askAgain adds to e.differing the odd questions whose answers are odd again, are the same if the expected value is
+// computed, and are not correct in the order of the file.
 func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]string) error {
 	second, err := i.askSecond(ctx, odd)
 	if err != nil {
@@ -276,8 +272,8 @@ func (i *inquiry) askAgain(ctx context.Context, odd []alter.Question, first [][]
 	return nil
 }
 
-// toAsk are groups of questions without what the code must not find where they are asked: what is
-// expected, but for errors, whose messages are matched there, and of which test they are.
+// toAsk returns the groups without what the code must not see: the expected values, except errors, whose messages
+// are matched there, and the names of tests.
 func toAsk(groups [][]alter.Question) (all [][]alter.Question) {
 	for _, group := range groups {
 		var plain []alter.Question
@@ -309,8 +305,8 @@ func isRight(q alter.Question, answers []string) bool {
 	return len(answers) == 1 && isAsExpected(q, answers[0])
 }
 
-// isOdd reports whether answers are something else than a test expects. Of another class than
-// the language's own nobody knows what it is equal to: only an earlier test had none before.
+// isOdd reports whether answers differ from what a test expects. What a value of a class of the code's own equals is
+// unknown, so it only counts for a test that passed before the answer.
 func (i *inquiry) isOdd(q alter.Question, answers []string) bool {
 	if len(answers) != 1 || answers[0] == "" || q.Value == "" || isAsExpected(q, answers[0]) {
 		return false
@@ -318,18 +314,18 @@ func (i *inquiry) isOdd(q alter.Question, answers []string) bool {
 	return strings.ContainsAny(answers[0][:1], "=r") || i.isEarlier(q) && (answers[0][0] == '~' || ownClass.MatchString(answers[0]))
 }
 
-// hasRaised reports whether the first of several questions has no answer but an error.
+// hasRaised reports whether the first answer is an error.
 func hasRaised(answers []string) bool { return strings.HasPrefix(strings.Join(answers, ""), "raised") }
 
-// ownClass matches a note of something that has no text, as of a class of the code's own.
+// ownClass matches the note of a value without text, as of a class of the code's own.
 var ownClass = regexp.MustCompile(`^\?\w+$`)
 
-// apart matches files that are about code, and no part of it.
+// apart matches files that are about the code, such as documentation and examples.
 var apart = regexp.MustCompile(`(?i)\.(md|rst)$|(^|/)(docs?|tests?|examples?|samples?)/`)
 
-// shown are the changes to the tree for questions: the answer's, without what could say what
-// tests expect. That are the tests, what examples give, and files that are no code and that neither
-// the code nor a question names, unless with data, which leaves those that are not apart.
+// shown returns the changes to the tree for questions: the answer's, without anything that could reveal what tests
+// expect. It removes the tests, results of examples, and files that are no code and that neither the code nor a
+// question names. withData keeps those files unless they match apart.
 func (i *inquiry) shown(withData bool) []jail.Change {
 	t, hidden := i.a.tree, []jail.Change(nil)
 	code := t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
@@ -353,7 +349,7 @@ func (i *inquiry) shown(withData bool) []jail.Change {
 	return overlay(i.v.leftOut(t), i.a.changes, hidden)
 }
 
-// shows returns what questions find of a file, and whether they do.
+// shows returns the content of a file that questions can see, and whether it is shown.
 func (i *inquiry) shows(file, text string, code []byte, withData bool) (string, bool) {
 	switch {
 	case slices.Contains(i.files, file):

@@ -8,17 +8,17 @@ import (
 )
 
 var (
-	// preloads matches settings and options of commands that have something loaded before the tests.
+	// preloads matches settings and options that load something before the tests.
 	preloads = regexp.MustCompile(`setupFiles|globalSetup|--?(r|require|import|loader|experimental-loader)\b|\brequire:`)
 	// nodeSettings matches the files with such settings.
 	nodeSettings = regexp.MustCompile(`^(jest|vitest|vite|babel)\.config\.|^\.mocharc`)
-	// nodeTest matches what makes a file in JavaScript one with tests.
+	// nodeTest matches JavaScript code with tests.
 	nodeTest = regexp.MustCompile(`\b(node:test|node:assert|require\(['"](assert|test|vitest|chai)\b)|\b(describe|it|test)\(`)
-	// nodeOption matches options by which Node reads code in another way.
+	// nodeOption matches options that change how Node reads code.
 	nodeOption = regexp.MustCompile(`^--(experimental-(strip|transform)-types|conditions=)`)
 )
 
-// nodeAsker asks code in Node, a process for each question.
+// nodeAsker asks code in Node, in one process per question.
 var nodeAsker = asker{
 	begins: func(file, text string) bool {
 		return nodeSettings.MatchString(path.Base(file)) && preloads.MatchString(text)

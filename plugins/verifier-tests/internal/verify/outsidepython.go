@@ -8,13 +8,13 @@ import (
 )
 
 var (
-	// atStart matches a conftest.py without which code may do something else.
+	// atStart matches a conftest.py without which code can behave differently.
 	atStart = regexp.MustCompile(`autouse|(?m)^(?:def pytest_|[\w.]+\(|os\.environ)`)
-	// example matches what an example in the documentation of Python code gives.
+	// example matches a doctest example with its result.
 	example = regexp.MustCompile(`(?m)(^[ \t]*(?:>>>|\.\.\.) .*\n)(?:[ \t]*(?:[^\s"'>.]|"[^"\n]|'[^'\n]).*\n)+`)
 )
 
-// pythonAsker asks code in Python, by forks of an interpreter without a framework.
+// pythonAsker asks code in Python, in forks of an interpreter without a framework.
 var pythonAsker = asker{
 	begins: func(file, text string) bool {
 		return path.Base(file) == "conftest.py" && atStart.MatchString(text)

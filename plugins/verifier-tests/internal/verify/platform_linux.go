@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// changeTimes returns the times of modification and of change, and the inode.
+// changeTimes returns the modification time, the change time and the inode.
 func changeTimes(info fs.FileInfo) [4]int64 {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,7 +18,7 @@ func changeTimes(info fs.FileInfo) [4]int64 {
 	return [4]int64{info.ModTime().UnixNano(), stat.Ctim.Sec, stat.Ctim.Nsec, int64(stat.Ino)}
 }
 
-// lockFile waits until this process alone holds the file, which it makes.
+// lockFile creates the file and waits for an exclusive lock on it.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -17,24 +17,23 @@ import (
 
 // preflight is the run on an untouched tree.
 type preflight struct {
-	// mu is held while the run is made.
+	// mu is held during the run.
 	mu sync.Mutex
-	// key is its name in the store, "" where it has none.
+	// key is its key in the store, or "".
 	key string
-	// edits says that answers may bring the tests that are not there.
+	// edits means that answers are allowed to add missing tests.
 	edits  bool
 	report *runner.Report
 	result *jail.Result
-	// lacks is a command that a script does not find and that may be a function which an answer
-	// is to add to what the script takes in, "" where there is none.
+	// lacks is a command that a script does not find, and that can be a function which an answer must add to a
+	// sourced file; "" if there is none.
 	lacks string
 }
 
-// maxPreflights bounds the trees whose pre-flight is remembered.
 const maxPreflights = 256
 
-// before returns the pre-flight of the tree, which is made once for as long as
-// the tree stays as it is; nil when the configuration wants none.
+// before returns the pre-flight of the tree. It runs once for each state of the tree. The result is nil if the
+// configuration disables it.
 func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	if !v.config.Preflight {
 		return nil, nil
@@ -52,7 +51,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	v.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.report == nil { // or an earlier caller's context ended, or the fault was a passing one
+	if p.report == nil { // it also has none if an earlier caller's context ended, or the run failed
 		if err := v.fly(ctx, t, p); err != nil {
 			return nil, fmt.Errorf("pre-flight: %w", err)
 		}
@@ -60,7 +59,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	return p, nil
 }
 
-// fly takes the pre-flight from the store, or makes it and stores it.
+// fly loads the pre-flight from the store, or runs and stores it.
 func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	run := func() (err error) {
 		if p.report, p.result, err = v.run(ctx, &attempt{tree: t, guarded: v.decidersOf(t, nil).existing()}, true); err == nil {
@@ -73,12 +72,12 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	}
 	key, err := v.key(t)
 	if err != nil {
-		return run() // something in the tree cannot be read, which may do no harm
+		return run() // an unreadable file need not matter for the tests
 	}
-	// The lock has the second of two processes wait for the first one's result.
+	// With the lock, a second process waits for the first one's result.
 	unlock, err := v.store.lock(ctx, key)
 	if err != nil {
-		return run() // a store that cannot be written to is none
+		return run() // the store is not writable
 	}
 	defer unlock()
 	p.key = key
@@ -92,20 +91,20 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 		return err
 	}
 	if p.result.End != jail.EndExit || len(p.report.Tests) == 0 || p.unusable(sdk.Checks{}) != "" {
-		return nil // it may have been the machine's fault
+		return nil // the cause may be the machine
 	}
-	// Without the store the next process does it again.
+	// If that fails, the next process runs it again.
 	_ = v.store.put(key, &storedTree{p.report, &jail.Result{End: jail.EndExit, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU}})
 	return nil
 }
 
-// What shells say of a command that is not there, and how a script takes in another.
+// Messages of shells about a missing command, and lines with which a script sources another.
 var (
 	notFound = regexp.MustCompile(`(?m)^\S+: (?:line )?\d+: ([\w.-]+): (?:command )?not found$`)
 	takesIn  = regexp.MustCompile(`(?m)^\s*(?:\.|source)\s+\S`)
 )
 
-// lackedBy returns the command that a script did not find, where scripts of the tree take in others.
+// lackedBy returns the command that a script did not find, if scripts of the tree source others.
 func lackedBy(t *tree, report *runner.Report) string {
 	found := notFound.FindStringSubmatch(report.FirstFailure())
 	if found == nil || !takesIn.Match(t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool { return alter.Language(file) != "sh" }))) {
@@ -114,14 +113,14 @@ func lackedBy(t *tree, report *runner.Report) string {
 	return found[1]
 }
 
-// refused matches what a command says that may not write where it runs, as another user or
-// in what it sees read-only, that would have to fetch something, or that has no toolchain.
+// refused matches messages of a command that cannot write where it runs, because of its user or a read-only mount,
+// that would have to download something, or that has no toolchain.
 var refused = regexp.MustCompile(`(?im)permission denied|read-only file system|(in|for) offline mode|could not create local repository|^error: (rustup could not|toolchain '.*' is not installed|no override and no default toolchain)`)
 
-// absent matches what a command says that does not find the tests which it is told to run.
+// absent matches messages of a command that does not find the tests that it has to run.
 var absent = regexp.MustCompile(`(?m)^Could not find '|^ERROR: file or directory not found: `)
 
-// unusable returns why the tests can say nothing about any answer, or "".
+// unusable returns the reason why the tests are no evidence about any answer, or "".
 func (p *preflight) unusable(checks sdk.Checks) string {
 	if p == nil {
 		return ""
@@ -150,8 +149,8 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	return ""
 }
 
-// verdict is that on an answer which changes nothing: it has failed, and the score
-// and the evidence say how the untouched tree does.
+// verdict returns the verdict on an answer that changes nothing: it has failed, with the score and evidence of the
+// untouched tree.
 func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	if p == nil {
 		return j.verdict(sdk.Failed, "nothing is changed")
@@ -175,11 +174,10 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	return verdict
 }
 
-// untouched begins the evidence of what the pre-flight found.
+// untouched begins the evidence if the pre-flight is unusable.
 const untouched = "the tests cannot judge on the untouched tree: "
 
-// failsBefore reports whether a test is known to fail on the untouched tree, by
-// whatever name a check gives it.
+// failsBefore reports whether a test is known to fail on the untouched tree, by any name that a check gives it.
 func (p *preflight) failsBefore(name string) bool {
 	if p == nil {
 		return false

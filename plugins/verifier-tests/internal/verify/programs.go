@@ -11,14 +11,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// programs are what a script or makefile needs to find the same interpreters by name as
+// programs are the environment and paths with which a script or makefile finds the same interpreters by name as
 // its user does.
 type programs struct{ env, paths []string }
 
-// findPrograms looks for the interpreters of the PATH. Where a version manager has put a
-// script in the place of one, the folder of the program itself comes first: within the
-// walls the script does not find its manager. A command that is a test runner itself
-// brings its own.
+// findPrograms finds the interpreters in the PATH. If one is a version manager's shim, the folder of the program
+// itself is put first in the PATH, because a shim in the jail does not find its manager. A command that is itself a
+// test runner needs none.
 func (v *Verifier) findPrograms() (p programs) {
 	if v.containers != nil || !v.runner.IsExitCode {
 		return p
@@ -40,7 +39,7 @@ func (v *Verifier) findPrograms() (p programs) {
 	return p
 }
 
-// locate returns what starts a program, see [jail.Program], and its path, "" where there is none.
+// locate returns the command that starts a program (see [jail.Program]) and its path, or "" if there is none.
 func locate(ctx context.Context, name string) (named, path string) {
 	named, err := jail.Program(ctx, name)
 	if err != nil {

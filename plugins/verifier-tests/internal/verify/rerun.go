@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// rerun alters the tests another way and returns what became of some.
+// rerun alters the expectations in another way and runs the tests.
 func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
 	altered, err := e.alter(ctx, way, e.a.changes, false)
 	if err != nil || len(altered) == 0 {
@@ -19,7 +19,7 @@ func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.
 	return e.run(ctx, e.changesOf(altered), tests, e.a)
 }
 
-// changesOf are the changes that put altered sources into the tree, where a script can be run as before.
+// changesOf returns the changes that write altered sources into the tree, with the modes of the original files.
 func (e *expectations) changesOf(sources []alter.Source) []jail.Change {
 	var changes []jail.Change
 	for _, source := range sources {
@@ -43,12 +43,11 @@ func (e *expectations) source(file string, changes []jail.Change) alter.Source {
 	}
 	data, err := e.a.tree.read(file)
 	if err != nil {
-		return alter.Source{Path: file} // in which nothing can be altered
+		return alter.Source{Path: file} // nothing can be altered in it
 	}
 	return alter.Source{Path: file, Text: string(data)}
 }
 
-// otherData is the data with other values.
 func (e *expectations) otherData() []jail.Change {
 	var changes []jail.Change
 	for _, file := range e.data {
@@ -57,8 +56,8 @@ func (e *expectations) otherData() []jail.Change {
 	return changes
 }
 
-// run runs the command with further changes. survivors are those of the tests that
-// passed, failed those that did not; the others were not run.
+// run runs the command with further changes. survivors are the tests that passed, failed those that did not; the
+// others did not run.
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
 	with.changes = slices.Concat(a.changes, changes)
@@ -88,14 +87,14 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	return survivors, failed, nil
 }
 
-// isCutOff reports whether a run ended before its tests. One that was under way when the command failed
-// may be in the report as a test that passed.
+// isCutOff reports whether a run ended before its tests did. If the command failed, the report can have the
+// current test as passed.
 func isCutOff(report *runner.Report, result *jail.Result) bool {
 	return result.End != jail.EndExit || len(report.Tampering) > 0 && result.ExitCode != 0 ||
 		slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.Name == runner.CommandName && t.Status == runner.Fail })
 }
 
-// runPart runs the part of the command that has the tests, or all of it where other files begin them.
+// runPart runs the part of the command that has the tests, or the whole command if none of them runs then.
 func (e *expectations) runPart(ctx context.Context, a *attempt, tests []runner.Test) (*runner.Report, *jail.Result, error) {
 	a.only = []string{}
 	for _, source := range e.sources {
@@ -112,8 +111,8 @@ func (e *expectations) runPart(ctx context.Context, a *attempt, tests []runner.T
 	return e.v.run(ctx, a, false)
 }
 
-// statusIn returns how a test ended. One whose name holds what it expects is known by its
-// place among those of its group.
+// statusIn returns the status of a test in a report. If its name contains what it expects and has changed, the test
+// is found by its position in its group.
 func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.Status {
 	if status, found := report.Status(test.ID()); found {
 		return status

@@ -13,7 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// readRecord returns the notes of a run by the names of comparisons (see [alter.Request]).
+// readRecord returns the notes of a run by comparison (see [alter.Request]).
 func readRecord(data []byte) map[string][]string {
 	returned := map[string][]string{}
 	for line := range strings.Lines(string(data)) {
@@ -24,8 +24,7 @@ func readRecord(data []byte) map[string][]string {
 	return returned
 }
 
-// comparisons are those in the altered sources that lie in one of the tests, watchpoints the places
-// there that note whether something is so.
+// comparisons returns the comparisons of the tests in the altered sources; watchpoints returns the watched places.
 func (e *expectations) comparisons(tests []runner.Test) []alter.Comparison {
 	return e.placesIn(tests, func(s alter.Source) []alter.Comparison { return s.Compared })
 }
@@ -44,14 +43,14 @@ func (e *expectations) placesIn(tests []runner.Test, places func(alter.Source) [
 	return all
 }
 
-// others are the notes of what is not expected at a comparison, where that is known.
+// others returns the notes of unexpected values at a comparison, none if the expected values are unknown.
 func others(c alter.Comparison, notes []string) []string {
 	return slices.DeleteFunc(slices.Clone(notes), func(note string) bool {
 		return len(c.Values) == 0 || slices.ContainsFunc(c.Values, func(v string) bool { return v[1:] == note[1:] })
 	})
 }
 
-// areInOrder reports whether the notes are what is expected, row by row.
+// areInOrder reports whether the notes are the expected values, row by row.
 func areInOrder(c alter.Comparison, notes []string) bool {
 	for i, note := range notes {
 		if len(c.Values) > 0 && c.Values[i%len(c.Values)][1:] != note[1:] {
@@ -61,7 +60,7 @@ func areInOrder(c alter.Comparison, notes []string) bool {
 	return true
 }
 
-// titleOf is the name of a test of a file, or says that it is computed.
+// titleOf returns the name of a test in a file, or says that it is computed.
 func titleOf(test, file string) string {
 	if test == "*" {
 		return "a test with a computed title in " + file
@@ -69,8 +68,8 @@ func titleOf(test, file string) string {
 	return test
 }
 
-// nameOf names the test of a comparison, with what that expected before it was altered and the
-// first other of what the code returned, where these are known.
+// nameOf describes the test of a comparison, with the first unexpected value and the value that was expected before
+// the alteration, if these are known.
 func nameOf(c alter.Comparison, returned []string) string {
 	file, _, _ := strings.Cut(c.Name, ":")
 	name := titleOf(c.Test, file)
@@ -84,33 +83,30 @@ func nameOf(c alter.Comparison, returned []string) string {
 	return name
 }
 
-// isTriedAgain reports whether a comparison held at last, as what retries or waits has it.
+// isTriedAgain reports whether a comparison finally held after failing, as in a test that retries or polls.
 func isTriedAgain(c alter.Comparison, notes []string) bool {
 	return len(c.Values) == 1 && len(notes) > 1 && len(others(c, notes[len(notes)-1:])) == 0
 }
 
-// isReached reports whether a run came to one of the comparisons of a test.
+// isReached reports whether a run reached one of the comparisons of a test.
 func isReached(comparisons []alter.Comparison, returned map[string][]string) bool {
 	return slices.ContainsFunc(comparisons, func(c alter.Comparison) bool { return len(returned[c.Name]) > 0 })
 }
 
-// maxRecord is what is kept of the notes of a run, in bytes: see [jail.Spec].
+// maxRecord is the limit of a run's notes, in bytes; see [jail.Spec].
 const maxRecord = 16 << 20
 
-// errNotBuilt says that tests which note what the code returns do not run: they are not
-// built, or the command has them read by a linter first. It says, too, that they note more
-// than is kept.
+// errNotBuilt means that tests which record what the code returns do not run: they do not compile, or the command
+// lints them first; or that they record more than is kept.
 var errNotBuilt = errors.New("the tests are not built with notes")
 
-// notCompiled matches what compilers say.
 var notCompiled = regexp.MustCompile(`build failed\]|could not compile|COMPILATION ERROR|Compilation failed`)
 
-// compareReturned looks at what the code returned where expectations were altered. A right
-// answer returns there what was expected before they were, so that the verdict is nil
-// without another run. Else the tests run twice more: as they are, to see whether they pass
-// again and compare as they should, and altered so that no test notices, since what a test
-// leaves undone may be what a later one would find. Nothing in the second of these runs says
-// what is expected, so that what returns it there knows it.
+// compareReturned examines what the code returned with altered expectations. A correct answer returns what was
+// expected before the alteration; then the verdict is nil without another run. Otherwise the tests run twice more:
+// unaltered, to see whether they pass again and their comparisons are sound, and altered with comparisons held
+// equal, since what a failed test leaves undone may affect later ones. In the latter run nothing reveals the altered
+// values, so code that returns them has read them.
 func (e *expectations) compareReturned(ctx context.Context, tests, survivors, failed []runner.Test) (*sdk.Verdict, error) {
 	if e.isFull {
 		return nil, errNotBuilt
@@ -119,7 +115,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 		return verdict, err
 	}
 	odd, unreached := e.odd(survivors, failed, tests)
-	if len(unreached)+len(odd) > 0 && len(e.data) > 0 { // which may be what the code is given
+	if len(unreached)+len(odd) > 0 && len(e.data) > 0 { // altered data can be the code's input
 		survivors, failed, err := e.rerun(ctx, alter.Expectation, tests)
 		if err != nil {
 			return nil, err
@@ -153,7 +149,7 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	}
 	e.held = e.returned
 	odd = append(odd, e.comparisons(unreached)...)
-	for _, c := range e.comparisons(tests) { // those that no other run came to
+	for _, c := range e.comparisons(tests) { // those that no other run reached
 		if !areInOrder(c, e.held[c.Name]) && !hasComparison(odd, c) {
 			odd = append(odd, c)
 		}
@@ -161,9 +157,9 @@ func (e *expectations) compareReturned(ctx context.Context, tests, survivors, fa
 	return e.heldVerdict(ctx, odd, noted, tests, len(passed) == len(tests))
 }
 
-// compareBeside looks at the assertions beside those whose expectations were altered: they hold as
-// before. What fails there each time, and not as the tests were, goes by what its tests expect, or
-// reads their sources, which are not there.
+// compareBeside examines the assertions besides those that were altered: these must hold as before. If one fails each
+// time, but not when the tests run unaltered, the code depends on what its tests expect, or reads their sources,
+// which are missing.
 func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
 	altered, failing := e.returned, e.failingBeside(tests)
 	defer func() { e.returned = altered }()
@@ -188,15 +184,15 @@ func (e *expectations) compareBeside(ctx context.Context, tests []runner.Test) (
 	return e.j.verdict(sdk.Inconclusive, "an assertion fails beside those whose expectations are altered, or where the sources of tests are not: "+failing[0].Test), nil
 }
 
-// failingBeside are the places beside what is altered at which tests failed in the last run.
+// failingBeside returns the watched places, besides what is altered, at which tests failed in the last run.
 func (e *expectations) failingBeside(tests []runner.Test) []alter.Comparison {
 	return slices.DeleteFunc(e.watchpoints(tests), func(c alter.Comparison) bool {
 		return !c.Beside || !slices.Contains(e.returned[c.Name], "=false")
 	})
 }
 
-// compareRest looks at what the code returned behind the first comparison of a test, which
-// ends one with altered expectations: the tests run to their end where each is held equal.
+// compareRest examines what the code returned after the first comparison of a test, at which altered expectations
+// end it: it reruns the tests with each comparison held equal, so that they run to their end.
 func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*sdk.Verdict, error) {
 	tests := slices.DeleteFunc(slices.Clone(failed), func(t runner.Test) bool { return !e.isConfirmed(t) || e.isConfirmedWhole(t) })
 	if len(tests) == 0 || e.isFull {
@@ -214,7 +210,7 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 	if verdict, err := e.runNoted(ctx, tests); verdict != nil || err != nil {
 		return verdict, err
 	}
-	for _, c := range e.comparisons(tests) { // those that the tests came to as they were alone
+	for _, c := range e.comparisons(tests) { // those reached only by the unaltered tests
 		if len(e.held[c.Name]) < len(e.returned[c.Name]) && !hasComparison(odd, c) {
 			odd = append(odd, c)
 		}
@@ -222,11 +218,11 @@ func (e *expectations) compareRest(ctx context.Context, failed []runner.Test) (*
 	return e.heldVerdict(ctx, odd, e.returned, tests, len(passed) == len(tests))
 }
 
-// heldVerdict is that on comparisons at which something else was returned with altered
-// expectations, by what is noted there without and where each was held equal. It is nil where
-// that is no fault of the code.
+// heldVerdict returns the verdict on comparisons that got another value with altered expectations, by comparing the
+// notes of the unaltered run with those of the run in which comparisons were held equal. It is nil if the code is not
+// to blame.
 func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, noted map[string][]string, tests []runner.Test, allPass bool) (*sdk.Verdict, error) {
-	var again map[string][]string // what is noted in one more run without
+	var again map[string][]string // the notes of a second unaltered run
 	for _, c := range odd {
 		switch {
 		case len(others(c, noted[c.Name])) > 0 || e.goesOn(c, noted):
@@ -253,8 +249,8 @@ func (e *expectations) heldVerdict(ctx context.Context, odd []alter.Comparison, 
 	return nil, nil
 }
 
-// goesOn reports whether the test of a comparison goes on where others differ, as a loop does
-// that runs until one is equal: where they come out as equal it is another test.
+// goesOn reports whether the test of a comparison continues while another comparison in it differs, like a loop that
+// runs until values are equal: it behaves differently if comparisons are held equal.
 func (e *expectations) goesOn(c alter.Comparison, noted map[string][]string) bool {
 	file := func(c alter.Comparison) string { return c.Name[:strings.LastIndexByte(c.Name, ':')] }
 	for _, source := range e.sources {
@@ -267,21 +263,21 @@ func (e *expectations) goesOn(c alter.Comparison, noted map[string][]string) boo
 	return false
 }
 
-// isSame reports whether the notes are the same, in whatever order tests run.
+// isSame reports whether the notes are the same in any order, since tests can run in any order.
 func isSame(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// hasSameValues reports whether the notes hold the same, however often.
+// hasSameValues reports whether the notes have the same set of values.
 func hasSameValues(a, b []string) bool {
 	return slices.Equal(slices.Compact(slices.Sorted(slices.Values(a))), slices.Compact(slices.Sorted(slices.Values(b))))
 }
 
-// runNoted runs the tests as they were, with notes. The verdict is nil where they pass
-// again, and what the code returns is what they expect.
+// runNoted runs the tests unaltered, with recording. The verdict is nil if they pass again and the code returns what
+// they expect.
 func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
 	passed, _, err := e.rerun(ctx, alter.Record, tests)
-	// Of shell nothing is compiled: what ends well and notes nothing did not come there.
+	// Shell scripts are not compiled: one that succeeds and records nothing did not reach its comparisons.
 	isShell := !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return alter.Language(s.Path) != "sh" })
 	switch {
 	case err != nil:
@@ -297,9 +293,8 @@ func (e *expectations) runNoted(ctx context.Context, tests []runner.Test) (*sdk.
 	return e.blindVerdict(e.comparisons(tests), e.returned), nil
 }
 
-// swallowingTest returns a test in which something was not so at last in the last run that must be
-// so whatever is expected, or "". Where it fails on purpose nobody knows whether the code is to
-// catch it, or not to come there.
+// swallowingTest returns a test that passed in the last run although an assertion in it failed that must hold whatever
+// is expected, or "". If the assertion may fail on purpose, it is unknown whether the code is meant to catch that.
 func (e *expectations) swallowingTest(tests []runner.Test) string {
 	for _, c := range e.watchpoints(tests) {
 		switch notes := e.returned[c.Name]; {
@@ -313,14 +308,14 @@ func (e *expectations) swallowingTest(tests []runner.Test) string {
 	return ""
 }
 
-// hangs reports whether what a test finds hangs on those before it, which were altered.
+// hangs reports whether a test depends on the state that earlier, altered tests leave.
 func (e *expectations) hangs(test runner.Test) bool {
 	return slices.ContainsFunc(e.comparisons([]runner.Test{test}), func(c alter.Comparison) bool { return hasComparison(e.hanging, c) })
 }
 
-// withoutUnaltered leaves out the survivors of tests that are run with several rows, some of
-// which failed, where each altered value was noticed: the rows that passed expect what they did
-// before, as a set of the same letters in another order.
+// withoutUnaltered removes survivors among tests that run the same comparison with several rows, if every value that
+// changed was noticed: the rows that passed expect the same as before, as a set of the same letters in another order
+// does.
 func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed []runner.Test) ([]runner.Test, error) {
 	altered := e.expected
 	if len(survivors) == 0 || !slices.ContainsFunc(e.comparisons(survivors), func(c alter.Comparison) bool { return len(altered[c.Name+"="]) > 0 }) {
@@ -334,7 +329,7 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 	isUnnoticed := func(c alter.Comparison) bool {
 		isWithout := func(t runner.Test) bool { return !hasComparison(e.comparisons([]runner.Test{t}), c) }
 		passing, failing := len(slices.DeleteFunc(slices.Clone(survivors), isWithout)), len(slices.DeleteFunc(slices.Clone(failed), isWithout))
-		perTest := max(1, len(altered[c.Name+"="])/max(1, passing+failing)) // which goes on where one is noticed
+		perTest := max(1, len(altered[c.Name+"="])/max(1, passing+failing)) // a test that continues after a failure records several
 		before := c.Values
 		if len(before) == 0 {
 			before = e.returned[c.Name+"="]
@@ -347,7 +342,7 @@ func (e *expectations) withoutUnaltered(ctx context.Context, survivors, failed [
 	}), nil
 }
 
-// countChanged counts the notes that are others in their place, row by row.
+// countChanged counts the notes that differ from those in the same row before.
 func countChanged(before, after []string) (changed int) {
 	for i, note := range after {
 		if len(before) == 0 || note[1:] != before[i%len(before)][1:] {
@@ -361,8 +356,8 @@ func hasComparison(all []alter.Comparison, c alter.Comparison) bool {
 	return slices.ContainsFunc(all, func(o alter.Comparison) bool { return o.Name == c.Name })
 }
 
-// odd returns the comparisons that were given something else than is expected unaltered,
-// and the tests that failed, or did not run at all, and came to none of their comparisons.
+// odd returns the comparisons that got another value than is expected unaltered, and the tests that failed, or did
+// not run at all, without reaching any of their comparisons.
 func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comparison, []runner.Test) {
 	if len(survivors)+len(failed) == 0 {
 		failed = tests
@@ -374,14 +369,13 @@ func (e *expectations) odd(survivors, failed, tests []runner.Test) ([]alter.Comp
 	return slices.DeleteFunc(e.comparisons(e.all), func(c alter.Comparison) bool { return areInOrder(c, e.returned[c.Name]) }), unreached
 }
 
-// blindVerdict is that on tests which pass although the code returns something else than
-// they expect; nil where there are none. Of types that are not the language's own nobody knows
-// what they are equal to.
+// blindVerdict returns the verdict on tests that pass although the code returns something else than they expect, or
+// nil. What a value of the code's own type equals is unknown.
 func (e *expectations) blindVerdict(comparisons []alter.Comparison, returned map[string][]string) *sdk.Verdict {
 	var inconclusive *sdk.Verdict
 	for _, c := range comparisons {
 		different := others(c, returned[c.Name])
-		if c.Lenient || len(different) == 0 || len(others(c, returned[c.Name+"="])) > 0 || isTriedAgain(c, returned[c.Name]) { // it is not known what it expects
+		if c.Lenient || len(different) == 0 || len(others(c, returned[c.Name+"="])) > 0 || isTriedAgain(c, returned[c.Name]) { // the expected value is not known
 			continue
 		}
 		hasMark := func(marks string) bool {

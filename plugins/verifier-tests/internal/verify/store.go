@@ -18,17 +18,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// store keeps pre-flights and verdicts on disk, for other work trees of the same content
-// and for later processes. Several processes may use it at once.
+// store keeps pre-flights and verdicts on disk, for other work trees with the same content and for later processes.
+// Several processes can use it concurrently.
 type store struct {
 	dir string
-	// maxFiles, maxBytes and maxAge bound it; the oldest go first.
+	// maxFiles, maxBytes and maxAge limit its size; the oldest files are removed first.
 	maxFiles int
 	maxBytes int64
 	maxAge   time.Duration
 }
 
-// newStore returns the store in the folder state; nil when there is none.
+// newStore returns the store in the directory state, or nil if that is empty.
 func newStore(state string) *store {
 	if state == "" {
 		return nil
@@ -36,14 +36,14 @@ func newStore(state string) *store {
 	return &store{filepath.Join(state, "preflight"), 512, 64 << 20, 24 * time.Hour}
 }
 
-// storedTree is one pre-flight that said something about its tests.
+// storedTree is a usable pre-flight.
 type storedTree struct {
 	Report *runner.Report
 	Result *jail.Result
 }
 
-// key names what a pre-flight depends on: this judge itself, which another build may be better
-// than, the content of the tree, the command and what it may use, its program, and the walls.
+// key returns the key of a pre-flight, a hash of everything that it depends on: this program, which another build may
+// have improved, the content of the tree, the command with its settings and program, and the isolation.
 func (v *Verifier) key(t *tree) (string, error) {
 	content, err := t.Content()
 	if err != nil {
@@ -62,7 +62,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	return hashOf(what)
 }
 
-// hashOf returns a name for what can be written as JSON.
+// hashOf returns a hash of the JSON encoding of what.
 func hashOf(what any) (string, error) {
 	data, err := json.Marshal(what)
 	if err != nil {
@@ -72,7 +72,7 @@ func hashOf(what any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// program tells a program from another version of it.
+// program identifies the version of a program.
 func program(name string) []any {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -88,7 +88,7 @@ func program(name string) []any {
 	return []any{path, info.Size(), info.ModTime().UnixNano()}
 }
 
-// get reads what is stored under a key, unless it is unknown or too old.
+// get reads the entry of a key, unless it does not exist or is too old.
 func (s *store) get(key string, into any) bool {
 	path := s.path(key)
 	info, err := os.Stat(path)
@@ -96,12 +96,12 @@ func (s *store) get(key string, into any) bool {
 		return false
 	}
 	data, err := os.ReadFile(path)
-	return err == nil && json.Unmarshal(data, into) == nil // else written by a program that was killed, or by another
+	return err == nil && json.Unmarshal(data, into) == nil // it may be damaged, or of another format
 }
 
 func (s *store) path(key string) string { return filepath.Join(s.dir, key+".json") }
 
-// lock keeps other processes from the same pre-flight meanwhile.
+// lock keeps other processes from running the same pre-flight concurrently.
 func (s *store) lock(ctx context.Context, key string) (unlock func(), err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (s *store) lock(ctx context.Context, key string) (unlock func(), err error)
 	return lockFile(ctx, filepath.Join(s.dir, key+".lock"))
 }
 
-// put stores something in one step, so that nobody reads half of it.
+// put writes an entry atomically.
 func (s *store) put(key string, what any) error {
 	data, err := json.Marshal(what)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *store) put(key string, what any) error {
 	return s.prune()
 }
 
-// prune removes the oldest files until the rest is within bounds.
+// prune removes the oldest files until the rest is within the limits.
 func (s *store) prune() error {
 	files, err := runner.Newest(s.dir)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *store) prune() error {
 			bytes += info.Size()
 		}
 		old := time.Since(info.ModTime())
-		// A lock or a new file may be in use for as long as a pre-flight takes.
+		// A lock or a new file can be in use for as long as a pre-flight takes.
 		if old > s.maxAge || strings.HasSuffix(info.Name(), ".json") && (kept > s.maxFiles || bytes > s.maxBytes) {
 			if err := os.Remove(filepath.Join(s.dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err

@@ -11,12 +11,11 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
 
-// expectedFile matches paths of files that hold what is expected.
+// expectedFile matches paths of files with expected results.
 var expectedFile = regexp.MustCompile(`(?i)(want|expect|golden|snap|baseline|\bcases?\b|\.out$|\.ref$)`)
 
-// testCode are the files in which expectations, and the names of files that hold them,
-// are looked for: those that the tests came from, that the command names, and of the
-// names of tests.
+// testCode returns the files in which expectations, and the names of files with expectations, are searched for: those
+// that the tests came from, those that the command names, and those named like tests.
 func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 	operands, _, _ := runner.Follow(v.config.Command, &t.Tree)
 	whole := v.runner.IsExitCode
@@ -44,9 +43,8 @@ func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
 	})
 }
 
-// testData returns the data files of a tree that its test code names and no other code
-// does: what the tests take their expectations from. A script names what it tests, too,
-// so that there the name must tell.
+// testData returns the data files of a tree that its test code names and no other code does: those that the tests
+// take their expectations from. A script also names what it tests, so there the file's name must match expectedFile.
 func (v *Verifier) testData(t *tree, testCode []string) []string {
 	tests, rest, byName := t.textOf(testCode), []byte(nil), v.runner.IsExitCode
 	named := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
@@ -61,17 +59,16 @@ func (v *Verifier) testData(t *tree, testCode []string) []string {
 	return slices.DeleteFunc(named, func(file string) bool { return mentions(rest, file) })
 }
 
-// mentions reports whether code names a file: by its name, or by its folder and ending.
+// mentions reports whether code names a file: by its name, or by its folder and extension.
 func mentions(code []byte, file string) bool {
 	folder, ending := path.Base(path.Dir(file)), path.Ext(file)
 	return bytes.Contains(code, []byte(path.Base(file))) ||
 		folder != "." && ending != "" && bytes.Contains(code, []byte(ending)) && regexp.MustCompile(`\b`+regexp.QuoteMeta(folder)+`["'/]`).Match(code)
 }
 
-// maxCode bounds the code that is searched for the names of files, in bytes.
+// maxCode limits the code that is searched for the names of files, in bytes.
 const maxCode = 16 << 20
 
-// textOf returns what is in files, one after the other.
 func (t *tree) textOf(files []string) []byte {
 	var all []byte
 	for _, file := range files {

@@ -20,24 +20,24 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// tree is a work tree as it is at one moment.
+// tree is a snapshot of a work tree.
 type tree struct {
 	runner.Tree
 	// links are the paths of its symbolic links, sorted.
 	links []string
-	// earlier are folders that hold its files as they were before: git's, and what Python
-	// compiled. They are no part of what is judged, and runs do not see them.
+	// earlier are folders with earlier versions of its files: .git, and Python's compiled files. They are not
+	// judged, and runs cannot see them.
 	earlier []string
 	// hash changes when a file is added, removed, written or replaced.
 	hash string
 	root *os.Root
-	// walls are those that its tests run behind; image is that of a container.
+	// walls run its tests; image is the image if they are a container's.
 	walls jail.Walls
 	image string
 }
 
-// openTree walks the tree. The hash is of names, sizes, modes and times of
-// change, not of contents: a program that writes a file cannot keep those.
+// openTree walks the tree. The hash is over names, sizes, modes and change times, not contents: a program that writes
+// a file cannot preserve those.
 func openTree(dir string) (*tree, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func openTree(dir string) (*tree, error) {
 	return t, nil
 }
 
-// content is a hash of what the tree holds, the same for every tree that holds it.
+// content returns a hash of the tree's content, which is the same for every tree with that content.
 func (t *tree) content() (string, error) {
 	hash := sha256.New()
 	for _, name := range t.Files {
@@ -110,8 +110,7 @@ func (t *tree) content() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// findFiles says of edits that name a file without its folder, where the tree has one of that
-// name, which it is.
+// findFiles sets Near in edits that name a file without its folder, if the tree has exactly one file of that name.
 func (t *tree) findFiles(edits []patch.Edit) []patch.Edit {
 	for i := range edits {
 		name := edits[i].Path
@@ -123,8 +122,8 @@ func (t *tree) findFiles(edits []patch.Edit) []patch.Edit {
 	return edits
 }
 
-// installedFolders are the paths outside of the tree that dependencies in it need: those that
-// a folder of dependencies is a link to, and the installation behind a virtual environment.
+// installedFolders returns the paths outside of the tree that its dependencies need: targets of links such as
+// node_modules, and the installation behind a virtual environment.
 func (t *tree) installedFolders() []string {
 	var paths []string
 	for _, link := range t.links {

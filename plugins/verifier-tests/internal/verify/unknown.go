@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	// What a name of a test has behind the function: parameters, a class, subtests in Go.
+	// What follows the function in a test's name: parameters, a class, subtests in Go.
 	afterFunction = regexp.MustCompile(`(?:\[| \(|((?:^|\.)Test\w*)/).*$`)
 	lastWord      = regexp.MustCompile(`[\p{L}\p{N}_]+$`)
 )
@@ -20,9 +20,9 @@ func hidesTests(t runner.Test) bool {
 	return t.Status == runner.Fail && (t.Group == "" || strings.HasPrefix(t.Name, "(") || strings.HasSuffix(t.Group, "_FailedTest"))
 }
 
-// unknownNames returns the tests which must pass that neither the untouched run has nor any
-// file names that its tests came from, or that they may come from where some cannot be loaded.
-// Where answers may add tests, or what cannot be built may have them, nobody knows.
+// unknownNames returns the tests that must pass, but are neither in the untouched run nor named in any file that its
+// tests came from or, if some files cannot be loaded, may come from. It returns nil if this cannot be known: answers
+// are allowed to add tests, or something that does not build may contain them.
 func (v *Verifier) unknownNames(t *tree, j *judgement) []string {
 	if j.before == nil || j.before.report.Broken != "" || v.config.AllowTestEdits {
 		return nil

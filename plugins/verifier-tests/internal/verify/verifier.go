@@ -22,26 +22,25 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// Verifier gives verdicts by running tests. It is safe for concurrent use.
+// Verifier verifies answers by running tests. It is safe for concurrent use.
 type Verifier struct {
 	config Config
 	env    []string
 	jail   jail.Walls
-	// containers, when not nil, run the command in place of the jail.
+	// containers, if not nil, run the command in place of the jail.
 	containers *container.Pool
 	runner     runner.Runner
-	// guard knows the files that answers may not change.
+	// guard matches the files that answers must not change.
 	guard *guard
 	slots *semaphore.Weighted
 	store *store
 
-	// programs are those that the command may start by their names.
+	// programs returns the interpreters that the command can start by name.
 	programs func() programs
-	compiled sync.Map // trees that compileOnce has seen
-	// compileFrom is the time of processors that the tests of an untouched tree take, from
-	// which on its packages are compiled by a run of their own, once for all answers. Where
-	// all is compiled that they need, those of a small package take a quarter of a second.
-	// Where they take less, there is little to compile.
+	compiled sync.Map // trees that compileOnce has handled
+	// compileFrom is the processor time of the tests on an untouched tree from which on its packages are
+	// compiled by a separate run, once for all answers. If everything is compiled already, the tests of a small
+	// package take a quarter of a second; below the limit there is little to compile.
 	compileFrom time.Duration
 
 	mu        sync.Mutex
@@ -50,8 +49,7 @@ type Verifier struct {
 
 var _ sdk.Verifier = (*Verifier)(nil)
 
-// New returns a verifier that runs tests in j, or in containers when the
-// configuration, which is valid, says so.
+// New returns a verifier that runs tests in j, or in containers if the configuration says so. c must be valid.
 func New(c Config, j jail.Walls) *Verifier {
 	v := &Verifier{
 		config: c, env: c.variables(), jail: j, slots: semaphore.NewWeighted(int64(cmp.Or(c.Parallel, runtime.NumCPU()))),
@@ -65,8 +63,7 @@ func New(c Config, j jail.Walls) *Verifier {
 	return v
 }
 
-// Verify runs the tests on the query's tree with the answer's edits. Only the end
-// of ctx is an error.
+// Verify runs the tests on the query's tree with the answer's edits. It only returns an error when ctx ends.
 func (v *Verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	start := time.Now()
 	verdict, err := v.verify(ctx, req)
@@ -136,7 +133,7 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	// Without a pre-flight nobody knows what its tests take.
+	// Without a pre-flight the cost of the tests is unknown.
 	isCostly := j.before == nil || j.before.result.CPU >= v.compileFrom
 	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: isCostly}
 	if j.before == nil || j.before.key == "" {
@@ -145,7 +142,6 @@ func (v *Verifier) judgeEdits(ctx context.Context, t *tree, j *judgement, edits 
 	return v.judgeOnce(ctx, a, j, files)
 }
 
-// judgeUntouched returns the verdict on an answer that changes nothing.
 func (v *Verifier) judgeUntouched(ctx context.Context, t *tree, j *judgement) (_ *sdk.Verdict, err error) {
 	if j.before, err = v.before(ctx, t); err != nil {
 		return nil, err
@@ -156,9 +152,9 @@ func (v *Verifier) judgeUntouched(ctx context.Context, t *tree, j *judgement) (_
 	return j.before.verdict(j), nil
 }
 
-// judgeOnce takes the verdict from the store, where the same changes to such a tree were
-// judged already, or judges them and stores it. A run that was stopped, and one with flaky
-// tests, may go otherwise another time.
+// judgeOnce returns the stored verdict if the same changes to such a tree were judged before, and otherwise judges
+// and stores it. The verdicts on runs that were stopped or had flaky tests are not stored, since another run may
+// differ.
 func (v *Verifier) judgeOnce(ctx context.Context, a *attempt, j *judgement, files []patch.File) (*sdk.Verdict, error) {
 	key, err := hashOf([]any{j.before.key, files, j.checks, v.config.Reruns, v.config.AllowTestEdits, v.config.Protect})
 	if err != nil {
@@ -170,12 +166,12 @@ func (v *Verifier) judgeOnce(ctx context.Context, a *attempt, j *judgement, file
 	}
 	verdict, err = v.judge(ctx, a, j)
 	if err == nil && verdict.Outcome != sdk.Inconclusive && j.result.End == jail.EndExit && len(j.flaky) == 0 {
-		_ = v.store.put(key, verdict) // without the store it is judged again
+		_ = v.store.put(key, verdict) // if that fails, it is judged again
 	}
 	return verdict, err
 }
 
-// paths are those by which an answer may know the tree.
+// paths returns the paths by which an answer may refer to the tree.
 func (v *Verifier) paths(t *tree, dir string) []string {
 	paths := []string{t.Dir, dir}
 	if v.containers != nil {
@@ -184,22 +180,21 @@ func (v *Verifier) paths(t *tree, dir string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
 
-// attempt is an answer's changes to a tree, less those that it may not make.
+// attempt is an answer's changes to a tree, without those that are not allowed.
 type attempt struct {
 	tree    *tree
 	changes []jail.Change
-	// guarded are the files that must be the same when the run has ended.
+	// guarded are the files that the run must not change.
 	guarded []string
-	// only, when not nil, are the files whose tests are asked for.
+	// only, if not nil, are the files whose tests are run.
 	only []string
-	// compile says that the tree's packages are compiled first, where they were not yet.
+	// compile means that the tree's packages are compiled first, unless they already were.
 	compile bool
-	// record is a file that tests write to, see alter.Request.
+	// record is a file that tests write to; see alter.Request.
 	record string
 }
 
-// walls are those that a query's tests run behind, and the image when they are a
-// container's.
+// walls returns the jail or container engine for a query's tests, and the container's image.
 func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (jail.Walls, string, error) {
 	if v.containers == nil {
 		return v.jail, "", nil
@@ -214,7 +209,7 @@ func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (jail.Walls, str
 // ImageLabel is the label of a query that names its own image.
 const ImageLabel = "image"
 
-// run plans and runs the command once. Caches are kept for trusted runs only.
+// run plans and runs the command once. Caches are only kept for trusted runs.
 func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.Report, *jail.Result, error) {
 	t := a.tree
 	plan, spec, err := v.planRun(a, trusted)
@@ -230,7 +225,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	own := *result // but for the record, which is no report of the tests
+	own := *result // without the record, which is not a report of the tests
 	own.Reports = maps.Clone(result.Reports)
 	delete(own.Reports, a.record)
 	return v.runner.Read(plan, &own), result, nil
@@ -259,20 +254,19 @@ func (v *Verifier) planRun(a *attempt, trusted bool) (*runner.Plan, *jail.Spec, 
 	return plan, spec, nil
 }
 
-// runSpec runs a plan, and a trusted one again whose time was up.
+// runSpec runs a plan, and reruns a trusted one that timed out.
 func (v *Verifier) runSpec(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan, trusted bool) (*jail.Result, error) {
 	result, err := t.walls.Run(ctx, spec)
 	if err != nil || !trusted || result.End != jail.EndTimeout {
 		return result, err
 	}
-	// It may have compiled all that time, and nothing of that is kept.
+	// It may have spent the time compiling, and nothing of that is kept.
 	if isWarm, err := v.compileOnce(ctx, t, spec, plan); err != nil || !isWarm {
 		return result, err
 	}
 	return t.walls.Run(ctx, spec)
 }
 
-// spec is the run of a plan on a tree, by a program of this machine.
 func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
 	c, programs := &v.config, v.programs()
 	return &jail.Spec{
@@ -283,8 +277,8 @@ func (v *Verifier) spec(t *tree, program string, plan *runner.Plan) *jail.Spec {
 	}
 }
 
-// overlay returns the changes in order, the last one to a file in the place of its first
-// and with its mode.
+// overlay concatenates the changes. The last change to a file takes the place of the first, and its mode unless it
+// has its own.
 func overlay(lists ...[]jail.Change) []jail.Change {
 	var changes []jail.Change
 	places := map[string]int{}
@@ -300,9 +294,9 @@ func overlay(lists ...[]jail.Change) []jail.Change {
 	return changes
 }
 
-// leftOut removes from the view of the tree, before the answer's own changes, what it was
-// earlier, where an answer could read what unaltered tests expect, and files that look like
-// secrets: what tests print becomes evidence, which goes to models.
+// leftOut returns the changes that remove files from the view of the tree before the answer's changes: earlier
+// versions, in which an answer could read what unaltered tests expect, and files that look like secrets, since what
+// tests print becomes evidence that is sent to models.
 func (v *Verifier) leftOut(t *tree) []jail.Change {
 	names := slices.Clone(t.earlier)
 	if !v.config.ShowSecrets {
@@ -321,15 +315,14 @@ func (v *Verifier) leftOut(t *tree) []jail.Change {
 	return changes
 }
 
-// mounts reports whether a run sees the caches of the machine as they are. Where nothing
-// can be mounted they are copied, which only pays for what was compiled for such runs.
+// mounts reports whether runs see the machine's caches directly. If nothing can be mounted, they are copied or linked,
+// which only pays for what was compiled for such runs.
 func mounts(w jail.Walls) bool {
 	layers, _ := w.Layers()
 	return slices.Contains(layers, jail.LayerMount)
 }
 
-// compileOnce has a tree's packages compiled, once, and reports whether it did so now. A
-// container has caches of its own.
+// compileOnce compiles a tree's packages, once, and reports whether it did so now. A container has its own caches.
 func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan) (bool, error) {
 	if len(plan.Compile) == 0 || plan.Warm == "" || t.image != "" {
 		return false, nil
@@ -340,13 +333,12 @@ func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, pl
 	return true, v.compile(ctx, spec, plan)
 }
 
-// compile warms the build cache for the runs to come. A cache beside which code of
-// a tree has run holds what that code wished, so that what is kept for other trees is
-// written by a run that only compiles. That it does not get far is no fault: it makes
-// later runs slower.
+// compile warms the build cache for later runs. Code of a tree that has run could have put anything into a cache, so
+// the cache that is kept for other trees is written by a run that only compiles. If it fails, later runs are merely
+// slower.
 func (v *Verifier) compile(ctx context.Context, spec *jail.Spec, plan *runner.Plan) error {
 	warm := *spec
-	const enough = 5 * time.Minute // with nothing compiled yet, on a slow machine
+	const enough = 5 * time.Minute // for a slow machine with nothing compiled yet
 	warm.Limits.Wall = max(warm.Limits.Wall, enough)
 	warm.Argv, warm.Changes, warm.Reports, warm.Guarded = plan.Compile, plan.Changes, nil, nil
 	warm.Caches = slices.Clone(spec.Caches)

@@ -1,3 +1,3 @@
-// Package containertest makes a small image for tests, of the programs of this
-// machine, without a registry.
+// Package containertest builds a small image for tests from programs of this machine, without a
+// registry.
 package containertest

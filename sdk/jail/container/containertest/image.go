@@ -12,12 +12,11 @@ import (
 	"testing"
 )
 
-// programs are those in the image.
 var programs = []string{"sh", "cat", "rm", "sleep", "grep", "env", "id", "ls", "head", "true", "echo", "printf", "mkdir"}
 
 var library = regexp.MustCompile(`(/\S+)`)
 
-// image is the outcome of the one attempt of a process.
+// image builds the image once per process.
 var image = sync.OnceValues(func() ([]string, string) {
 	const name = "localhost/stepfall-test:1"
 	for _, engine := range [][]string{
@@ -92,7 +91,7 @@ func archive() ([]byte, error) {
 		}
 		libraries, err := exec.Command("ldd", path).Output()
 		if err != nil {
-			continue // it is static
+			continue // statically linked
 		}
 		for _, match := range library.FindAllString(string(libraries), -1) {
 			if err := add(match, match); err != nil {

@@ -17,21 +17,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// setup is one policy at work, with all that was opened for it.
+// setup is one policy in operation, with everything that was opened for it.
 type setup struct {
-	stores []Store // those that the policy names
+	stores []Store // the ones that the policy names
 	policy *policies.Policy
 	config middleware.Config
 	model  *middleware.Model
 	watch  *watch
 
-	host    PluginHost // of its own plugins; nil for none
+	host    PluginHost // runs the setup's own plugins; nil if it has none
 	closers []func() error
-	steps   sync.WaitGroup // those that use the setup
+	steps   sync.WaitGroup // running steps
 }
 
-// newSetup opens a policy that follows the setup before, which may be nil and stays open. The
-// two share accounts, conversations and files.
+// newSetup opens a policy that replaces the setup before, which can be nil and stays open. The two share
+// accounts, conversations and files.
 func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
 	if p == nil {
 		return nil, errors.New("opening a policy: it is nil")
@@ -146,8 +146,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	return c, err
 }
 
-// ledger opens the accounts of the caps; nil where there are none. With a store of the
-// process it is never nil: keys of the gateway have caps there.
+// ledger opens the accounts for the caps; nil if there are none. With a store of the process it is never
+// nil, because that store also holds the caps of the gateway's keys.
 func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger, error) {
 	if shared := r.o.Store; shared != nil {
 		return shared.Ledger(a.Caps), nil
@@ -215,7 +215,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	return refused, nil
 }
 
-// store opens the store at a path or URL, shared by setups that name the same one.
+// store opens the store at a path or URL. Setups that name the same one share it.
 func (s *setup) store(ctx context.Context, r *Router, address string) (Store, error) {
 	if r.o.OpenStore == nil {
 		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
@@ -237,7 +237,7 @@ func (s *setup) retain(opened Store) {
 	}
 }
 
-// secrets returns what the policy read from the environment, to be redacted, without values so
+// secrets returns the values that the policy read from the environment, for redaction, except those so
 // short that they occur in ordinary words.
 func (s *setup) secrets() []string {
 	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })

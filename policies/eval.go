@@ -206,7 +206,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 		used[name] = l.locals[name]
 		if _, ok := locals[name]; !ok {
 			hint := ""
-			if len(locals) <= mostNames { // otherwise not even sorted
+			if len(locals) <= maxCompared { // otherwise not even sorted
 				hint = didYouMean(name, sortedKeys(locals))
 			}
 			l.complain(at, fmt.Sprintf("there is no local %q", name), "", cmp.Or(hint, "Define it: locals { "+name+" = ... }."))

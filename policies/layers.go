@@ -146,13 +146,13 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 		p.l.faulty[sub.name] = true
 		return
 	}
-	here := name(blk.Type, blk.Labels)
+	here := blockTitle(blk.Type, blk.Labels)
 	if where != "" {
 		here = where + ", " + here
 	}
 	keys := append([]string{blk.Type}, blk.Labels...)
 	full := append(slices.Clone(path), keys...)
-	inner := descend(out, keys)
+	inner := makePath(out, keys)
 	at.where = ""
 	if prev, dup := p.l.recordBlock(full, at, p.name); dup {
 		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
@@ -183,7 +183,7 @@ func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 }
 
 func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
-	m := descend(out, []string{"locals"})
+	m := makePath(out, []string{"locals"})
 	for _, a := range attributes(blk.Body) {
 		if prev, dup := m[a.Name].(leaf); dup {
 			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
@@ -330,8 +330,8 @@ func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
 }
 
-// descend returns the map at the end of a path, creating missing maps.
-func descend(tree map[string]any, keys []string) map[string]any {
+// makePath returns the map at the end of a path, creating missing maps.
+func makePath(tree map[string]any, keys []string) map[string]any {
 	for _, k := range keys {
 		if _, ok := tree[k].(map[string]any); !ok {
 			tree[k] = map[string]any{}
@@ -341,22 +341,22 @@ func descend(tree map[string]any, keys []string) map[string]any {
 	return tree
 }
 
-// name returns a block's type and labels as written in a policy: model "small".
-func name(typ string, labels []string) string {
+// blockTitle returns a block's type and labels as written in a policy: model "small".
+func blockTitle(typ string, labels []string) string {
 	for _, label := range labels {
 		typ += fmt.Sprintf(" %q", label)
 	}
 	return typ
 }
 
-// mostNames is the largest number of names that are compared for a suggestion.
-const mostNames = 1000
+// maxCompared is the largest number of names that are compared for a suggestion.
+const maxCompared = 1000
 
 // didYouMean returns a question with the most similar of the names, or "". Long names, and very many names, are
 // not compared: each comparison costs the product of the two lengths.
 func didYouMean(given string, names []string) string {
 	const longest = 64
-	if len(given) > longest || len(names) > mostNames {
+	if len(given) > longest || len(names) > maxCompared {
 		return ""
 	}
 	best, distance := "", max(2, len(given)/3)+1

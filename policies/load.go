@@ -85,14 +85,14 @@ type loader struct {
 	secrets []string
 	diags   Diagnostics
 	// reported counts the diagnostics of each severity, including those beyond the limit.
-	reported [2]int
-	loaded   []string
-	open     []string
-	broken   bool
-	tree     map[string]any
-	top      hcl.Range
-	places   map[string]leaf
-	settings []Setting
+	reported  [2]int
+	loaded    []string
+	including []string
+	broken    bool
+	tree      map[string]any
+	top       hcl.Range
+	places    map[string]leaf
+	settings  []Setting
 
 	scopes     map[string]*hcl.EvalContext
 	locals     map[string]cty.Value
@@ -167,8 +167,8 @@ func (l *loader) loadCatalog() {
 
 // include loads one file, by path or library name. at is the position of the include.
 func (l *loader) include(path string, at origin) {
-	if slices.Contains(l.open, path) {
-		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "Remove one of these includes.")
+	if slices.Contains(l.including, path) {
+		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.including), path), " -> "), "Remove one of these includes.")
 		return
 	}
 	if slices.Contains(l.loaded, path) {
@@ -184,7 +184,7 @@ func (l *loader) include(path string, at origin) {
 		l.loadSource(path, l.dir, src)
 		return
 	}
-	src, err := l.read(path, maxSource, len(l.open) == 0)
+	src, err := l.read(path, maxSource, len(l.including) == 0)
 	if err != nil {
 		l.complain(at, err.Error(), "", l.hintUnreadable(path, err))
 		l.broken = true
@@ -201,8 +201,8 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 		l.broken = true
 		return
 	}
-	l.open = append(l.open, name)
-	defer func() { l.open = l.open[:len(l.open)-1] }()
+	l.including = append(l.including, name)
+	defer func() { l.including = l.including[:len(l.including)-1] }()
 	if name != catalogFile {
 		l.top = hcl.Range{Filename: name}
 	}
@@ -217,7 +217,7 @@ func (l *loader) hintUnreadable(path string, err error) string {
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case isMissing && slices.Contains(Library(), name):
 		return fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+name)
-	case isMissing && len(l.open) > 0:
+	case isMissing && len(l.including) > 0:
 		return "Paths are relative to the file that includes."
 	case isMissing:
 		return "stepfall policy init writes a first policy."

@@ -32,8 +32,8 @@ type WatchOptions struct {
 	Logger Logger
 }
 
-// Logger is the interface of the Watcher's logger, implemented by *slog.Logger and hclog.Logger. args are
-// alternating keys and values.
+// Logger is the interface of the Watcher's logger, implemented by *slog.Logger and hclog.Logger. The args of
+// Info, Warn and Error are alternating keys and values.
 type Logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)

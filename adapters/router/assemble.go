@@ -59,7 +59,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 		m := &p.Models[i]
 		a.Step.Candidates = append(a.Step.Candidates, step.Candidate{Model: m.SDK(), Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens})
 	}
-	if err := a.plug(p, plugins); err != nil {
+	if err := a.addPlugins(p, plugins); err != nil {
 		return nil, err
 	}
 	if err := a.setStrategies(p, seed); err != nil {
@@ -144,7 +144,7 @@ func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 	return nil
 }
 
-func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
+func (a *Assembly) addPlugins(p *policies.Policy, plugins Plugins) error {
 	as := map[string]step.VerifierUse{"signal": step.AsSignal, "bought": step.AsBought}
 	unavailable := map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}
 	for i := range p.Verifiers {

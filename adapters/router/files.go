@@ -18,9 +18,9 @@ type openFile struct {
 	users int
 }
 
-// use returns the file at path, opening it on first use. Closing the setup releases it; the last user closes
+// acquireFile returns the file at path, opening it on first acquireFile. Closing the setup releases it; the last user closes
 // it.
-func use[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
+func acquireFile[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
 	all := &r.open
 	all.mu.Lock()
 	defer all.mu.Unlock()

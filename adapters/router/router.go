@@ -85,8 +85,8 @@ type Options struct {
 	Interceptors []func(middleware.Handler) middleware.Handler
 	Checks       []step.Check
 
-	// guesses are the prior mean qualities that Wrap assumes, in the order of the policy's models.
-	guesses []float64
+	// priorMeans are the prior mean qualities that Wrap assumes, in the order of the policy's models.
+	priorMeans []float64
 }
 
 // Router runs a policy as an llms.Model. It is safe for concurrent use.
@@ -103,7 +103,7 @@ type Router struct {
 	swapping sync.Mutex
 	// mu guards the fields below.
 	mu       sync.RWMutex
-	now      *setup
+	active   *setup
 	retiring sync.WaitGroup // setups that have been replaced
 	closed   atomic.Bool    // written under mu
 	faults   []error        // errors from closing retired setups
@@ -118,7 +118,7 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 		o.Load.Schemas = o.PluginHosts.Schemas(context.WithoutCancel(ctx), path)
 	}
 	if o.Watch {
-		return newFollowing(ctx, path, o)
+		return newWatching(ctx, path, o)
 	}
 	p, err := policies.Load(path, o.load())
 	if err != nil {
@@ -132,7 +132,7 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 func New(ctx context.Context, p *policies.Policy, o Options) (*Router, error) {
 	r := &Router{o: o, accounts: step.NewMemory(step.Caps{})}
 	var err error
-	r.now, err = r.newSetup(ctx, p, nil)
+	r.active, err = r.newSetup(ctx, p, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (r *Router) use() (s *setup, done func(), err error) {
 	if r.closed.Load() {
 		return nil, nil, ErrClosed
 	}
-	r.now.steps.Add(1)
-	return r.now, r.now.steps.Done, nil
+	r.active.steps.Add(1)
+	return r.active, r.active.steps.Done, nil
 }
 
 // GenerateContent runs one step, entirely under the policy that is current when it begins. See
@@ -158,7 +158,7 @@ func (r *Router) GenerateContent(ctx context.Context, messages []llms.MessageCon
 		return nil, err
 	}
 	defer done()
-	return s.model.GenerateContent(s.markChoosing(ctx, options), messages, options...)
+	return s.model.GenerateContent(s.markUnpinned(ctx, options), messages, options...)
 }
 
 // Call runs one step on a single prompt.
@@ -203,7 +203,7 @@ func (r *Router) Policy() *policies.Policy { return r.current().policy }
 func (r *Router) current() *setup {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.now
+	return r.active
 }
 
 // Start starts the policy's plugins, which otherwise start at their first use, and returns their errors,
@@ -236,5 +236,5 @@ func (r *Router) Close() error {
 		return nil
 	}
 	r.retiring.Wait()
-	return errors.Join(append(r.faults, r.now.close())...)
+	return errors.Join(append(r.faults, r.active.close())...)
 }

@@ -106,8 +106,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
-		if o.guesses != nil {
-			candidate.Quality.Mean = o.guesses[i]
+		if o.priorMeans != nil {
+			candidate.Quality.Mean = o.priorMeans[i]
 		}
 		var servers []middleware.Deployment
 		if !m.Shares() {
@@ -141,7 +141,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	c.Step.Traces, err = s.traces(ctx, r)
 	s.watch.pacer = a.pacer
 	if p.Holdout != nil {
-		c.Holdout = s.watch.assign
+		c.Holdout = s.watch.assignHoldout
 	}
 	return c, err
 }
@@ -167,7 +167,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
-	log := &onceLogger{log: logTo(o.Logger), logged: map[string]bool{}}
+	log := &onceLogger{log: loggerOrDefault(o.Logger), logged: map[string]bool{}}
 	s.watch = &watch{policy: p, log: log}
 	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnShadowCap(log)}
 	if o.Logger != nil {
@@ -184,10 +184,10 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	}
 	if p.Trace.File != "" {
 		path := s.policy.Locate(p.Trace.File)
-		lines, err := use(s, r, path, func() (*step.JSONLines, error) {
+		lines, err := acquireFile(s, r, path, func() (*step.JSONLines, error) {
 			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 			if err == nil {
-				lines.Fault = func(err error) { logTo(o.Logger).Error("traces are lost", "error", err) }
+				lines.Fault = func(err error) { loggerOrDefault(o.Logger).Error("traces are lost", "error", err) }
 			}
 			return lines, err
 		})
@@ -223,7 +223,7 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 	if !strings.Contains(address, "://") {
 		address = s.policy.Locate(address)
 	}
-	opened, err := use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
+	opened, err := acquireFile(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
 	if err == nil {
 		s.stores = append(s.stores, opened)
 		s.retain(opened)

@@ -33,7 +33,7 @@ func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 		return err
 	}
 	r.mu.Lock()
-	r.now = next
+	r.active = next
 	r.mu.Unlock()
 	r.retiring.Go(func() { r.retire(old) })
 	return nil
@@ -53,7 +53,7 @@ func (r *Router) retire(s *setup) {
 	r.faults = append(r.faults, err)
 }
 
-func newFollowing(ctx context.Context, path string, o Options) (*Router, error) {
+func newWatching(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
 	options := policies.WatchOptions{Load: o.load(), Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}

@@ -34,9 +34,9 @@ type watch struct {
 // stepsBetweenChecks is the number of steps or verdicts between two checks of the account.
 const stepsBetweenChecks = 20
 
-// assign draws whether a query is sent to the baseline: once for all queries of a run or else of a session
+// assignHoldout draws whether a query is sent to the baseline: once for all queries of a run or else of a session
 // or conversation, and separately for a query without any of these.
-func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
+func (w *watch) assignHoldout(q *sdk.Query) *sdk.Holdout {
 	h := &sdk.Holdout{Share: w.policy.Holdout.Share}
 	if w.harmful.Load() && w.policy.Holdout.Fallback {
 		h.Baseline, h.Fallback = true, true

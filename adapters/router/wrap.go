@@ -55,7 +55,7 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	if pair, err := p.CheapPair(); err == nil {
 		comparePair(&value, pair)
 		if o.Verify != nil {
-			o.Verify = comparedUnlessCertain(o.Verify)
+			o.Verify = demoteUncertainPasses(o.Verify)
 		}
 		routed := p.Warnings
 		if p, err = load(); err != nil {
@@ -70,9 +70,9 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	}
 	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
 	for i := range p.Models {
-		o.guesses = append(o.guesses, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
+		o.priorMeans = append(o.priorMeans, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
 	}
-	warnWrapped(logTo(o.Logger), p)
+	warnWrapped(loggerOrDefault(o.Logger), p)
 	return New(ctx, p, o)
 }
 
@@ -104,9 +104,9 @@ func comparePair(p *policies.Policy, pair *policies.Pair) {
 	}
 }
 
-// comparedUnlessCertain makes an uncertain pass inconclusive in steps that offer tools, because the
+// demoteUncertainPasses makes an uncertain pass inconclusive in steps that offer tools, because the
 // agreement of two models is better evidence.
-func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
+func demoteUncertainPasses(verify sdk.VerifierFunc) sdk.VerifierFunc {
 	return func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		verdict, err := verify(ctx, req)
 		if q, _ := verdict.Quality(); err != nil || verdict == nil || verdict.Outcome != sdk.Passed || q == 1 || len(req.Query.Tools) == 0 {
@@ -137,8 +137,8 @@ func warn(logger hclog.Logger, p *policies.Policy) {
 	}
 }
 
-// logTo returns the logger, or the default slog logger if it is nil.
-func logTo(logger hclog.Logger) policies.Logger {
+// loggerOrDefault returns the logger, or the default slog logger if it is nil.
+func loggerOrDefault(logger hclog.Logger) policies.Logger {
 	if logger != nil {
 		return logger
 	}
@@ -180,7 +180,7 @@ func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
 // warnUnjudged returns a sink that logs once, on the first step whose answers nothing judged.
 func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
-		if ctx.Value(choosingKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
+		if ctx.Value(unpinnedKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
 			return
 		}
 		log.warn("unjudged", "nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
@@ -229,8 +229,8 @@ func warnCapped(log *onceLogger) step.Sink {
 	}
 }
 
-// silentVerdicts is the number of inconclusive verdicts after which a verifier is reported.
-const silentVerdicts = 10
+// maxSilentVerdicts is the number of inconclusive verdicts after which a verifier is reported.
+const maxSilentVerdicts = 10
 
 // warnInconclusive returns a sink that logs once for each verifier whose first verdicts are all
 // inconclusive, which suggests a broken program.
@@ -246,8 +246,8 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 				continue
 			}
 			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive
-			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == silentVerdicts {
-				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", silentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
+			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == maxSilentVerdicts {
+				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", maxSilentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
 			}
 		}
 	}
@@ -307,12 +307,12 @@ var digits = regexp.MustCompile(`[0-9]+|\(request [^)]*\)`)
 // maxReasons limits the number of distinct warnings.
 const maxReasons = 1000
 
-// choosingKey is the context key that marks a step whose model the policy chooses.
-type choosingKey struct{}
+// unpinnedKey is the context key that marks a step whose model the policy chooses.
+type unpinnedKey struct{}
 
-// markChoosing marks the context of a step that is not pinned to a model, for warnUnjudged: in a pinned step
+// markUnpinned marks the context of a step that is not pinned to a model, for warnUnjudged: in a pinned step
 // a verdict changes nothing.
-func (s *setup) markChoosing(ctx context.Context, options []llms.CallOption) context.Context {
+func (s *setup) markUnpinned(ctx context.Context, options []llms.CallOption) context.Context {
 	if s.policy.Unjudged == "" {
 		return ctx
 	}
@@ -323,5 +323,5 @@ func (s *setup) markChoosing(ctx context.Context, options []llms.CallOption) con
 	if slices.ContainsFunc(s.policy.Models, func(m policies.Model) bool { return m.Name == o.Model }) {
 		return ctx
 	}
-	return context.WithValue(ctx, choosingKey{}, true)
+	return context.WithValue(ctx, unpinnedKey{}, true)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Ask calls one candidate, without a decision, a check or a trace, for judges and other verifiers that
-// need a model themselves. The answer has its cost, which the caller adds to its verdict, and an error
-// that of a call which the provider may bill all the same: see [sdk.SpentUSD]. In a step
-// under caps the worst case is reserved: see [step.ReserveCall].
+// Ask calls one candidate directly, without a decision, check or trace, for judges and other verifiers
+// that need a model themselves. The answer carries its cost, which the caller adds to its verdict. An
+// error carries the cost of a call that the provider can bill although it failed: see [sdk.SpentUSD].
+// In a step under caps the worst case is reserved: see [step.ReserveCall].
 func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	i := m.engine.Index(model)
 	if i < 0 {
@@ -29,7 +29,7 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 		options = append(options, llms.WithJSONMode())
 	}
 	c := newCall(ctx, m, messagesOf(q), options)
-	limit, book, err := step.ReserveCall(ctx, price, &step.Request{Query: &c.query, PromptBytes: c.size.bytes + c.size.data, Images: c.size.images, ContextReads: c.size.unknown})
+	limit, book, err := step.ReserveCall(ctx, price, &step.Request{Query: &c.query, PromptBytes: c.size.bytes + c.size.data, Images: c.size.images, ContextReads: c.size.unknownFiles})
 	if err != nil {
 		return nil, err
 	}

@@ -15,18 +15,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Errors of calls that a provider's client reports as a success.
+// Errors of calls that a provider's client reports as successes.
 var (
-	// ErrEmptyResponse: no choice, or neither text nor tool calls nor tokens.
+	// ErrEmptyResponse means that the response has no choice, or neither text nor tool calls nor tokens.
 	ErrEmptyResponse = errors.New("empty response")
-	// ErrTruncatedStream: the stream ended before the answer did.
+	// ErrTruncatedStream means that the stream ended before the answer did.
 	ErrTruncatedStream = errors.New("truncated stream")
 )
 
-// errCallTimeout: a call exceeded its candidate's timeout.
+// errCallTimeout means that a call exceeded its candidate's timeout.
 var errCallTimeout = errors.New("call timed out")
 
-// Call makes one call of one model: it implements [step.Caller].
+// Call calls one model once. It implements [step.Caller].
 func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &c.m.targets[s.Index]
 	d, more := t.pick(s.Attempt)
@@ -43,13 +43,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		return stream.draft.answer(d), nil
 	}
 	if err == nil {
-		err = cmp.Or(stream.finish(callCtx, resp), stream.refused) // some clients do not return what the caller's function did
+		err = cmp.Or(stream.finish(callCtx, resp), stream.callerErr) // some clients drop the error of the caller's streaming function
 	}
 	// Some clients return a partial answer without an error when the context ends.
 	if err = withCause(ctx, callCtx, err); err != nil {
 		failed := c.failure(err, s, d, resp, stream)
 		failed.Elsewhere = failed.Retry && more
-		if stream.refused != nil { // the server was giving an answer
+		if stream.callerErr != nil { // the server was answering, so it is healthy
 			d.record(nil)
 		} else {
 			d.record(failed)
@@ -58,17 +58,17 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	d.record(nil)
 	s.Shown = stream.shown
-	if stream.shown { // two calls at once show nothing, and may not both write
+	if stream.shown { // parallel calls show nothing and must not write to c concurrently
 		c.live = true
 	}
 	return c.answer(resp, d, &s.Model.Price), nil
 }
 
 // newStream returns the state of the stream of a call. Mistral's client cannot be interrupted, so nothing
-// may stream from it.
+// is streamed from it.
 func (c *call) newStream(d *deployment, s *step.Call) *streamState {
 	stream := &streamState{
-		call: c, from: s.Model.Name, kind: d.kind, hold: c.holds(s),
+		call: c, from: s.Model.Name, kind: d.kind, hold: c.holdsBack(s),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
 	}
 	if s.Spare && d.kind == kindNative && c.choices() <= 1 {
@@ -77,28 +77,28 @@ func (c *call) newStream(d *deployment, s *step.Call) *streamState {
 	return stream
 }
 
-// holds reports whether a check may reject the answer for how it begins.
-func (c *call) holds(s *step.Call) bool {
+// holdsBack reports whether a check can reject the answer because of its beginning.
+func (c *call) holdsBack(s *step.Call) bool {
 	return !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer()
 }
 
-// failure returns the error of a failed call with its usage and whether to retry.
+// failure returns the error of a failed call with its usage and whether to retry it.
 func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
 	failed := classify(err, d.name(s.Model))
-	if stream.refused != nil { // whose words say nothing of a server
-		failed = &step.CallError{Err: fmt.Errorf("streaming the answer to the caller: %w", stream.refused), Cancelled: true}
+	if stream.callerErr != nil { // an error of the caller's function, which says nothing about the server
+		failed = &step.CallError{Err: fmt.Errorf("streaming the answer to the caller: %w", stream.callerErr), Cancelled: true}
 	}
 	failed.Deployment = d.Name
 	failed.Usage = c.withSearch(failedUsage(resp, err, c, stream), d)
 	failed.Billed = mayBeBilled(err)
-	// A caller that was shown a part, or stopped reading, gets no other model's answer.
-	if stream.shown || stream.refused != nil {
+	// A caller that was shown part of an answer, or that stopped reading, gets no other model's answer.
+	if stream.shown || stream.callerErr != nil {
 		failed.Fatal, failed.Retry = true, false
 	}
 	return failed
 }
 
-// withCause joins the error of the caller's context or of the candidate's timeout to that of a call.
+// withCause joins the error of the caller's context, or of the candidate's timeout, to the error of a call.
 func withCause(ctx, callCtx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -116,7 +116,7 @@ func (t *target) withTimeout(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(ctx, t.timeout)
 }
 
-// unavailableError is the error of a call for which every circuit is open.
+// unavailableError is the error of a call to a model whose circuits are all open.
 func unavailableError(model string) *step.CallError {
 	return &step.CallError{Err: &llms.Error{
 		Code: llms.ErrCodeProviderUnavailable, Provider: model, Message: ReasonCircuitOpen, Cause: errCircuitOpen,
@@ -138,7 +138,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 		messages = instruct(messages, c.params.Schema)
 	}
 	return generate(ctx, messages, func(o *llms.CallOptions) {
-		// The provider has put its defaults into o. The caller's name for a model
+		// The provider has put its defaults into o. The caller's model name
 		// would be wrong for all but one of the candidates.
 		model := o.Model
 		apply(o, c.options)
@@ -149,7 +149,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 		stream.install(o, &params)
 		o.MaxTokens = s.MaxOutputTokens
 		o.JSONMode = o.JSONMode || c.params.Schema != nil
-		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; apply made the map our own
+		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; the map is a copy that apply made
 		if d.kind == kindNative {
 			if o.Metadata == nil {
 				o.Metadata = map[string]any{}
@@ -160,7 +160,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 }
 
 // paramsFor returns the parameters for one model beyond langchaingo's options. MaxTokens is the
-// limit of s, which is reserved. The schema is left out for a model that has none.
+// reserved limit of s. The schema is left out for a model that does not support schemas.
 func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	p := c.params
 	if d.kind != kindNative || !s.Model.Capabilities.JSONSchema {
@@ -170,14 +170,14 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	if limit := s.MaxOutputTokens; limit > 0 {
 		p.MaxTokens = &limit
 		if p.ReasoningTokens != nil && *p.ReasoningTokens >= limit {
-			p.ReasoningTokens = new(limit - 1) // Anthropic wants it below the limit
+			p.ReasoningTokens = new(limit - 1) // Anthropic requires it to be below the limit
 		}
 	}
 	return p
 }
 
-// makeInterruptible returns a handler that returns when ctx ends, for clients that ignore it. The
-// abandoned call goes on until its server or its client's timeout ends it.
+// makeInterruptible returns a handler that returns when ctx ends, for clients that ignore the context. The
+// abandoned call runs on until its server or its client's timeout ends it.
 func makeInterruptible(call Handler) Handler {
 	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 		type outcome struct {
@@ -203,7 +203,7 @@ func makeInterruptible(call Handler) Handler {
 	}
 }
 
-// responseFault returns an error for an empty or truncated response that a client returned as a success.
+// responseFault returns an error if a client returned an empty or truncated response as a success.
 func responseFault(resp *llms.ContentResponse, isStream bool) error {
 	switch {
 	case resp == nil || len(resp.Choices) == 0 || slices.Contains(resp.Choices, nil):
@@ -276,7 +276,7 @@ func rawCalls(parts []llms.ContentPart) (calls []llms.ToolCall) {
 	return calls
 }
 
-// removeSecrets removes secrets from a response, also those that were streamed in pieces.
+// removeSecrets removes secrets from a response, including those whose pieces were streamed separately.
 func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	if c.m.secrets == nil {
 		return resp
@@ -290,7 +290,7 @@ func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	return resp
 }
 
-// choiceWithoutSecrets returns choice itself if it has none.
+// choiceWithoutSecrets returns choice itself if it contains no secrets.
 func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentChoice {
 	known, own, x := c.m.secrets.Known, *choice, ExtraOf(choice)
 	own.Content, own.ReasoningContent = known(choice.Content), known(choice.ReasoningContent)
@@ -301,7 +301,7 @@ func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentCho
 		}
 	}
 	if [2]string{own.Content, own.ReasoningContent} == [2]string{choice.Content, choice.ReasoningContent} && own.FuncCall == choice.FuncCall &&
-		slices.Equal(own.ToolCalls, choice.ToolCalls) && (x != nil && x.Raw != nil || !c.m.extraHasSecrets(x)) { // a whole answer came without them
+		slices.Equal(own.ToolCalls, choice.ToolCalls) && (x != nil && x.Raw != nil || !c.m.extraHasSecrets(x)) { // the provider has redacted the body of a complete answer
 		return choice
 	}
 	if x != nil {
@@ -311,7 +311,7 @@ func (c *call) choiceWithoutSecrets(choice *llms.ContentChoice) *llms.ContentCho
 	return &own
 }
 
-// withoutSecrets returns f itself if it has none.
+// withoutSecrets returns f itself if it contains no secrets.
 func (c *call) withoutSecrets(f *llms.FunctionCall) *llms.FunctionCall {
 	if f == nil {
 		return nil
@@ -327,11 +327,10 @@ func (c *call) extraWithoutSecrets(x Extra) *Extra {
 	for _, text := range x.texts() {
 		*text = c.m.secrets.Known(*text)
 	}
-	x.Parts, x.LogProbs, x.Raw, x.Unknown = nil, nil, nil, RawPart{} // which hold the text
+	x.Parts, x.LogProbs, x.Raw, x.Unknown = nil, nil, nil, RawPart{} // these repeat the text
 	return &x
 }
 
-// extraHasSecrets reports whether x has secrets.
 func (m *Model) extraHasSecrets(x *Extra) bool {
 	if x == nil {
 		return false
@@ -355,7 +354,7 @@ func (m *Model) tokensHaveSecrets(tokens []sdk.TokenLogProb) bool {
 	return slices.ContainsFunc(tokens, func(t sdk.TokenLogProb) bool { return m.secrets.Known(t.Token) != t.Token })
 }
 
-// withSearch counts a search in reported usage if the caller wants searches in chat completions:
+// withSearch counts one search in reported usage if the caller requests searches in chat completions:
 // such models search for each answer without reporting it.
 func (c *call) withSearch(u sdk.Usage, d *deployment) sdk.Usage {
 	if _, searches := c.params.Extra["web_search_options"]; searches && d.usesDialect(DialectChat) && u != (sdk.Usage{}) {
@@ -364,8 +363,8 @@ func (c *call) withSearch(u sdk.Usage, d *deployment) sdk.Usage {
 	return u
 }
 
-// failedUsage returns the known usage of a failed call: a stream that broke, or a response that was
-// rejected, was paid for.
+// failedUsage returns the known usage of a failed call: a broken stream or a rejected response was
+// still paid for.
 func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState) sdk.Usage {
 	var u sdk.Usage
 	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
@@ -373,11 +372,11 @@ func failedUsage(resp *llms.ContentResponse, err error, c *call, s *streamState)
 	} else if resp != nil {
 		u = usageOf(resp)
 	}
-	// The usage at the beginning of a stream does not count what came after.
+	// The usage at the beginning of a stream does not include the tokens that followed.
 	came, counted := (s.bytes+3)/4, u.OutputTokens+u.ReasoningTokens
-	isPart := u != (sdk.Usage{}) && (s.live || s.draft != nil) && (s.refused != nil || isCutOff(err))
+	isPart := u != (sdk.Usage{}) && (s.live || s.draft != nil) && (s.callerErr != nil || isCutOff(err))
 	if u.Estimated = u.Estimated || isPart; isPart && came == 0 {
-		u.OutputTokens = 0 // Anthropic begins with 1
+		u.OutputTokens = 0 // Anthropic starts the count at 1
 	}
 	if came > 2*counted || isPart && came > counted {
 		u.OutputTokens, u.Estimated = came-u.ReasoningTokens, true

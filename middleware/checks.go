@@ -13,8 +13,8 @@ import (
 )
 
 // DefaultChecks returns the checks that need only the query and the answer: stop reason, emptiness,
-// refusal, the protocol of text agents, tool calls, JSON. Each can only reject an answer; none says
-// that an answer is good. If there are several choices each must pass, since the caller gets them all.
+// refusal, the protocol of text agents, tool calls, JSON. They can only reject an answer, never confirm
+// it. If there are several choices, each must pass, because the caller gets them all.
 func DefaultChecks() []step.Check {
 	checks := []step.Check{
 		{Name: "check:stop_reason", Fault: stopReason},
@@ -67,8 +67,8 @@ func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	return ""
 }
 
-// isCutAsAsked reports whether an answer ends at the length limit of its caller, which no other model
-// could exceed.
+// isCutAsAsked reports whether an answer ends at the caller's own length limit, which no other model could
+// exceed.
 func isCutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "finishreasonmaxtokens":
@@ -84,8 +84,8 @@ func emptyAnswer(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	return ""
 }
 
-// hasRawPart reports whether an answer has something in an API's own form that is more than
-// reasoning: a picture, what a tool of the vendor's did, a question whether it may.
+// hasRawPart reports whether an answer has a part in an API's own form other than reasoning: an image, a
+// result of one of the vendor's tools, a request for approval.
 func hasRawPart(a *sdk.Answer) bool {
 	return slices.ContainsFunc(partsOf(a), func(p llms.ContentPart) bool {
 		raw, ok := p.(RawPart)
@@ -106,15 +106,15 @@ func partsOf(a *sdk.Answer) []llms.ContentPart {
 	return nil
 }
 
-// refusals are how models begin when they decline. Only the beginning of a short
-// answer counts: a long one that begins with an apology may still answer.
+// refusals are beginnings of answers in which a model refuses. Only the beginning of a short answer counts:
+// a long one that begins with an apology may still answer.
 var refusals = [...]string{
 	"i'm sorry, but i can", "i’m sorry, but i can", "i am sorry, but i can", "sorry, but i can't", "sorry, i can't",
 	"i cannot assist", "i can't assist", "i can’t assist", "i cannot help with", "i can't help with", "i can’t help with",
 	"i'm unable to assist", "i am unable to assist", "i'm not able to help", "as an ai language model, i can",
 }
 
-// longRefusal is the length in bytes above which an answer is not taken for a refusal.
+// longRefusal is the length in bytes above which an answer is not considered a refusal.
 const longRefusal = 600
 
 func mayRefuse(head string) bool {
@@ -151,8 +151,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// repeatedCall rejects a tool call that failed before, word for word, in this
-// conversation: it would fail again.
+// repeatedCall rejects a tool call that has already failed in this conversation with the same arguments: it
+// would fail again.
 func repeatedCall(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	for _, call := range a.ToolCalls {
 		if hasFailedBefore(q, call) {
@@ -183,8 +183,8 @@ func hasFailedBefore(q *sdk.Query, call sdk.ToolCall) bool {
 	return false
 }
 
-// sameArguments compares arguments; those of the history may be the bare value of "__arg1", which
-// the functions agent unwraps.
+// sameArguments reports whether two calls have the same arguments. In the history they can be the bare value
+// of "__arg1", which the functions agent unwraps.
 func sameArguments(past, now string) bool {
 	if past == now {
 		return true

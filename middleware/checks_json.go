@@ -12,8 +12,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jsonschema"
 )
 
-// violation returns how a JSON text breaks the schema, or "". A schema that does not compile
-// rejects nothing.
+// violation returns how a JSON text violates the schema, or "". A schema that does not compile rejects
+// nothing.
 func violation(schemas *jsonschema.Schemas, schema, text []byte) string {
 	list, err := schemas.Violations(schema, text)
 	if err != nil || len(list) == 0 {
@@ -41,7 +41,7 @@ func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 	return ""
 }
 
-// toolChecker rejects answers without the call that the caller chose, calls of unknown tools, and arguments that break the tool's schema.
+// toolChecker rejects answers without the call that the caller required, calls of unknown tools, and arguments that violate the tool's schema.
 type toolChecker struct{ schemas jsonschema.Schemas }
 
 func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
@@ -52,7 +52,7 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 		tool := findTool(q, call.Name)
 		switch {
 		case tool == nil && slices.ContainsFunc(rawCalls(partsOf(a)), func(raw llms.ToolCall) bool { return raw.ID == call.ID }):
-			continue // of a tool in an API's own form, which that API checks
+			continue // a call of a raw tool, which its API checks
 		case tool == nil:
 			return fmt.Sprintf("calls the tool %q, which is not on offer", call.Name)
 		}
@@ -73,15 +73,15 @@ func (k *toolChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string
 	return ""
 }
 
-// choiceFault returns how an answer ignores the tool that the caller chose, or "". Models whose API has no such choice,
-// and some servers of others, answer in prose. What an API's own tools do stands for a call.
+// choiceFault returns how an answer ignores the tool that the caller required, or "". Models whose API has no tool choice,
+// and some servers of APIs that do, answer in prose. Use of an API's own tools counts as a call.
 func choiceFault(q *sdk.Query, a *sdk.Answer) string {
 	switch {
 	case q.ToolChoice == "" || isCutAsAsked(q, a) || len(a.ToolCalls) == 0 && hasRawPart(a):
 		return ""
 	case len(a.ToolCalls) == 0:
 		return "calls no tool, and has to"
-	case findTool(q, q.ToolChoice) == nil: // any, or one in an API's own form
+	case findTool(q, q.ToolChoice) == nil: // any tool, or a raw one
 		return ""
 	}
 	for _, call := range a.ToolCalls {

@@ -8,8 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// The protocols of langchaingo's text agents and the words by which their format
-// instructions are known.
+// The protocols of langchaingo's text agents, and the phrases that identify their format instructions.
 const (
 	protocolMRKL           = "mrkl"
 	protocolConversational = "conversational"
@@ -18,14 +17,14 @@ const (
 	conversationalMark = "Do I need to use a tool?"
 )
 
-// mrklAction and conversationalAction are what the agents' parsers look for.
+// mrklAction and conversationalAction are the patterns of the agents' parsers.
 var (
 	mrklAction           = regexp.MustCompile(`(?is)Action:\s*(.+?)\s*Action\s+Input:\s*(.+)`)
 	conversationalAction = regexp.MustCompile(`(?s)Action: (.*?)[\n]*Action Input: (.*)`)
 	offeredTools         = regexp.MustCompile(`should be one of \[([^\]]*)\]`)
 )
 
-// protocolFault rejects what the agent cannot parse: the run would end there, or waste an iteration.
+// protocolFault rejects answers that the agent cannot parse: they would end the run or waste an iteration.
 func protocolFault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if isCutAsAsked(q, a) {
 		return ""
@@ -81,9 +80,9 @@ func promptTools(q *sdk.Query) []string {
 		return nil
 	}
 	text := parts[0].Text
-	match := offeredTools.FindStringSubmatch(text[:min(len(text), window)])
+	match := offeredTools.FindStringSubmatch(text[:min(len(text), scanWindow)])
 	if match == nil {
-		match = offeredTools.FindStringSubmatch(text[max(0, len(text)-window):])
+		match = offeredTools.FindStringSubmatch(text[max(0, len(text)-scanWindow):])
 	}
 	if match == nil {
 		return nil

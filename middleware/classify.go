@@ -21,10 +21,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// ReasonCircuitOpen is why a model is not asked for a while.
+// ReasonCircuitOpen is the reason for excluding a model whose circuits are open.
 const ReasonCircuitOpen = "circuit open after repeated failures"
 
-// IsSent reports whether a call was sent to a server: one that met an open circuit was not.
+// IsSent reports whether a call was sent to a server. A call stopped by an open circuit was not.
 func IsSent(c *sdk.Call) bool {
 	return !c.Failed() || c.Error != unavailableError(c.Model).Error()
 }
@@ -41,13 +41,13 @@ func CallsSent(t *sdk.Trace) (n int) {
 
 var errCircuitOpen = errors.New(ReasonCircuitOpen)
 
-// statusText finds the HTTP status in the errors of the openai and anthropic clients.
+// statusText matches the HTTP status in errors of the openai and anthropic clients.
 var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
 
-// answerText finds what clients say of an answer that came and that they do not understand.
+// answerText matches clients' errors about an answer that arrived but could not be parsed.
 var answerText = regexp.MustCompile(`(?i)no response|empty response|no content in|unsupported content type: |invalid [a-z ]*field type|parse response|parse stream|json: cannot unmarshal|token too long`)
 
-// classify returns the error of a call with its code and whether the same model may be asked again.
+// classify returns the error of a call with its code and whether the same model can be called again.
 func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
 	out := &step.CallError{Err: typed}
@@ -91,7 +91,7 @@ func containsAny(text string, signs ...string) bool {
 	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(text, sign) })
 }
 
-// sentinelCodes are the codes of errors that need no other look, and whether the same model may be asked again.
+// sentinelCodes are the codes of errors that are classified by identity, and whether the same model can be called again.
 var sentinelCodes = []struct {
 	err   error
 	code  llms.ErrorCode
@@ -104,8 +104,8 @@ var sentinelCodes = []struct {
 	{ErrTruncatedStream, llms.ErrCodeProviderUnavailable, true},
 }
 
-// failure wraps a step's error in one of langchaingo's, with a code to branch on, and with the
-// context's error in its chain when the context ended.
+// failure converts a step's error to an llms.Error with a code to branch on, and with the context's error
+// in its chain if the context ended.
 func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []target) error {
 	deciding := decidingError(err)
 	code := stepCode(ctx, err, deciding, t)
@@ -129,7 +129,7 @@ func stepCode(ctx context.Context, err, deciding error, t *sdk.Trace) llms.Error
 		return code
 	case errors.Is(err, sdk.ErrBudgetExhausted):
 		return llms.ErrCodeQuotaExceeded
-	case errors.Is(err, sdk.ErrRequestRefused): // an invalid request would be the caller's fault
+	case errors.Is(err, sdk.ErrRequestRefused): // it is not the caller's fault, as ErrCodeInvalidRequest would suggest
 		return llms.ErrCodeUnknown
 	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		return llms.ErrCodeProviderUnavailable
@@ -141,8 +141,8 @@ func stepCode(ctx context.Context, err, deciding error, t *sdk.Trace) llms.Error
 	return llms.ErrCodeUnknown
 }
 
-// decidingError returns the joined error that decides a step's code: the first that a retry may fix,
-// since then the request is fine for a model, or else all of them.
+// decidingError returns the joined error that decides a step's code: the first one that a retry can fix,
+// because then the request is valid for some model, or else all of them.
 func decidingError(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -156,18 +156,18 @@ func decidingError(err error) error {
 	return err
 }
 
-// DetailRetryAfter is a key in the Details of a step's llms.Error with the codes provider_unavailable
-// and rate_limit. Its value is the time.Duration after which a model can be asked again, if it is
-// known: what a server said, or the remaining time of an open circuit.
+// DetailRetryAfter is a key in the Details of a step's llms.Error with the code provider_unavailable
+// or rate_limit. Its value is the time.Duration after which a model can be called again, if known: from
+// the server's response, or the remaining delay of an open circuit.
 const DetailRetryAfter = "retry_after"
 
-// isOutage reports whether a model was excluded by its open circuit: then the step failed by an
-// outage, and nothing is wrong with the request.
+// isOutage reports whether a model was excluded because of an open circuit: then the step failed because
+// of an outage, and the request is valid.
 func isOutage(t *sdk.Trace) bool {
 	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == ReasonCircuitOpen })
 }
 
-// retryDelay returns the least time after which one of the models can be asked again.
+// retryDelay returns the shortest time after which one of the models can be called again; 0 means unknown.
 func retryDelay(err error, targets []target) (least time.Duration) {
 	if failed, ok := errors.AsType[*step.CallError](err); ok {
 		least = failed.After
@@ -184,8 +184,8 @@ func retryDelay(err error, targets []target) (least time.Duration) {
 	return least
 }
 
-// isOutcomeUnknown reports whether a status is that of a proxy or gateway that no longer waits for the server
-// behind it, which may have accepted the request and bill it. The 52x are Cloudflare's, whose 521 and 523 say that
+// isOutcomeUnknown reports whether a status comes from a proxy or gateway that stopped waiting for the upstream
+// server, which may have accepted the request and bill it. The 52x are Cloudflare's; its 521 and 523 mean that
 // nothing was sent: https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
 func isOutcomeUnknown(status int) bool {
 	switch status {
@@ -195,8 +195,8 @@ func isOutcomeUnknown(status int) bool {
 	return false
 }
 
-// mayBeBilled reports whether a provider may charge for a call that failed: it took the
-// request, or may have, and did not refuse it.
+// mayBeBilled reports whether a provider may charge for a failed call because it accepted the request, or may
+// have, and did not reject it.
 func mayBeBilled(err error) bool {
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		return p.Billed
@@ -212,7 +212,7 @@ func mayBeBilled(err error) bool {
 	return errors.Is(err, ErrEmptyResponse) || isCutOff(err)
 }
 
-// isCutOff reports whether a call ended before its answer did.
+// isCutOff reports whether a call ended before its answer was complete.
 func isCutOff(err error) bool {
 	lost := []error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET}
 	return slices.ContainsFunc(lost, func(one error) bool { return errors.Is(err, one) })
@@ -247,7 +247,7 @@ func statusCode(status int, text string) (llms.ErrorCode, bool) {
 	return llms.ErrCodeInvalidRequest, false
 }
 
-// statusCodes are the codes of statuses that need no look at the text.
+// statusCodes are the codes of statuses that are classified without their text.
 var statusCodes = map[int]llms.ErrorCode{
 	http.StatusUnauthorized:          llms.ErrCodeAuthentication,
 	http.StatusForbidden:             llms.ErrCodeAuthentication,

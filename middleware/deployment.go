@@ -18,12 +18,12 @@ import (
 type target struct {
 	deployments []*deployment
 	timeout     time.Duration
-	// sample counts the earlier candidates that are samples of the same model, and temperature is the
-	// minimum for a further one.
+	// sample is the number of earlier candidates that are samples of the same model, and temperature is the
+	// minimum temperature of a further sample.
 	sample      int
 	temperature float64
-	// effort is the reasoning effort to request, override even if the caller states one, and isLaterArm
-	// says that this is not the first arm of its model.
+	// effort is the reasoning effort to request, with override even if the caller states one. isLaterArm
+	// marks arms of a model other than its first.
 	effort               string
 	override, isLaterArm bool
 }
@@ -32,10 +32,10 @@ type deployment struct {
 	Deployment
 	llm  llms.Model
 	kind kind
-	// shortIDs says that ids of calls must have the form that Mistral takes. Clients of kindNative know that.
+	// shortIDs requires call ids in the form that Mistral accepts. Clients of kindNative convert ids themselves.
 	shortIDs bool
 	breaker  *breaker
-	// pausedUntil is the end of a pause that the server asked for, in Unix nanoseconds; 0 for none.
+	// pausedUntil is the end of a pause that the server requested, in Unix nanoseconds; 0 for none.
 	pausedUntil atomic.Int64
 }
 
@@ -64,7 +64,7 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 }
 
 // pick returns the deployment for the attempt, counted from 1, among those whose circuit is closed,
-// or nil, and whether another one follows in this round. Paused ones come last.
+// or nil, and whether another one follows in this round. Paused deployments come last.
 func (t *target) pick(attempt int) (d *deployment, more bool) {
 	if len(t.deployments) == 1 {
 		if d = t.deployments[0]; d.breaker.permits() {
@@ -83,7 +83,7 @@ func (t *target) pick(attempt int) (d *deployment, more bool) {
 	return t.pickAny(now), false
 }
 
-// pickAny returns a deployment whose circuit is closed, or nil. Paused ones come last.
+// pickAny returns a deployment whose circuit is closed, or nil. Paused deployments come last.
 func (t *target) pickAny(now time.Time) *deployment {
 	for _, paused := range []bool{false, true} {
 		for _, d := range t.deployments {
@@ -95,7 +95,7 @@ func (t *target) pickAny(now time.Time) *deployment {
 	return nil
 }
 
-// notBefore returns when the server's pause ends, the zero time for none.
+// notBefore returns the end of the pause that the server requested, or the zero time.
 func (d *deployment) notBefore() time.Time {
 	if at := d.pausedUntil.Load(); at != 0 {
 		return time.Unix(0, at)
@@ -103,10 +103,10 @@ func (d *deployment) notBefore() time.Time {
 	return time.Time{}
 }
 
-// maxPause bounds the pause that a server asks for.
+// maxPause limits the pause that a server can request.
 const maxPause = 5 * time.Minute
 
-// record notes the outcome of a call; nil is success.
+// record records the outcome of a call; nil means success.
 func (d *deployment) record(failed *step.CallError) {
 	d.breaker.record(failed)
 	switch {
@@ -117,7 +117,7 @@ func (d *deployment) record(failed *step.CallError) {
 	}
 }
 
-// notBefore returns when one of the deployments may be asked again, the zero time for now.
+// notBefore returns when one of the deployments can be called again; the zero time means now.
 func (t *target) notBefore() time.Time {
 	var first time.Time
 	for _, d := range t.deployments {
@@ -142,12 +142,12 @@ func (t *target) exclude() string {
 	return ReasonCircuitOpen
 }
 
-// breaker is a circuit breaker that costs one atomic read while all is well.
+// breaker is a circuit breaker that costs one atomic read as long as no call fails.
 type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
-	// isTroubled: a failure was recorded since the circuit was last closed.
+	// isTroubled is set by a failure and cleared when the circuit closes again.
 	isTroubled atomic.Bool
-	// name is the circuit's name in peers, which may be nil.
+	// name is the circuit's name in peers, which can be nil.
 	name  string
 	peers Circuits
 }
@@ -178,9 +178,9 @@ func (b *breaker) permits() bool {
 	return !b.isOpenElsewhere() && (!b.isTroubled.Load() || b.circuit.TryAcquirePermit())
 }
 
-// record notes the outcome of a call; nil is success. Errors that say nothing
-// about the server's health (a bad request, a rate limit, the caller's end) count as
-// neither; after an outage, a server that limits its callers has come back.
+// record records the outcome of a call; nil means success. Errors that are no evidence about the server's
+// health (a bad request, a rate limit, a canceled call) count as neither success nor failure, except that
+// a rate limit closes a half-open circuit: a server that limits its callers is up again.
 func (b *breaker) record(failed *step.CallError) {
 	switch {
 	case b.circuit == nil:
@@ -202,7 +202,7 @@ func (b *breaker) record(failed *step.CallError) {
 			b.peers.Opened(b.name, time.Now().Add(b.circuit.RemainingDelay()))
 		}
 	case b.isTroubled.Load() && b.circuit.IsHalfOpen():
-		// The permit of the probe must be given back.
+		// The probe's permit must be returned.
 		b.circuit.RecordFailure()
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// AddFeatures adds to the query's features how many earlier steps of its run had differing answers or
-// a rejected one, if [SessionConfig.CountDisputes] is set, and with [SessionConfig.DoubtUpTo] how
-// often two answers that call each tool differ.
+// AddFeatures adds to the query's features the number of earlier steps of its run in which answers
+// differed or were rejected, if [SessionConfig.CountDisputes] is set, and, with [SessionConfig.DoubtUpTo],
+// how often two answers that call each tool differ.
 func (s *Sessions) AddFeatures(q *sdk.Query) {
 	if n := s.disputes(q); n > 0 {
 		q.Features[feature.DisputedSteps] = float64(n)
@@ -43,7 +43,7 @@ func (s *Sessions) disputes(q *sdk.Query) int {
 }
 
 // RecordDispute counts the step of a query if its answers differed or one was rejected. For a step
-// that the policy decided, it also records how often answers that call its tools differ, and the cost.
+// decided by the policy, it also records the cost and whether the answers that call each tool differed.
 func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result, isDecided bool) {
 	i := slices.IndexFunc(s.models, func(m sdk.Model) bool { return m.Name == s.c.Dearest })
 	if i >= 0 && s.c.DoubtUpTo > 0 && result.Answer != nil && isDecided {
@@ -85,8 +85,8 @@ func isDisputed(result *step.Result) bool {
 	return false
 }
 
-// runKey returns the key of a query's run: the caller's name for it, or else its conversation, with
-// isFirst if that has no answer yet. It is empty for a query without messages.
+// runKey returns the key of a query's run: the caller's name for it, or else its conversation, for which
+// isFirst reports that it has no answer yet. The key is empty for a query without messages.
 func runKey(q *sdk.Query) (key string, isFirst bool) {
 	tenant := strconv.Quote(q.Tenant)
 	switch name := q.RunName(); {
@@ -98,7 +98,7 @@ func runKey(q *sdk.Query) (key string, isFirst bool) {
 	return "", false
 }
 
-// conversationDigest returns a digest of the messages before the first answer; "" without any.
+// conversationDigest returns a digest of the messages before the first answer; "" without messages.
 func conversationDigest(list []sdk.Message) string {
 	if len(list) == 0 {
 		return ""
@@ -109,7 +109,7 @@ func conversationDigest(list []sdk.Message) string {
 			break
 		}
 		for _, p := range list[i].Parts {
-			sum.Write([]byte(p.Text[:min(len(p.Text), window)]))
+			sum.Write([]byte(p.Text[:min(len(p.Text), scanWindow)]))
 			sum.Write([]byte(strconv.Itoa(len(p.Text)) + "\n"))
 		}
 	}

@@ -18,8 +18,8 @@
 // begin with "stepfall.". [WithReport] collects the results of an agent's steps; [WithInfo] says where
 // they come from: run, session, tenant, format.
 //
-// llms.WithModel with the name of a candidate pins the step to it. Any other name is ignored, since it
-// could be right for at most one of the candidates.
+// llms.WithModel with the name of a candidate pins the step to that candidate. Any other name is
+// ignored, because at most one of the candidates could be served under it.
 //
 // # What the models see
 //

@@ -9,16 +9,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// doubts counts, for each tool, how often two answers that call it differ: if they often do, two that
-// agree may err together. It also tracks spending, to bound the cost of acting on doubts.
+// doubts counts, for each tool, how often two answers that call it differ: where they often do, even two
+// answers that agree can both be wrong. It also tracks spending, to limit the cost of acting on doubts.
 type doubts struct {
 	mu              sync.Mutex
 	tools           map[string]*comparisons
 	steps, spentUSD float64
-	// The dearest model was asked in some of the steps, for ownUSD. othersUSD is what the other steps' answers
-	// cost at its prices.
+	// asked counts the steps that called the dearest model, and ownUSD is the cost of those calls. othersUSD is
+	// what the answers of the other steps would have cost at its prices.
 	asked, ownUSD, othersUSD float64
-	// Where it was asked after another, it cost afterUSD, and the other's tokens beforeUSD at its prices.
+	// afterUSD is the cost of its calls after another model's first answer, beforeUSD that of those answers' tokens at its prices.
 	afterUSD, beforeUSD float64
 }
 
@@ -26,13 +26,13 @@ type doubts struct {
 type comparisons struct{ compared, differed float64 }
 
 const (
-	// priorCompared and priorDiffered are the prior counts of a tool: answers differ on one in ten calls.
+	// priorCompared and priorDiffered are the prior counts of a tool: one in ten comparisons differs.
 	priorCompared, priorDiffered = 10, 1
-	// slackSteps is the slack of the spending limit, in steps of the dearest model. Twice the slack above
-	// the limit holds two thirds of the disputes and doubts back; the slack above the dearest model's
-	// whole cost asks it alone.
+	// slackSteps is the slack of the spending limit, in steps of the dearest model. Spending twice the slack
+	// above the limit reduces the weight of disputes and doubts by two thirds (exponentially). Spending the
+	// slack more than the dearest model alone would have cost sets [feature.Overspent].
 	slackSteps = 10
-	// maxDoubtTools bounds the memory.
+	// maxDoubtTools limits the memory.
 	maxDoubtTools = 10000
 )
 
@@ -63,7 +63,7 @@ func (d *doubts) record(result *step.Result, dearest *sdk.Model) {
 	}
 }
 
-// compareTools counts by tool of the answer how often the first two answers differed. The lock is held.
+// compareTools records, for each tool of the answer, whether the first two answers differed. The lock is held.
 func (d *doubts) compareTools(result *step.Result) {
 	differs := feature.AnswerKey(&result.Attempts[0].Answer) != feature.AnswerKey(&result.Attempts[1].Answer)
 	for _, name := range feature.ToolsOf(result.Answer) {
@@ -84,9 +84,9 @@ func (d *doubts) compareTools(result *step.Result) {
 	}
 }
 
-// dearestUSD estimates what the steps would have cost with the dearest model alone. Steps without it cost
-// what their answers' tokens cost at its prices, or its mean cost where it was asked if that is less: the
-// first is too high if another model reasons more, the second if mostly long steps are disputed.
+// dearestUSD estimates what the steps would have cost with the dearest model alone. A step without it counts
+// as its answer's tokens at the dearest model's prices, or as that model's mean cost per call if that is less:
+// the former is too high if another model reasons more, the latter if mostly long steps are disputed.
 func (d *doubts) dearestUSD() float64 {
 	others := d.othersUSD * (d.afterUSD + 1e-9) / (d.beforeUSD + 1e-9)
 	if d.asked > 0 {
@@ -95,8 +95,8 @@ func (d *doubts) dearestUSD() float64 {
 	return d.ownUSD + others
 }
 
-// addFeatures adds the doubts about each tool on offer, and about texts, to a query's features, and
-// by how much they are held back since steps have cost more than a share of the dearest model's.
+// addFeatures adds to a query's features the doubt about each tool on offer and about plain text, and, once
+// the steps have cost more than upTo times the dearest model's cost, how far doubts are held back.
 func (d *doubts) addFeatures(q *sdk.Query, upTo float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,32 +11,32 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// errHopelessDraft ends a call whose answer a check will reject.
+// errHopelessDraft ends a call whose answer a check is certain to reject.
 var errHopelessDraft = errors.New("no check would let this answer through")
 
-// draft is a partial answer; its call is ended once it is known that a default check will reject it.
+// draft is a partial answer whose call is ended once a default check is certain to reject it.
 type draft struct {
 	call *call
 	text []byte
-	// rest is the length of everything else: reasoning, tool calls.
-	rest int
-	// tokens counts those with a log-probability, logProb is the sum.
+	// otherBytes is the length of everything but the text: reasoning, refusal, tool calls.
+	otherBytes int
+	// tokens counts the tokens with a log-probability, logProb is their sum.
 	tokens  int
 	logProb float64
-	// next is the length of the text at which to check again that it is JSON.
+	// next is the length of the text at which to check again whether it is JSON.
 	next    int
 	verdict *sdk.Verdict
 }
 
-// tokensToJudge is the least number of tokens to judge their probability by.
+// tokensToJudge is the minimum number of tokens for judging their mean probability.
 const tokensToJudge = 32
 
-// isHopeless adds a piece and reports whether a check will reject the answer, with verdict as the reason.
+// isHopeless adds a piece and reports whether a check is certain to reject the answer; verdict then has the reason.
 func (d *draft) isHopeless(piece *Delta) bool {
 	d.text = append(d.text, piece.Text...)
-	d.rest += len(piece.Reasoning) + len(piece.Refusal)
+	d.otherBytes += len(piece.Reasoning) + len(piece.Refusal)
 	if piece.Tool != nil {
-		d.rest += len(piece.Tool.Name) + len(piece.Tool.Arguments)
+		d.otherBytes += len(piece.Tool.Name) + len(piece.Tool.Arguments)
 	}
 	for _, t := range piece.LogProbs {
 		d.tokens++
@@ -59,13 +59,13 @@ func (d *draft) isUnlikely() bool {
 	return d.tokens >= tokensToJudge && math.Exp(d.logProb/float64(d.tokens)) < d.call.m.c.MinTokenProbability
 }
 
-// fault returns the check that will reject the answer and why, or "".
+// fault returns the check that is certain to reject the answer and why, or "".
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
 	if d.isUnlikely() {
 		return "check:token_probability", "unsure of its words"
 	}
-	// With tools on offer a call may follow, and the text is not looked at.
+	// With tools on offer a tool call can follow, and the text does not count.
 	if c.m.ownChecks || len(c.query.Tools) > 0 {
 		return "", ""
 	}
@@ -86,7 +86,7 @@ func (d *draft) breaksJSON() bool {
 	if !f.JSON && len(f.Schema) == 0 || len(d.call.resolved.StopWords) > 0 || len(d.text) < d.next {
 		return false
 	}
-	if !beginsJSON(d.text) { // also the next time, since some clients go on
+	if !beginsJSON(d.text) { // next is unchanged, so a client that streams on gets the same result
 		return true
 	}
 	d.next = len(d.text) + len(d.text)/4 + 1
@@ -104,7 +104,7 @@ func beginsJSON(text []byte) bool {
 
 func (d *draft) answer(from *deployment) *sdk.Answer {
 	const perToken = 4 // bytes
-	tokens := max(d.tokens, (len(d.text)+d.rest+perToken-1)/perToken)
+	tokens := max(d.tokens, (len(d.text)+d.otherBytes+perToken-1)/perToken)
 	return &sdk.Answer{
 		Text: strings.ToValidUTF8(string(d.text), ""), Deployment: from.Name,
 		Usage: sdk.Usage{InputTokens: d.call.query.InputTokens, OutputTokens: tokens, Estimated: true},

@@ -18,14 +18,14 @@ import (
 )
 
 // Embedder is implemented by an llms.Model that can also turn texts into vectors, such as those of
-// OpenAI and Ollama in adapters/provider. The request has the form of OpenAI's embeddings, without
-// regard to its model; so has the response. An error is a [ProviderError] if the server was asked. It
+// OpenAI and Ollama in adapters/provider. Request and response have the form of OpenAI's embeddings API;
+// the model in the request is ignored. The error is a [ProviderError] if the server was called. Embed
 // must be safe for concurrent use.
 type Embedder interface {
 	Embed(ctx context.Context, request json.RawMessage) (response json.RawMessage, usage sdk.Usage, err error)
 }
 
-// embedder calls the models that make embeddings. Caps, retries, circuits and traces are those of steps.
+// embedder calls the embedding models. Caps, retries, circuits and traces work as in steps.
 type embedder struct {
 	engine  *step.Engine
 	targets []target
@@ -68,7 +68,7 @@ func newEmbedder(c Config) (*embedder, error) {
 	return e, errors.Join(append(faults, err)...)
 }
 
-// has reports whether name makes embeddings. A nil embedder has none.
+// has reports whether name is an embedding model. A nil embedder has none.
 func (e *embedder) has(name string) bool { return e != nil && name != "" && e.engine.Index(name) >= 0 }
 
 func (e *embedder) names() string {
@@ -82,15 +82,15 @@ func (e *embedder) names() string {
 	return "there are: " + strings.Join(names, ", ")
 }
 
-// Embed turns texts into vectors with the embedder of that name, under the caps of the policy. Request
-// and response have the form of OpenAI's embeddings; the response's model is the embedder's name.
+// Embed turns texts into vectors with the named embedder, under the caps of the policy. Request and
+// response have the form of OpenAI's embeddings API; the model in the response is the embedder's name.
 // Errors are those of a step.
 func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
 	if !m.embedder.has(model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s makes no embeddings; %s", model, m.embedder.names())}
 	}
 	info := InfoFrom(ctx)
-	call := &embedding{e: m.embedder, request: request}
+	call := &embeddingRequest{e: m.embedder, request: request}
 	if m.embedder.engine.HasCap() {
 		var err error
 		if call.request, call.notSent, err = keepCountedEmbedding(request); err != nil {
@@ -100,7 +100,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	result, err := m.embedder.engine.Run(ctx, step.Request{
 		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
 		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
-		PromptBytes:  len(request), // as it is written it has more bytes than tokens
+		PromptBytes:  len(request), // the JSON text has more bytes than the input has tokens
 		ContextReads: countFiles(request),
 		Exclude:      func(i int) string { return m.embedder.targets[i].exclude() },
 	})
@@ -119,19 +119,19 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	return json.Marshal(members)
 }
 
-// embedding is one request for embeddings.
-type embedding struct {
+// embeddingRequest is one request for embeddings.
+type embeddingRequest struct {
 	e       *embedder
 	request json.RawMessage
 	notSent []string
 }
 
-// countFiles counts the inputs that are not texts: each stands for a file.
+// countFiles counts the inputs that are not texts, each of which refers to a file.
 func countFiles(request json.RawMessage) (n int) {
 	var of struct{ Input json.RawMessage }
-	_ = json.Unmarshal(request, &of) // the server reports what is wrong with it
+	_ = json.Unmarshal(request, &of) // the server reports malformed requests
 	inputs := []json.RawMessage{of.Input}
-	_ = json.Unmarshal(of.Input, &inputs) // a single one is no list
+	_ = json.Unmarshal(of.Input, &inputs) // a single input is not a list
 	for _, input := range inputs {
 		if bytes.HasPrefix(input, []byte("{")) {
 			n++
@@ -140,10 +140,10 @@ func countFiles(request json.RawMessage) (n int) {
 	return n
 }
 
-// countedEmbeddings are the members of requests for embeddings that cost nothing.
+// countedEmbeddings are the members of embedding requests that cost nothing extra.
 var countedEmbeddings = NewMemberSet("dimensions embedding_types encoding_format input input_type keep_alive late_chunking model normalized options output_dimension output_dtype task truncate truncation user")
 
-// keepCountedEmbedding returns a request without the members that may cost extra, and their names.
+// keepCountedEmbedding returns a request without the members that may cost extra, and the names of these.
 func keepCountedEmbedding(request json.RawMessage) (counted json.RawMessage, unsent []string, err error) {
 	var own map[string]json.RawMessage
 	if err := json.Unmarshal(request, &own); err != nil {
@@ -157,8 +157,8 @@ func keepCountedEmbedding(request json.RawMessage) (counted json.RawMessage, uns
 	return counted, unsent, err
 }
 
-// Call makes one call: it implements [step.Caller].
-func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
+// Call calls the model once. It implements [step.Caller].
+func (e *embeddingRequest) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &e.e.targets[s.Index]
 	d, more := t.pick(s.Attempt)
 	if d == nil {

@@ -16,37 +16,37 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// ProviderError is why a model gave no answer, as the server stated it. A call of a [NativeModel]
-// returns it, and a step's error has it in its chain.
+// ProviderError is the error that a model's server reported. Calls of a [NativeModel] return it, and the
+// error of a step has it in its chain.
 type ProviderError struct {
 	Provider string
-	// Status is the HTTP status, 0 when none came.
+	// Status is the HTTP status, or 0 if there was no response.
 	Status int
 	Code   llms.ErrorCode
-	// Type, Name and Param are the server's own words for the error.
+	// Type, Name and Param are the server's own identifiers of the error.
 	Type, Name, Param string
 	Message           string
 	RequestID         string
-	// Retry says that the same request may succeed later, RetryAfter how long the server wants to be left
-	// alone; 0 is unknown.
+	// Retry means that the same request may succeed later. RetryAfter is how long the server asks clients to
+	// wait; 0 means unknown.
 	Retry      bool
 	RetryAfter time.Duration
-	// Billed says that the server may charge for the request: it accepted it, or the status
-	// of a gateway (502, 504) leaves open whether it did. Usage is what it reported until then.
+	// Billed means that the server may charge for the request: it accepted it, or a gateway's status (502,
+	// 504) leaves open whether it did. Usage is what it reported before the error.
 	Billed bool
 	Usage  sdk.Usage
 	Err    error
 }
 
-// credentials removes what looks like a key: servers repeat a wrong one.
-var credentials = redact.New()
+// credentialRedactor removes whatever looks like a key, because servers repeat an invalid one in their error.
+var credentialRedactor = redact.New()
 
-// NewProviderError builds the error from a server's answer (status, headers and body, in the form of
-// any of the APIs) and from err, the error of the call. Each may be missing.
+// NewProviderError builds the error from a server's response (status, headers and body, in the form of
+// any of the APIs) and from err, the error of the call. Any of them can be missing.
 func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
 	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header), Billed: isOutcomeUnknown(status)}
 	e.read(body)
-	e.Message = credentials.Text(e.Message)
+	e.Message = credentialRedactor.Text(e.Message)
 	if status < 400 && err != nil {
 		e.Code, e.Retry = codeOf(err)
 	} else {
@@ -82,7 +82,7 @@ func (e *ProviderError) read(body []byte) {
 	said := struct {
 		Type, Code, Param, Status json.RawMessage
 		Message                   json.RawMessage
-		Metadata                  struct{ Raw json.RawMessage } // what OpenRouter's own upstream said
+		Metadata                  struct{ Raw json.RawMessage } // the error of OpenRouter's upstream
 		Details                   []struct {
 			RetryDelay string `json:"retryDelay"`
 		}
@@ -92,7 +92,7 @@ func (e *ProviderError) read(body []byte) {
 		return
 	}
 	e.Type, e.Name, e.Param, e.Message = jsonText(said.Type), jsonText(said.Code), jsonText(said.Param), jsonText(said.Message)
-	e.Name = cmp.Or(jsonText(said.Status), e.Name) // Google's word; its code is the HTTP status again
+	e.Name = cmp.Or(jsonText(said.Status), e.Name) // Google's name for the error; its code repeats the HTTP status
 	e.Message = cmp.Or(e.Message, jsonText(outer.Detail))
 	if raw := jsonText(said.Metadata.Raw); raw != "" {
 		e.Message += ": " + firstLine(raw)
@@ -115,8 +115,8 @@ func jsonText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// impliedStatus returns the HTTP status that fits an error within a successful response; some servers
-// give it as the code: https://openrouter.ai/docs/api-reference/errors
+// impliedStatus returns the HTTP status that corresponds to an error in a successful response. Some servers
+// send it as the code: https://openrouter.ai/docs/api-reference/errors
 func (e *ProviderError) impliedStatus(text string) int {
 	if code, err := strconv.Atoi(e.Name); err == nil && code >= 400 && code < 600 {
 		return code
@@ -146,7 +146,7 @@ func retryAfter(h http.Header) time.Duration {
 		return time.Duration(seconds * float64(time.Second))
 	}
 	if at, err := http.ParseTime(value); err == nil {
-		// A server that names a time has sent its own as well.
+		// A server that sends a date here also sends its own time.
 		now, fault := http.ParseTime(h.Get("Date"))
 		if fault != nil {
 			now = time.Now()
@@ -156,7 +156,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// Error says which server refused what. It contains no key.
+// Error returns the server's message with its status and identifiers. It contains no key.
 func (e *ProviderError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Provider)

@@ -10,12 +10,11 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// MemberSet is a set of known members of a JSON object, with the known members of nested objects and
-// lists of objects. The member * stands for all.
+// MemberSet is a set of known members of a JSON object, including those of nested objects and of lists
+// of objects. The member * matches any name.
 type MemberSet map[string]MemberSet
 
-// NewMemberSet returns the set of members in a space-separated list, in which a.b is the member b of
-// a.
+// NewMemberSet parses a space-separated list of members, in which a.b is the member b of a.
 func NewMemberSet(list string) MemberSet {
 	root := MemberSet{}
 	for path := range strings.FieldsSeq(list) {
@@ -30,10 +29,10 @@ func NewMemberSet(list string) MemberSet {
 	return root
 }
 
-// What a call under a cap may have that [Params] has no name for: members of requests and of
-// tools in an API's own form, and types of such tools. Each costs nothing beyond its length, or
-// is reserved by [call.tariff] and [call.hostedCalls]. Whatever else there is, in whatever
-// spelling, may cost more than is reserved.
+// What a call under a cap can contain although [Params] has no field for it: members of requests and of
+// tools in an API's own form, and types of such tools. Each costs nothing beyond its length, or is covered
+// by the reservation, through [call.tariff] and [call.hostedCalls]. Anything else, in any spelling, may
+// cost more than is reserved.
 var (
 	countedMembers = map[Dialect]MemberSet{
 		DialectChat: NewMemberSet("cache_control.ttl cache_control.type chat_template_kwargs guided_choice guided_grammar guided_json guided_regex ignore_eos include_reasoning " +
@@ -56,14 +55,14 @@ var (
 		"max_characters max_content_tokens max_num_results max_uses mcp_server_name name parameters ranking_options require_approval response_inclusion search_content_types " +
 		"search_context_size server_description server_label server_url strict tools type use_cache user_location vector_store_ids " +
 		"codeExecution computerUse enterpriseWebSearch fileSearch functionDeclarations googleMaps googleSearch googleSearchRetrieval urlContext")
-	// countedWithin is what tools within others may have: no further tools.
-	countedWithin = func() MemberSet {
+	// countedNestedTools is countedTools for nested tools, which cannot nest further tools.
+	countedNestedTools = func() MemberSet {
 		known := maps.Clone(countedTools)
 		delete(known, "tools")
 		return known
 	}()
-	// clientTools are the types of tools that the caller runs, hostedTools those of the
-	// provider's, whose uses are reserved: without their versions.
+	// clientTools are the types of tools that the caller runs, hostedTools those that the provider runs and whose
+	// uses are reserved. Versions are left out.
 	clientTools = []string{"apply_patch", "bash", "computer", "computerUse", "custom", "function", "functionDeclarations", "local_shell", "memory", "namespace", "text_editor"}
 	hostedTools = []string{"codeExecution", "code_execution", "code_interpreter", "enterpriseWebSearch", "file_search", "fileSearch", "googleMaps", "googleSearch", "googleSearchRetrieval", "mcp",
 		"shell", "tool_search", "urlContext", "web_fetch", "web_search"}
@@ -74,14 +73,14 @@ func matchesType(list []string, kind string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return kind == one || strings.HasPrefix(kind, one+"_") })
 }
 
-// isPriced reports whether it is known by how much a value changes a model's prices.
+// isPriced reports whether the value's effect on a model's prices is known.
 func isPriced(prices map[string]float64, value string) bool {
 	_, ok := prices[strings.ToLower(value)]
 	return ok
 }
 
-// dropUncounted removes from the request what may cost more than is reserved for a call, and returns
-// its names.
+// dropUncounted removes from the request everything that may cost more than is reserved for a call, and
+// returns the names of what it removed.
 func (c *call) dropUncounted() (unsent []string) {
 	p := &c.params
 	extra := map[string]json.RawMessage{}
@@ -110,7 +109,7 @@ func (c *call) dropUncountedTools(unsent *[]string) {
 			if !ok {
 				continue
 			}
-			if &c.messages[0] == &messages[0] { // the caller's own
+			if &c.messages[0] == &messages[0] { // still the caller's slice
 				c.messages = slices.Clone(messages)
 			}
 			if &c.messages[i].Parts[0] == &parts[0] {
@@ -121,13 +120,13 @@ func (c *call) dropUncountedTools(unsent *[]string) {
 	}
 }
 
-// withCountedTools returns a message part without the other tools, and whether it has any.
+// withCountedTools returns a message part with only the tools of known cost, and whether it has any tools.
 func withCountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart, bool) {
 	raw, ok := unwrap(part).(RawPart)
-	if !ok || raw.Model != "" { // its own state
+	if !ok || raw.Model != "" { // the provider's own state
 		return nil, false
 	}
-	tools, ok := toolsWithin(raw.Raw)
+	tools, ok := nestedTools(raw.Raw)
 	if !ok {
 		return nil, false
 	}
@@ -139,7 +138,7 @@ func withCountedTools(part llms.ContentPart, unsent *[]string) (llms.ContentPart
 	return raw, true
 }
 
-// keepTools returns the tools whose cost is known, with only the known members of each.
+// keepTools returns the tools whose cost is known, each with only its known members.
 func keepTools(raws []json.RawMessage, known MemberSet, unsent *[]string) (tools []json.RawMessage) {
 	for _, raw := range raws {
 		kind := rawToolType(raw)
@@ -150,29 +149,29 @@ func keepTools(raws []json.RawMessage, known MemberSet, unsent *[]string) (tools
 		object := map[string]json.RawMessage{}
 		MemberSet{kind: known}.keep(object, kind, "tool ", raw, unsent)
 		tool := object[kind]
-		if within, ok := toolsWithin(tool); ok {
-			tool = withTools(tool, keepTools(within, countedWithin, unsent))
+		if within, ok := nestedTools(tool); ok {
+			tool = withTools(tool, keepTools(within, countedNestedTools, unsent))
 		}
 		tools = append(tools, tool)
 	}
 	return tools
 }
 
-// toolsWithin returns the tools inside another tool or a message part: those of a namespace, or that a
-// tool search has found. What an MCP server lists has no types.
-func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
+// nestedTools returns the tools nested in another tool or in a message part: those of a namespace, or found
+// by a tool search. The list of an MCP server is ignored, because its tools have no types.
+func nestedTools(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
 	if !bytes.Contains(bytes.ToLower(raw), []byte("tools")) && bytes.IndexByte(raw, '\\') < 0 {
 		return nil, false
 	}
 	var own map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &own) // what is no object has none
+	_ = json.Unmarshal(raw, &own) // a value that is not an object has no tools
 	if jsonText(own["type"]) == "mcp_list_tools" {
 		return nil, false
 	}
 	for name, list := range own {
 		if strings.EqualFold(name, "tools") {
 			ok = true
-			_ = json.Unmarshal(list, &tools) // what is no list has none
+			_ = json.Unmarshal(list, &tools) // a value that is not a list has no tools
 		}
 	}
 	return tools, ok
@@ -180,7 +179,7 @@ func toolsWithin(raw json.RawMessage) (tools []json.RawMessage, ok bool) {
 
 func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 	var own map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &own) // it was read before
+	_ = json.Unmarshal(raw, &own) // it was parsed before
 	maps.DeleteFunc(own, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "tools") })
 	own["tools"], _ = json.Marshal(append([]json.RawMessage{}, tools...)) // it was JSON
 	raw, _ = json.Marshal(own)
@@ -188,7 +187,7 @@ func withTools(raw json.RawMessage, tools []json.RawMessage) json.RawMessage {
 }
 
 // countedEdits are the types, without versions, of a provider's edits of the context within a call:
-// dropping parts of it costs nothing, and compacting it is reserved.
+// dropping parts of it costs nothing, and compaction is covered by the reservation.
 var countedEdits = []string{"clear_thinking", "clear_tool_uses", "compact", "compaction"}
 
 func areCountedEdits(raw json.RawMessage) bool {
@@ -228,7 +227,7 @@ func (k MemberSet) keep(to map[string]json.RawMessage, name, path string, raw js
 		}
 	case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")):
 		*unsent = append(*unsent, path)
-	default: // a single value, such as that something is off
+	default: // a single value, for example a flag that turns something off
 		to[name] = raw
 	}
 }

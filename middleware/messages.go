@@ -10,8 +10,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// normalRole maps the names of roles that other libraries use to langchaingo's;
-// its openai client refuses all others.
+// normalRole maps the names of roles that other libraries use to langchaingo's, because its openai client
+// rejects all others.
 func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 	switch r {
 	case "user":
@@ -24,18 +24,18 @@ func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 	return r
 }
 
-// rewriter changes messages to the form that a provider's client understands.
+// rewriter converts messages to the form that a provider's client understands.
 type rewriter struct {
 	kind     kind
-	shortIDs bool // ids of calls have nine letters and digits
+	shortIDs bool // call ids must have nine letters and digits
 	messages []llms.MessageContent
-	names    map[string]string // tool by call id, made when first needed
-	calls    int               // without an id so far
+	names    map[string]string // tool names by call id, built on first use
+	calls    int               // calls without an id so far
 	results  int
 }
 
-// rewrite returns the messages in the form that a provider's client understands. The caller's are
-// never modified, and returned as they are if nothing needs to change.
+// rewrite returns the messages in the form that a provider's client understands. The caller's messages are
+// never modified, and are returned unchanged if nothing needs to change.
 func rewrite(messages []llms.MessageContent, k kind, shortIDs bool) []llms.MessageContent {
 	if k != kindNative {
 		messages = plainMessages(messages)
@@ -58,7 +58,7 @@ func rewrite(messages []llms.MessageContent, k kind, shortIDs bool) []llms.Messa
 			out = append(out, message)
 			continue
 		}
-		// The API joins messages of one role again.
+		// The API joins consecutive messages of one role again.
 		for _, p := range message.Parts {
 			out = append(out, llms.MessageContent{Role: message.Role, Parts: []llms.ContentPart{p}})
 		}
@@ -69,7 +69,7 @@ func rewrite(messages []llms.MessageContent, k kind, shortIDs bool) []llms.Messa
 	return out
 }
 
-// readsOnePart reports whether the client reads the first part of messages of that role only, or refuses more.
+// readsOnePart reports whether the client reads only the first part of messages of that role, or rejects more.
 func (r *rewriter) readsOnePart(role llms.ChatMessageType) bool {
 	switch role {
 	case llms.ChatMessageTypeAI, llms.ChatMessageTypeSystem:
@@ -99,7 +99,7 @@ func (r *rewriter) message(message llms.MessageContent) (llms.MessageContent, bo
 	return message, changed || copied
 }
 
-// part returns a part as the provider's client wants it, and whether that is the part itself.
+// part returns a part in the form that the provider's client needs, and whether that is the part itself.
 func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
 	k := r.kind
 	switch part := p.(type) {
@@ -107,7 +107,7 @@ func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
 		if k == kindAnthropic || k == kindNative {
 			return p, true
 		}
-		// The openai client drops it without a word.
+		// The openai client silently drops it.
 		inner, _ := r.part(unwrap(part))
 		return inner, false
 	case llms.BinaryContent:
@@ -139,8 +139,8 @@ func (r *rewriter) part(p llms.ContentPart) (llms.ContentPart, bool) {
 	return p, true
 }
 
-// callID returns the id of a call under which the provider takes it, always the same. Calls and results without
-// one, as langchaingo's googleai client leaves them, belong together in their order.
+// callID returns the provider's form of a call id; equal ids give equal results. Calls and results without an id,
+// as produced by langchaingo's googleai client, are matched by their order.
 func (r *rewriter) callID(id string, without *int) string {
 	if id == "" {
 		id = fmt.Sprintf("stepfall_call_%d", *without)
@@ -155,7 +155,7 @@ func (r *rewriter) callID(id string, without *int) string {
 
 var (
 	shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
-	// mistralName finds the models whose API refuses other ids.
+	// mistralName matches the models whose API rejects other ids.
 	mistralName = regexp.MustCompile(`(?i)(mis|minis|magis|devs|codes|mix|pix)tral`)
 )
 
@@ -166,8 +166,8 @@ func (r *rewriter) toolName(id string) string {
 	return r.names[id]
 }
 
-// rewriteToolCall gives a call of the history the type that openai wants, and
-// arguments that are a JSON object: the functions agent keeps the bare argument.
+// rewriteToolCall gives a call in the history the type that openai requires, and
+// arguments that are a JSON object: the functions agent stores the bare argument.
 func rewriteToolCall(part llms.ToolCall) (llms.ToolCall, bool) {
 	same := true
 	if part.Type == "" {

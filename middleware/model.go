@@ -25,16 +25,16 @@ type Model struct {
 	c        Config
 	engine   *step.Engine
 	targets  []target
-	embedder *embedder // nil where nothing makes embeddings
+	embedder *embedder // nil without embedders
 	sessions *Sessions
 	shadow   *shadow
 	handler  Handler
 	baseline int
-	// notBefore is for the engine's requests, made once.
+	// notBefore is passed to the engine in every request; it is built once to save an allocation.
 	notBefore func(i int) time.Time
-	// ownChecks: the checks are not the default ones.
+	// ownChecks is set if the checks are not the default ones.
 	ownChecks bool
-	// secrets must not be in answers, secretsInJSON the same in parts in an API's own form; nil for none.
+	// secrets removes known secrets from answers, secretsInJSON from raw parts, which are JSON; nil removes none.
 	secrets, secretsInJSON *redact.Redactor
 }
 
@@ -43,11 +43,11 @@ var (
 	_ llms.ReasoningModel = (*Model)(nil)
 )
 
-// New returns a Model, or an error that names every fault of the configuration.
+// New returns a Model, or an error that lists all faults of the configuration.
 func New(c Config) (*Model, error) {
 	var faults []error
 	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
-	const shortest = 16 // a word that stands for a key may be in an answer
+	const shortest = 16 // shorter values, such as a placeholder for a key, can occur in an answer by chance
 	if m.secrets = c.Redact.AtLeast(shortest); m.secrets != nil {
 		m.secretsInJSON = m.secrets.InJSON(false)
 	}
@@ -86,7 +86,7 @@ func New(c Config) (*Model, error) {
 	m.sessions.shared = c.Conversations
 	if c.After != nil {
 		m.sessions.memory = c.After.sessions.memory
-		m.c.After = nil // or no Model would ever be forgotten
+		m.c.After = nil // or the replaced Models would never be freed
 	}
 	if c.Mode == Shadow {
 		if m.shadow, err = newShadow(m, c.After); err != nil {
@@ -103,7 +103,7 @@ func New(c Config) (*Model, error) {
 	return m, nil
 }
 
-// target returns the target of candidate i's calls. The targets before it must exist.
+// target returns the target of candidate i. The targets of the candidates before i must exist.
 func (m *Model) target(i int, c Config) (target, error) {
 	names := make([]string, i+1)
 	for k := range names {
@@ -148,21 +148,20 @@ func (m *Model) checkModes() (faults []error) {
 	return faults
 }
 
-// GenerateContent runs one step. The response is never nil without an error and
-// has at least one choice; its GenerationInfo holds the keys of the model that
-// answered and, under stepfall., those of the step.
+// GenerateContent runs one step. A response without an error is not nil and has at least one choice; its
+// GenerationInfo holds the keys of the model that answered and, under stepfall., those of the step.
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	return m.handler(ctx, messages, options...)
 }
 
 // Call runs one step on a single prompt.
 //
-// Deprecated: llms.Model asks for it. Use GenerateContent.
+// Deprecated: it exists for the interface llms.Model. Use GenerateContent.
 func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
-// SupportsReasoning reports whether any of the models does.
+// SupportsReasoning reports whether any of the models supports reasoning.
 func (m *Model) SupportsReasoning() bool {
 	for i := range m.c.Models {
 		if m.c.Models[i].Model.Capabilities.Reasoning {
@@ -177,7 +176,7 @@ func (m *Model) SupportsReasoning() bool {
 	return false
 }
 
-// Close waits for steps in the background. All calls must have returned.
+// Close waits for background steps, the shadows. All calls must have returned.
 func (m *Model) Close() error {
 	if m.shadow != nil {
 		m.shadow.running.Wait()
@@ -185,7 +184,7 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// restrict sets the only model that a step may ask, if the mode, the caller or the holdout names one.
+// restrict pins the step to one model if the mode, the caller or the holdout names one.
 func (m *Model) restrict(req *step.Request, c *call) {
 	baseline := func() string { return m.c.Models[m.baseline].Model.Name }
 	switch {
@@ -200,7 +199,7 @@ func (m *Model) restrict(req *step.Request, c *call) {
 	}
 }
 
-// commits reports whether the caller is to see an answer before it is complete.
+// commits reports whether the caller can be shown an answer before it is complete.
 func (c *call) commits(only string) bool {
 	return c.streamed && (c.m.c.Stream == Commit || c.m.c.Stream == Passthrough && (only != "" || len(c.m.targets) == 1))
 }
@@ -222,7 +221,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	if m.embedder.has(c.resolved.Model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.resolved.Model + " makes embeddings, and no answers"}
 	}
-	if schema := c.query.Format.Schema; len(schema) > 0 && !json.Valid(schema) { // which no model can be asked
+	if schema := c.query.Format.Schema; len(schema) > 0 && !json.Valid(schema) { // no model can be called with it
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: "the schema of the answer is not JSON"}
 	}
 	info := InfoFrom(ctx)
@@ -275,7 +274,7 @@ func (c *call) request(mode string) step.Request {
 	if bytes.Contains(bytes.ToLower(canonicalJSON(c.params.Extra["context_management"])), []byte("compact")) {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
-	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()
+	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknownFiles+reads, uses, c.tariff()
 	req.Surcharge = c.surcharge()
 	return req
 }

@@ -11,8 +11,8 @@ func (c *call) takesOneCall() bool {
 	return c.params.ParallelToolCalls != nil && !*c.params.ParallelToolCalls
 }
 
-// keepFirstCalls ends the answers to a caller that takes one call after the first, as not every API does. The model
-// makes the others again after its result; another model's whole answer would cost more.
+// keepFirstCalls truncates the answer to its first tool call if the caller takes only one, because not every API
+// obeys that. The model repeats the other calls after the first result; escalating to another model would cost more.
 func (c *call) keepFirstCalls(resp *llms.ContentResponse) *llms.ContentResponse {
 	if !c.takesOneCall() {
 		return resp

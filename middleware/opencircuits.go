@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Unsupported is a request parameter that a server said its model does not support. It is not sent
+// Unsupported is a request parameter that a server reported its model does not support. It is not sent
 // again before the time Until.
 type Unsupported struct {
-	// Model is the candidate, with its deployment where there are several.
+	// Model is the candidate, followed by its deployment if it has several.
 	Model, Parameter string
-	// Value is the one value, as JSON, that is not supported; empty is all.
+	// Value is the only unsupported value, as JSON; "" means that the parameter is unsupported as a whole.
 	Value string
 	Until time.Time
 }
@@ -20,11 +20,11 @@ type unsupportedReporter interface {
 	Unsupported() []Unsupported
 }
 
-// Unsupported returns the parameters that the models' servers are known not to support.
+// Unsupported returns the parameters that the models' servers have reported as unsupported.
 func (m *Model) Unsupported() (list []Unsupported) {
 	for i := range m.targets {
 		if m.targets[i].sample > 0 || m.targets[i].isLaterArm {
-			continue // of a model that was listed
+			continue // shares the deployments of a model that is already listed
 		}
 		for _, d := range m.targets[i].deployments {
 			reporter, ok := d.llm.(unsupportedReporter)
@@ -48,7 +48,7 @@ func (t *target) deploymentName(model string, d *deployment) string {
 }
 
 // OpenCircuits returns the names of the models, or of their deployments if there are several, that are
-// not asked at the moment because they failed, in the order of the candidates.
+// currently not called because their circuit is open, in the order of the candidates.
 func (m *Model) OpenCircuits() []string {
 	var open []string
 	targets, models := m.targets, m.c.Models

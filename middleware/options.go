@@ -35,7 +35,7 @@ func apply(o *llms.CallOptions, options []llms.CallOption) {
 	}
 }
 
-// adapt replaces the deprecated functions, which half of the providers ignore, by tools.
+// adapt replaces the deprecated functions, which half of the providers ignore, with tools.
 func adapt(o *llms.CallOptions) {
 	if len(o.Functions) > 0 && len(o.Tools) == 0 {
 		o.Tools = toolsOf(o.Functions)
@@ -47,7 +47,7 @@ func adapt(o *llms.CallOptions) {
 }
 
 // ToolChoice returns the caller's choice of tools: the mode "auto", "none" or "required", the name
-// of a function, or another value as it is.
+// of a function, or any other value unchanged.
 func ToolChoice(o *llms.CallOptions) (mode, function string, other any) {
 	switch c := o.ToolChoice.(type) {
 	case nil:

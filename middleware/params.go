@@ -13,53 +13,53 @@ import (
 )
 
 // Params holds request parameters that [llms.CallOptions] cannot express. A nil pointer or an empty
-// value is unset and not sent: temperature 0 differs from no temperature. [WithParams] sets it and
-// [Resolve] reads it; the slices and maps are shared and must not be modified.
+// value is unset and not sent, so that temperature 0 differs from no temperature. [WithParams] sets them
+// and [Resolve] reads them; the slices and maps are shared and must not be modified.
 type Params struct {
-	// Sampling. What llms.CallOptions has a field for is set there too, so that
-	// models that know nothing of Params see it; of two options the later counts.
+	// Sampling. Fields that llms.CallOptions has too are also set there, for models that
+	// do not read Params. If both are given, the later option counts.
 	Temperature, TopP, FrequencyPenalty, PresencePenalty, RepetitionPenalty *float64
 	TopK, Seed                                                              *int
-	// MaxTokens limits one answer, including reasoning. The provider uses the field that its server
+	// MaxTokens limits one answer, including reasoning. The provider sends it in the field that its server
 	// expects.
 	MaxTokens *int
 	// N is the number of answers.
 	N         *int
 	LogitBias map[string]float64
-	// LogProbs asks for the log-probabilities of the answer's tokens, TopLogProbs for
-	// that many alternatives at each.
+	// LogProbs requests the log-probabilities of the answer's tokens, TopLogProbs the number of
+	// alternatives for each.
 	LogProbs    *bool
 	TopLogProbs *int
 
-	// Schema is what the answer must satisfy.
+	// Schema is the schema that the answer must satisfy.
 	Schema            *Schema
 	ParallelToolCalls *bool
 	// RawTools are tools in the form of Dialect that llms.Tool cannot express, such as a provider's own
-	// web search. A model of another dialect is not asked.
+	// web search. Models of other dialects are not called.
 	RawTools []json.RawMessage
 
-	// ReasoningEffort is the provider's word: "none", "minimal", "low", "medium", "high". ReasoningTokens
-	// is a limit in tokens, for providers that have one; ReasoningSummary asks for a summary of the
-	// reasoning.
+	// ReasoningEffort is a level in the provider's terms: "none", "minimal", "low", "medium", "high".
+	// ReasoningTokens is a limit in tokens, for providers that have one. ReasoningSummary requests a
+	// summary of the reasoning.
 	ReasoningEffort  string
 	ReasoningTokens  *int
 	ReasoningSummary string
 
 	User, ServiceTier, Verbosity, SafetyIdentifier, PromptCacheKey string
 	Store                                                          *bool
-	// Metadata goes to the provider. The metadata of llms.CallOptions does not.
+	// Metadata is sent to the provider. The metadata of llms.CallOptions is not.
 	Metadata map[string]string
-	// Prediction is OpenAI's predicted output, as it is written there.
+	// Prediction is OpenAI's predicted output, in OpenAI's own form.
 	Prediction json.RawMessage
 
-	// Extra holds request fields that Params does not have, in the form of Dialect. A model of that
-	// dialect gets them unchanged, in place of its own fields of the same names; for others see
+	// Extra holds request fields that Params does not have, in the form of Dialect. They are sent to
+	// models of that dialect unchanged and replace fields of the same names; for other models see
 	// [Extra.NotSent].
 	Extra   map[string]json.RawMessage
 	Dialect Dialect
 
-	// OnDelta receives the answer as it streams, instead of the streaming functions of llms.CallOptions,
-	// which only know text. d is valid until OnDelta returns. An error ends the call.
+	// OnDelta receives the streamed answer in place of the streaming functions of llms.CallOptions, which
+	// only handle text. d is valid until OnDelta returns. An error ends the call.
 	OnDelta func(ctx context.Context, d *Delta) error
 }
 
@@ -68,7 +68,7 @@ type Schema struct {
 	Name, Description string
 	// Schema is the JSON schema itself.
 	Schema json.RawMessage
-	// Strict is the provider's strict mode; nil leaves it to the provider.
+	// Strict turns the provider's strict mode on or off; nil leaves it to the provider.
 	Strict *bool
 }
 
@@ -85,21 +85,21 @@ const (
 )
 
 // NativeModel is a model that reads [Params] and the message parts of this package, and returns
-// [Extra]. A wrapper of such a model passes the method on. All other models are called with
+// [Extra]. A wrapper of such a model must forward Dialect. All other models are called with
 // langchaingo's own types only.
 type NativeModel interface {
 	Dialect() Dialect
 }
 
-// limiter is an optional interface of models that know which requests their vendor would refuse.
-// Exclude returns why, or "".
+// limiter is an optional interface of models that know which requests their vendor rejects.
+// Exclude returns the reason, or "".
 type limiter interface {
 	Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *Params) string
 }
 
 // Delta is one piece of a streamed answer.
 type Delta struct {
-	// From is the candidate that answers, if a cascade was asked.
+	// From is the candidate that answers, if a cascade was called.
 	From string
 	// Choice is the index of the answer, if several were requested.
 	Choice                   int
@@ -107,12 +107,12 @@ type Delta struct {
 	// Tool is a piece of a tool call, or nil.
 	Tool     *ToolDelta
 	LogProbs []sdk.TokenLogProb
-	// Raw is a complete part in the API's own form, such as reasoning with its signature. It stands for
-	// the Reasoning in this piece and before it. Nil is none. A part with text and citations comes with
+	// Raw is a complete part in the API's own form, such as reasoning with its signature, or nil. It
+	// replaces the Reasoning in this delta and those before it. A part with text and citations comes with
 	// its Text or after it.
 	Raw *RawPart
-	// Extra is what the server said about the answer as a whole before its first piece. Only the first
-	// piece has it. It must not be modified.
+	// Extra is what the server reported about the whole answer before its first piece. Only the first delta
+	// has it. It must not be modified.
 	Extra *Extra
 }
 
@@ -122,10 +122,10 @@ type ToolDelta struct {
 	ID, Name, Arguments string
 }
 
-// paramsKey is where the metadata of llms.CallOptions carry a Params.
+// paramsKey is the key of Params in the metadata of llms.CallOptions.
 const paramsKey = "stepfall.params"
 
-// WithParams sets the parameters that p sets. Those of an earlier WithParams that p leaves unset stay.
+// WithParams sets the parameters that p sets. Parameters of an earlier WithParams that p leaves unset are kept.
 func WithParams(p Params) llms.CallOption {
 	own := any(p) // copied once, however often the option is applied
 	return func(o *llms.CallOptions) {
@@ -152,7 +152,7 @@ func WithParams(p Params) llms.CallOption {
 	}
 }
 
-// merge returns the parameters with those that other sets.
+// merge returns a copy of p in which the parameters that other sets replace those of p.
 func (p Params) merge(other *Params) Params {
 	from, to := reflect.ValueOf(other).Elem(), reflect.ValueOf(&p).Elem()
 	for i := range from.NumField() {
@@ -169,11 +169,11 @@ func set[T any](to, from *T) {
 	}
 }
 
-// unsetInt marks the numbers that no option has set. NaN does for the others.
+// unsetInt marks integers that no option has set. NaN marks the floating-point ones.
 const unsetInt = math.MinInt
 
-// Resolve applies the options of a call and returns the parameters, in which 0 differs from unset. A
-// provider calls it instead of applying the options itself.
+// Resolve applies the options of a call and returns them together with the parameters, in which 0 differs
+// from unset. A provider calls it instead of applying the options itself.
 func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 	o := llms.CallOptions{
 		Temperature: math.NaN(), TopP: math.NaN(), FrequencyPenalty: math.NaN(), PresencePenalty: math.NaN(), RepetitionPenalty: math.NaN(),
@@ -191,11 +191,11 @@ func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 			*n = 0
 		}
 	}
-	delete(o.Metadata, paramsKey) // apply made it our own
+	delete(o.Metadata, paramsKey) // the map is a copy that apply made
 	return o, p
 }
 
-// paramsOf reads options, of which the unset ones are NaN or unsetInt.
+// paramsOf reads options whose unset numbers are NaN or unsetInt.
 func paramsOf(o *llms.CallOptions) Params {
 	p, _ := o.Metadata[paramsKey].(Params)
 	decimal := func(from float64, to **float64) {
@@ -214,7 +214,7 @@ func paramsOf(o *llms.CallOptions) Params {
 	decimal(o.PresencePenalty, &p.PresencePenalty)
 	decimal(o.RepetitionPenalty, &p.RepetitionPenalty)
 	whole(o.Seed, &p.Seed, true)
-	// These ask for nothing when they are 0.
+	// For these, 0 means no request.
 	whole(o.TopK, &p.TopK, false)
 	whole(o.MaxTokens, &p.MaxTokens, false)
 	whole(o.N, &p.N, false)

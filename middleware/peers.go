@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Circuits shares with other processes which circuits are open. It must be safe for concurrent use and
-// return at once.
+// Circuits shares open circuits between processes. It must be safe for concurrent use and must not
+// block.
 type Circuits interface {
-	// Opened announces that a circuit opened here, until the given time.
+	// Opened announces that a circuit opened in this process, until the given time.
 	Opened(name string, until time.Time)
-	// Until returns until when another process has the circuit open; zero for never.
+	// Until returns the time until which another process has the circuit open, or the zero time if none has.
 	Until(name string) time.Time
 }
 
-// Conversations shares what is remembered about conversations with other processes. It must be safe
-// for concurrent use, and must not make a step wait long.
+// Conversations shares the memory of conversations between processes. It must be safe for concurrent use,
+// and must not delay a step for long.
 type Conversations interface {
-	// Load returns what was last saved, or nil if there is nothing or it is unavailable.
+	// Load returns what was last saved, or nil if there is nothing or the store is unavailable.
 	Load(id string) []byte
-	// Save keeps a note for the given time.
+	// Save stores a note for the given time.
 	Save(id string, note []byte, ttl time.Duration)
 }
 
-type conversation struct {
+type sharedConversation struct {
 	Last   modelKey       `json:"last"`
 	Used   time.Time      `json:"used"`
 	Cached []sharedPrefix `json:"cached,omitempty"`
-	// Disputes is of the run that the note is about.
+	// Disputes is the number of disputed steps, if the note is about a run.
 	Disputes int `json:"disputes,omitempty"`
 }
 
@@ -37,12 +37,12 @@ type sharedPrefix struct {
 	At     time.Time `json:"at"`
 }
 
-// loadShared updates a session from what another process has saved since it was last used here.
+// loadShared updates a session if another process saved it after its last use in this process.
 func (s *Sessions) loadShared(id string) {
 	if s.shared == nil {
 		return
 	}
-	var c conversation
+	var c sharedConversation
 	if note := s.shared.Load(id); note == nil || json.Unmarshal(note, &c) != nil {
 		return
 	}
@@ -59,12 +59,12 @@ func (s *Sessions) loadShared(id string) {
 	}
 }
 
-// saveShared saves a session, which is locked.
+// saveShared saves a session. Its shard is locked.
 func (s *Sessions) saveShared(id string, known *session) {
 	if s.shared == nil {
 		return
 	}
-	c := conversation{Last: known.last, Used: known.used, Disputes: known.disputes}
+	c := sharedConversation{Last: known.last, Used: known.used, Disputes: known.disputes}
 	for model, p := range known.cached {
 		c.Cached = append(c.Cached, sharedPrefix{model, p.tokens, p.at})
 	}

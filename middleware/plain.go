@@ -10,8 +10,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// plainMessages returns the messages without the parts of this package, for models that are no
-// [NativeModel]. The caller's are not modified, and returned as they are if they have no such parts.
+// plainMessages returns the messages without the part types of this package, for models that are not a
+// [NativeModel]. The caller's messages are not modified, and are returned unchanged if they have no such parts.
 func plainMessages(messages []llms.MessageContent) []llms.MessageContent {
 	copied := false
 	for i := range messages {
@@ -54,7 +54,7 @@ func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed boo
 	return fresh, changed
 }
 
-// plainPart returns what stands for a part, nil for nothing, and whether that is the part itself.
+// plainPart returns the replacement of a part, nil for none, and whether that is the part itself.
 func plainPart(p llms.ContentPart) (instead llms.ContentPart, same bool) {
 	switch p := unwrap(p).(type) {
 	case RawPart:
@@ -84,7 +84,7 @@ func (p FilePart) plain() llms.ContentPart {
 	return nil
 }
 
-// passThrough calls a deployment as if stepfall were not there.
+// passThrough returns a handler that calls a deployment directly, without a step.
 func passThrough(d *deployment) Handler {
 	if d.kind == kindNative {
 		return d.llm.GenerateContent
@@ -97,7 +97,7 @@ func passThrough(d *deployment) Handler {
 	}
 }
 
-// schemaInstruction precedes a schema in the prompt of a model whose API takes none.
+// schemaInstruction precedes a schema in the prompt of a model whose API does not accept one.
 const schemaInstruction = "Answer with one JSON value and nothing else. It must satisfy this JSON schema:\n"
 
 func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
@@ -130,7 +130,7 @@ func (c *call) exclude(i int) string {
 // reasonOwnEffort excludes the later arms of a model if the caller states a reasoning effort.
 const reasonOwnEffort = "the caller states the reasoning effort"
 
-// refusalReason returns why every deployment of the candidate would refuse the call, or "".
+// refusalReason returns why every deployment of the candidate would reject the call, or "".
 func (t *target) refusalReason(c *call) (why string) {
 	for _, d := range t.deployments {
 		l, ok := d.llm.(limiter)
@@ -144,8 +144,8 @@ func (t *target) refusalReason(c *call) (why string) {
 	return why
 }
 
-// ReasonNoTool begins the reason for excluding a model that lacks a tool of another API. The tool's
-// type follows.
+// ReasonNoTool begins the reason for excluding a model that lacks a tool of another API. The type of the
+// tool follows.
 const ReasonNoTool = "has no tool "
 
 // neededTool returns the type of the first raw tool that is not optional, or "".
@@ -159,8 +159,8 @@ func (c *call) neededTool() string {
 	return ""
 }
 
-// rawToolType returns the type of a tool in an API's own form. Gemini's have one member,
-// which is named after the tool.
+// rawToolType returns the type of a tool in an API's own form. Gemini's tools have one member, named after
+// the tool.
 func rawToolType(raw json.RawMessage) string {
 	var tool map[string]json.RawMessage
 	if json.Unmarshal(raw, &tool) != nil {
@@ -181,7 +181,7 @@ func (d *deployment) usesDialect(dialect Dialect) bool {
 	return ok && d.dialect() == dialect
 }
 
-// dialect returns the API of the deployment, or "" for a langchaingo client's.
+// dialect returns the API of the deployment, or "" for one of langchaingo's own clients.
 func (d *deployment) dialect() Dialect {
 	if s, ok := d.llm.(NativeModel); ok {
 		return s.Dialect()

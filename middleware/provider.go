@@ -21,8 +21,7 @@ const (
 	kindNative // reads Params and the parts of this package
 )
 
-// kindOf recognises a client by its type, or by the provider that the model names
-// when the client is wrapped.
+// kindOf recognizes a client by its type, or by the model's provider if the client is wrapped.
 func kindOf(llm llms.Model, provider string) kind {
 	if _, ok := llm.(NativeModel); ok {
 		return kindNative

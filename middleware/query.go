@@ -21,18 +21,18 @@ type call struct {
 	// resolved are the resolved options.
 	resolved llms.CallOptions
 	params   Params
-	// notSent names the members that were dropped from the request because of a cap.
+	// notSent names the members that were dropped from the request because a cap applies and their cost is unknown.
 	notSent []string
 	query   sdk.Query
 	size    size
-	// streamed: the caller wants chunks. live: the answer was streamed as it came.
+	// streamed: the caller wants chunks. live: the answer was streamed while it arrived.
 	streamed, live bool
-	// toolsShown: tool calls were streamed as they came.
+	// toolsShown: tool calls were streamed while they arrived.
 	toolsShown bool
 }
 
-// newCall reads the options and makes the query. It shares all texts with the messages and reads only
-// lengths and the two ends of a prompt, so that the work does not grow with the prompt.
+// newCall reads the options and builds the query. The query shares all texts with the messages, and only
+// lengths and the two ends of a prompt are read, so that the cost does not grow with the prompt.
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	c.resolved, c.params = Resolve(options...)
@@ -61,14 +61,13 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	return c
 }
 
-// Label keys that the middleware sets on queries for checks to read.
+// Label keys that the middleware sets on queries, to be read by checks.
 const (
-	// labelProtocol says how the agent wants answers written: "mrkl" or
-	// "conversational"; empty for none.
+	// labelProtocol names the format that the agent expects of answers, "mrkl" or "conversational"; unset for none.
 	labelProtocol = "stepfall.protocol"
 )
 
-// setFormat takes the format of the answer from the options, and the schema from the query if they have none.
+// setFormat takes the answer's format from the options. If they have no schema, the query's is requested.
 func (c *call) setFormat() {
 	f := &c.query.Format
 	switch s := c.params.Schema; {
@@ -80,7 +79,7 @@ func (c *call) setFormat() {
 	f.JSON = f.JSON || len(f.Schema) > 0 || c.resolved.JSONMode || c.resolved.ResponseMIMEType == "application/json"
 }
 
-// neededCall returns the tool that the caller makes a model call, or "".
+// neededCall returns the tool that the model is required to call, or "".
 func (c *call) neededCall() string {
 	switch mode, function, _ := ToolChoice(&c.resolved); {
 	case len(c.resolved.Tools)+len(c.params.RawTools) == 0: // the choice is not sent
@@ -103,8 +102,8 @@ func (c *call) label() {
 	c.query.Labels = labels
 }
 
-// window is how many bytes of each end of a prompt are read.
-const window = 8 << 10
+// scanWindow is the number of bytes read at each end of a prompt.
+const scanWindow = 8 << 10
 
 // protocol recognises langchaingo's text agents by their stop words and format
 // instructions.
@@ -117,7 +116,7 @@ func (c *call) protocol() string {
 		return ""
 	}
 	text := parts[0].Text
-	head, tail := text[:min(len(text), window)], text[max(0, len(text)-window):]
+	head, tail := text[:min(len(text), scanWindow)], text[max(0, len(text)-scanWindow):]
 	switch {
 	case strings.Contains(head, conversationalMark) || strings.Contains(tail, conversationalMark):
 		return protocolConversational
@@ -197,7 +196,7 @@ func queryRole(r llms.ChatMessageType) sdk.Role {
 	return sdk.RoleUser
 }
 
-// queryTools converts tools; parameters that do not marshal are unknown.
+// queryTools converts tools. Parameters that cannot be marshaled are left out.
 func queryTools(tools []llms.Tool) []sdk.Tool {
 	if len(tools) == 0 {
 		return nil
@@ -218,21 +217,21 @@ func queryTools(tools []llms.Tool) []sdk.Tool {
 	return list
 }
 
-// looksFailed reports whether a tool's result begins like an error: langchaingo does not mark failures.
+// looksFailed reports whether a tool's result begins like an error message: langchaingo does not mark failures.
 func looksFailed(content string) bool {
 	head := strings.ToLower(strings.TrimSpace(content[:min(len(content), 64)]))
 	signs := []string{"error", "failed", "exception", "traceback", "invalid ", "no such "}
 	return strings.Contains(head, " is not a valid tool") || slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(head, sign) })
 }
 
-// Names of the features that the middleware measures on every query, beside those of
+// Names of the features that the middleware measures on every query, besides those of
 // the run ([feature.Setbacks]).
 const (
 	featureTurn          = "turn"            // answers of the assistant so far
 	featureTools         = "tools"           // tools on offer
 	featureMessages      = "messages"        // messages of the conversation
-	featureInputTokens   = "input_tokens"    // estimated length of the prompt
-	featureLastToolError = "last_tool_error" // 1 when the last result looks failed
+	featureInputTokens   = "input_tokens"    // estimated length of the prompt, in tokens
+	featureLastToolError = "last_tool_error" // 1 if the last result looks failed
 	featureImages        = "images"
 )
 
@@ -253,8 +252,8 @@ func features(q *sdk.Query, s *size) map[string]float64 {
 	return f
 }
 
-// callFeatures counts the results that are errors and the repeated calls of a conversation with that
-// many calls; last is 1 if the last result is an error.
+// callFeatures counts the failed results and the repeated calls in a conversation with the given number
+// of calls. last is 1 if the last result is an error.
 func callFeatures(messages []sdk.Message, calls int) (failed, last, repeated float64) {
 	if calls == 0 {
 		return 0, 0, 0

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Keys that a step adds to GenerationInfo. Those of the model that answered stay
-// as they are: they count that one call, these the whole step.
+// Keys that a step adds to GenerationInfo. They count the whole step. The keys of the model that answered
+// are left unchanged and count its one call.
 const (
 	keyPrefix       = "stepfall."
 	keyTraceID      = keyPrefix + "trace_id"
@@ -27,21 +27,21 @@ const (
 	keyStop         = keyPrefix + "stop"
 )
 
-// Totals are the totals of the step that a choice comes from.
+// Totals are the totals of the step that returned a choice.
 type Totals struct {
 	TraceID string
 	// Model is the candidate that answered.
 	Model string
-	// CostUSD is of all calls and verification.
+	// CostUSD is the cost of all calls and of verification.
 	CostUSD float64
-	// Calls, with the tokens of all of them: cached ones and reasoning included.
+	// Calls is the number of calls, with the tokens of all of them, including cached ones and reasoning.
 	Calls, InputTokens, OutputTokens int
 	// Quality is the post-hoc estimate of the answer.
 	Quality float64
 	Stop    sdk.StopReason
 }
 
-// TotalsOf returns the totals in a choice's GenerationInfo; zero values if it has none.
+// TotalsOf returns the totals in a choice's GenerationInfo, or zero values if it has none.
 func TotalsOf(c *llms.ContentChoice) (t Totals) {
 	info := c.GenerationInfo
 	t.TraceID, _ = info[keyTraceID].(string)
@@ -79,7 +79,7 @@ func (c *call) respond(result *step.Result) *llms.ContentResponse {
 	return out
 }
 
-// normalToolCalls sets missing types and drops calls without a function: agents rely on both.
+// normalToolCalls sets missing types and drops calls without a function, because agents rely on both.
 func normalToolCalls(calls []llms.ToolCall) []llms.ToolCall {
 	if len(calls) == 0 {
 		return nil
@@ -95,8 +95,8 @@ func normalToolCalls(calls []llms.ToolCall) []llms.ToolCall {
 	return out
 }
 
-// mergeChoices joins the content blocks of one message, which some clients return as a choice each.
-// The usage, repeated in each, counts once.
+// mergeChoices joins the content blocks of one message, which some clients return as separate choices.
+// The usage, repeated in each of them, counts once.
 func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 	merged := &llms.ContentChoice{GenerationInfo: map[string]any{}}
 	var text, reasoning strings.Builder
@@ -111,7 +111,7 @@ func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 			merged.StopReason = c.StopReason
 		}
 		for key, v := range c.GenerationInfo {
-			if had, _ := merged.GenerationInfo[key].(string); had == "" || v != "" { // each block has its own alone
+			if had, _ := merged.GenerationInfo[key].(string); had == "" || v != "" { // a block leaves the keys of other blocks empty
 				merged.GenerationInfo[key] = v
 			}
 		}
@@ -121,8 +121,8 @@ func mergeChoices(resp *llms.ContentResponse) *llms.ContentResponse {
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{merged}}
 }
 
-// usageOf reads the tokens of a response, which every choice repeats, in the
-// spelling of any provider.
+// usageOf reads the token counts of a response, which every choice repeats, under the names that any
+// provider uses.
 func usageOf(resp *llms.ContentResponse) sdk.Usage {
 	for _, c := range resp.Choices {
 		if c == nil || len(c.GenerationInfo) == 0 {
@@ -151,7 +151,7 @@ func readUsage(info map[string]any) sdk.Usage {
 		OutputTokens:      firstCount(info, "CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens"),
 		ReasoningTokens:   firstCount(info, "ReasoningTokens", "CompletionReasoningTokens", "ThinkingTokens"),
 	}
-	// OpenAI and Google count cached tokens among the prompt's; Anthropic's
+	// OpenAI and Google include cached tokens in the prompt's count; Anthropic's
 	// InputTokens excludes them.
 	if _, anthropic := info["InputTokens"]; !anthropic {
 		u.CachedInputTokens = min(u.CachedInputTokens, u.InputTokens)
@@ -162,7 +162,7 @@ func readUsage(info map[string]any) sdk.Usage {
 	return u
 }
 
-// firstCount returns the first of the keys that holds a number other than 0.
+// firstCount returns the value of the first key that holds a number other than 0.
 func firstCount(info map[string]any, keys ...string) int {
 	for _, k := range keys {
 		if n := number(info[k]); n != 0 {
@@ -172,7 +172,7 @@ func firstCount(info map[string]any, keys ...string) int {
 	return 0
 }
 
-// number returns a count of any type of number, 0 for anything else.
+// number returns the value of any numeric type as an int, 0 for anything else.
 func number(v any) int {
 	if n, ok := v.(json.Number); ok {
 		v, _ = n.Int64()

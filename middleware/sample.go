@@ -2,7 +2,7 @@ package middleware
 
 import "github.com/tmc/langchaingo/llms"
 
-// statesEffort reports whether the caller sets a reasoning effort, by Params or by langchaingo's options.
+// statesEffort reports whether the caller sets a reasoning effort, in Params or in langchaingo's options.
 func (c *call) statesEffort() bool {
 	if c.params.ReasoningEffort != "" || c.params.ReasoningTokens != nil {
 		return true
@@ -16,7 +16,7 @@ func thinkingOf(o *llms.CallOptions) *llms.ThinkingConfig {
 	return config
 }
 
-// setEffort requests the arm's reasoning effort, also by langchaingo's options, which know low, medium
+// setEffort requests the arm's reasoning effort, also in langchaingo's options, which know only low, medium
 // and high.
 func (t *target) setEffort(o *llms.CallOptions, p *Params, isStated bool) {
 	if t.effort == "" || isStated && !t.override {
@@ -31,8 +31,8 @@ func (t *target) setEffort(o *llms.CallOptions, p *Params, isStated bool) {
 	llms.WithThinking(&config)(o)
 }
 
-// varySample lets the call of a further sample differ from the first: with a minimum temperature, and
-// with another seed if the caller sets one. Unset options are NaN or unsetInt.
+// varySample makes a further sample differ from the first: with a minimum temperature, and with a different
+// seed if the caller sets one. Unset options are NaN or unsetInt.
 func (t *target) varySample(o *llms.CallOptions, p *Params) {
 	if t.sample == 0 {
 		return

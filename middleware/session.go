@@ -11,16 +11,16 @@ import (
 )
 
 // Sessions remembers, for each conversation, which model answered last and which prefix each model's
-// provider has in its prompt cache. A [Model] has one; other programs use it to predict what a Model
-// will do. It is safe for concurrent use.
+// provider holds in its prompt cache. Every [Model] has one; other programs use it to predict a Model's
+// decisions. It is safe for concurrent use.
 type Sessions struct {
 	c      SessionConfig
 	models []sdk.Model
-	// keys identify the models, also to Models with other candidates that share the conversations.
+	// keys identify the models across Models with different candidates that share the conversations.
 	keys   []modelKey
 	now    func() time.Time
 	memory *conversations
-	// shared holds the conversations for other processes; nil shares nothing.
+	// shared exchanges the conversations with other processes; nil shares nothing.
 	shared Conversations
 }
 
@@ -42,7 +42,7 @@ type session struct {
 	used time.Time
 	// disputes counts the disputed steps of a run; see [Sessions.AddFeatures].
 	disputes int
-	// cached has the prefix of the conversation that each model has read.
+	// cached has the prefix of the conversation that each model last read.
 	cached map[modelKey]prefix
 }
 
@@ -51,8 +51,8 @@ type prefix struct {
 	at     time.Time
 }
 
-// NewSessions returns empty Sessions for candidates in the order of their indexes. A nil now means
-// time.Now.
+// NewSessions returns empty Sessions for candidates in the order of their indexes. If now is nil, time.Now
+// is used.
 func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Sessions {
 	c.CacheTTL = cmp.Or(c.CacheTTL, 5*time.Minute)
 	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Minute)
@@ -71,8 +71,8 @@ func (s *Sessions) shard(id string) *sessionShard {
 	return &s.memory.shards[maphash.String(s.memory.seed, id)%uint64(len(s.memory.shards))]
 }
 
-// Offsets returns how the session changes the predicted cost of each model, in US dollars, or nil: the
-// price of switching, minus the savings of a prompt cache.
+// Offsets returns how much the session changes the predicted cost of each model, in US dollars: the
+// price of switching minus the savings of a prompt cache. It returns nil if nothing is known.
 func (s *Sessions) Offsets(id string) []float64 {
 	if id == "" || s.c.Off {
 		return nil
@@ -99,7 +99,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 	return offsets
 }
 
-// RecordUse records which models have seen the conversation in a step.
+// RecordUse records which models have read the conversation in a step.
 func (s *Sessions) RecordUse(id string, result *step.Result) {
 	if id == "" || s.c.Off || result.Index < 0 {
 		return
@@ -121,7 +121,7 @@ func (s *Sessions) RecordUse(id string, result *step.Result) {
 	s.saveShared(id, known)
 }
 
-// sessionFor returns a session, a new one if there is none. The shard is locked.
+// sessionFor returns a session, creating it if necessary. The shard is locked.
 func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *session {
 	known := shard.byID[id]
 	if known != nil {
@@ -138,7 +138,7 @@ func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *se
 	return known
 }
 
-// evict removes the sessions last used before the time, or any one if there is none.
+// evict removes the sessions last used before the given time, or an arbitrary one if there are none.
 func (s *sessionShard) evict(before time.Time) {
 	dropped := false
 	for id, known := range s.byID {

@@ -23,10 +23,10 @@ type shadow struct {
 	running sync.WaitGroup
 }
 
-// waitingPerSlot is how many shadows may wait for each that runs.
+// waitingPerSlot is the number of shadows that can wait per running one.
 const waitingPerSlot = 64
 
-// newShadow returns the shadow of m. It continues the account of the Model before, which may be nil.
+// newShadow returns the shadow of m. It continues the account of the replaced Model, before, which can be nil.
 func newShadow(m, before *Model) (*shadow, error) {
 	n := m.c.Shadow.Concurrency
 	if n <= 0 {
@@ -41,7 +41,7 @@ func newShadow(m, before *Model) (*shadow, error) {
 	if c.Traces != nil {
 		c.Traces = traceCapOnce(c.Traces)
 	}
-	// One account for all shadows, apart from the caps of the application.
+	// All shadows share one account, separate from the application's caps.
 	c.Ledger, c.CapWait, c.FailAtCap = shadowLedger{spent}, 0, false
 	c.Coin = nil // the draws of shadows must not change those of the application's steps
 	engine, err := step.New(c)
@@ -55,8 +55,8 @@ func newShadow(m, before *Model) (*shadow, error) {
 	return &shadow{m: m, engine: engine, coin: coin, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
 }
 
-// traceCapOnce returns a sink that drops the traces of shadows without a call because of the cap, except
-// the first, which says so.
+// traceCapOnce returns a sink that drops the traces of shadows that made no call because of the cap, except
+// for the first, which states the reason.
 func traceCapOnce(sink step.Sink) step.Sink {
 	var full sync.Once
 	return func(ctx context.Context, t *sdk.Trace) {
@@ -71,20 +71,20 @@ func traceCapOnce(sink step.Sink) step.Sink {
 	}
 }
 
-// shadowLedger books every query on one account.
+// shadowLedger books all queries on one account.
 type shadowLedger struct{ *step.Memory }
 
 func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// draw returns the call of a shadow, or nil if the step is not sampled. A nil shadow draws none.
+// draw returns the call to shadow, or nil if the step is not sampled. A nil shadow never samples.
 func (s *shadow) draw(c *call) *call {
 	if s == nil {
 		return nil
 	}
 	if c.query.ID == "" {
-		c.query.ID = crand.Text() // joins the step with the one in its shadow
+		c.query.ID = crand.Text() // joins the traces of the step and its shadow
 	}
 	if s.coin() >= s.m.c.Shadow.Sample {
 		return nil
@@ -94,9 +94,9 @@ func (s *shadow) draw(c *call) *call {
 	return &own
 }
 
-// start runs a shadow as soon as there is a slot, with the baseline's answer as paid. It does not stream,
-// fires no callbacks, and outlives the caller's context. If too many wait already it is left out, and its
-// trace says so.
+// start runs a shadow as soon as there is a slot, with the baseline's answer as already paid. The shadow does
+// not stream, fires no callbacks, and outlives the caller's context. If the queue is full, it is left out and
+// a trace records that.
 func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
 	select {
 	case s.queue <- struct{}{}:
@@ -112,8 +112,8 @@ func (s *shadow) start(ctx context.Context, own *call, baseline *step.Result) {
 		s.slots <- struct{}{}
 		<-s.queue
 		defer func() { <-s.slots }()
-		// The trace has the result or error. It is not recorded as a dispute, since the run goes on from
-		// the baseline's answer.
+		// The trace has the result or error. The result is not recorded as a dispute, because the run continues
+		// from the baseline's answer.
 		_, _ = s.engine.Run(context.WithoutCancel(ctx), req)
 	})
 }

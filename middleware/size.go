@@ -17,17 +17,17 @@ const imageTokens = 1000
 
 type size struct {
 	bytes, images, parts, calls int
-	// data is the length of what does not count in the expected tokens: audio, documents, and fields that
-	// only one API has.
+	// data is the length of content that does not count in the expected tokens: audio, documents, and fields
+	// that only one API has.
 	data int
-	// unknown counts files whose tokens only the server can count.
-	unknown int
-	// hourly says that something is to be kept in the provider's cache for an hour.
+	// unknownFiles counts files whose tokens only the server can count.
+	unknownFiles int
+	// hourly is set if the request caches something for an hour.
 	hourly bool
 }
 
-// add counts an image or another file. Audio has fewer tokens than bytes; a document may have more,
-// since its bytes do not bound its pages.
+// add counts an image or another file. Audio has fewer tokens than bytes. A document can have more,
+// because its bytes do not limit its number of pages.
 func (s *size) add(mimeType string, data []byte) {
 	s.images++
 	switch kind, _, _ := strings.Cut(mimeType, "/"); {
@@ -35,22 +35,22 @@ func (s *size) add(mimeType string, data []byte) {
 		s.data += len(data)
 	case kind == "text":
 		s.bytes += len(data)
-		s.unknown++
+		s.unknownFiles++
 	case kind != "image":
 		s.data += len(data)
-		s.unknown++
+		s.unknownFiles++
 	}
 }
 
-// inlineTypes are suffixes of the types of raw parts, and inlineMembers members of messages and parts,
-// that refer to nothing outside of them, such as a file.
+// inlineTypes are suffixes of the types of raw parts, and inlineMembers are members of messages and parts,
+// that contain all their content and refer to nothing outside, such as a file.
 var (
 	inlineTypes   = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
 	inlineMembers = []string{"annotations", "args", "cache_control", "call_id", "caller", "citations", "code", "detail", "extra_content", "id", "index", "language", "logprobs", "metadata", "name", "namespace", "outcome", "output", "phase",
 		"provider_metadata", "reasoning", "reasoning_content", "reasoning_details", "refusal", "response", "signature", "status", "text", "thoughtSignature", "thought_signature", "title", "tool_calls", "type"}
 )
 
-// addRaw counts a part in an API's own form, with the files that it refers to.
+// addRaw counts a part in an API's own form, including the files that it refers to.
 func (s *size) addRaw(p RawPart) {
 	if file, _ := p.Instead.(FilePart); len(file.Data) > 0 && !strings.HasPrefix(file.MIMEType, "text/") {
 		s.images++
@@ -59,46 +59,46 @@ func (s *size) addRaw(p RawPart) {
 		s.bytes += max(len(p.Text), len(p.Raw))
 	}
 	s.hourly = s.hourly || hasLongTTL(p.Raw)
-	if p.Model != "" { // its own state
+	if p.Model != "" { // the provider's own state
 		return
 	}
-	var own map[string]json.RawMessage // whose names are exact
+	var own map[string]json.RawMessage // a map, because its names are matched exactly
 	if bytes.Contains(p.Raw, []byte("image")) || bytes.IndexByte(p.Raw, '\\') >= 0 {
 		s.images += bytes.Count(canonicalJSON(p.Raw), []byte(`"image`))
 	}
-	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
+	_ = json.Unmarshal(p.Raw, &own) // a value that is not an object has no type
 	kind := jsonText(own["type"])
 	_, isText := p.Instead.(llms.TextContent)
 	switch {
 	case kind == "":
 		for _, of := range own {
 			var members map[string]json.RawMessage
-			_ = json.Unmarshal(of, &members) // a single value stands for nothing
+			_ = json.Unmarshal(of, &members) // a single value refers to no file
 			s.addMembers(members)
 		}
 	case !isInlineType(kind) && !isText:
-		s.unknown++
+		s.unknownFiles++
 	default:
-		s.addParts(own, nestedParts)
+		s.addParts(own, maxPartDepth)
 	}
 }
 
-// nestedParts is how deep the parts of a tool's result may be nested.
-const nestedParts = 3
+// maxPartDepth is how deeply the parts of a tool's result can be nested.
+const maxPartDepth = 3
 
-// addParts counts the files among the parts of a tool's result, or of a part of one.
+// addParts counts the files among the parts of a tool's result, or of one of its parts.
 func (s *size) addParts(own map[string]json.RawMessage, depth int) {
 	for _, name := range [...]string{"content", "output"} {
 		var parts []map[string]json.RawMessage
 		if json.Unmarshal(own[name], &parts) != nil {
 			parts = make([]map[string]json.RawMessage, 1)
-			_ = json.Unmarshal(own[name], &parts[0]) // a text has none
+			_ = json.Unmarshal(own[name], &parts[0]) // a text has no parts
 		}
 		for _, part := range parts {
 			switch kind := jsonText(part["type"]); {
 			case kind == "" || strings.Contains(kind, "image"):
 			case !isInlineType(kind) || depth == 0:
-				s.unknown++
+				s.unknownFiles++
 			case strings.HasSuffix(kind, "text"):
 				s.addMembers(part)
 			default:
@@ -112,11 +112,11 @@ func isInlineType(kind string) bool {
 	return slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
 }
 
-// addMembers counts the unknown members of messages and parts, each of which may stand for a file.
+// addMembers counts the unknown members of messages and parts, each of which can refer to a file.
 func (s *size) addMembers(members map[string]json.RawMessage) {
 	for name, value := range members {
 		if bytes.ContainsAny(value[:1], `"[{`) && !slices.Contains(inlineMembers, name) {
-			s.unknown++
+			s.unknownFiles++
 		}
 	}
 }
@@ -136,9 +136,9 @@ func (s *size) count(messages []llms.MessageContent) {
 	}
 }
 
-// addResult counts the parts of a tool's result, and returns the files among them.
+// addResult counts the parts of a tool's result and returns its files.
 func (s *size) addResult(r ResultPart) (files []sdk.Part) {
-	text := 0 // which the content has too, where there is one
+	text := 0 // repeated in the content, if that is set
 	for _, p := range r.Parts {
 		switch p := unwrap(p).(type) {
 		case llms.TextContent:
@@ -153,7 +153,7 @@ func (s *size) addResult(r ResultPart) (files []sdk.Part) {
 	return files
 }
 
-// addFile counts a file, and returns its part of a query.
+// addFile counts a file and returns it as a part of a query.
 func (s *size) addFile(p llms.ContentPart) sdk.Part {
 	switch p := p.(type) {
 	case llms.BinaryContent:
@@ -169,7 +169,7 @@ func (s *size) addFile(p llms.ContentPart) sdk.Part {
 	return sdk.Part{}
 }
 
-// addRequest counts a request without its messages.
+// addRequest counts everything in a request but its messages.
 func (s *size) addRequest(q *sdk.Query, p *Params) {
 	s.addTools(q.Tools)
 	if len(q.Format.Schema) > 0 {
@@ -191,8 +191,8 @@ func (s *size) addTools(tools []sdk.Tool) {
 
 func (s *size) tokens() int { return (s.bytes+3)/4 + s.images*imageTokens }
 
-// EstimateTokens returns the expected length of a prompt in tokens, as caps count it: four bytes
-// each, and 1,000 for an image or another file.
+// EstimateTokens returns the expected length of a prompt in tokens, as caps count it: one token for four
+// bytes, and 1,000 for an image or another file.
 func EstimateTokens(messages []llms.MessageContent, tools []llms.Tool) int {
 	var s size
 	queryMessages(messages, &s)

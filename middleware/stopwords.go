@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// findStopWord returns where the first stop word begins in a text, and which it is; -1 for none.
+// findStopWord returns the position of the first stop word in a text, and the word; -1 if there is none.
 func findStopWord(text string, words []string) (at int, word string) {
 	at = -1
 	for _, w := range words {
@@ -21,8 +21,8 @@ func findStopWord(text string, words []string) (at int, word string) {
 	return at, word
 }
 
-// cutAtStopWords ends an answer at the caller's stop words, as not every provider does, without the
-// tool calls that come after.
+// cutAtStopWords ends an answer at the caller's stop words, because not every provider does, and drops the
+// tool calls after that point.
 func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse {
 	for i, choice := range resp.Choices {
 		at, word := findStopWord(choice.Content, c.resolved.StopWords)
@@ -44,7 +44,7 @@ func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse 
 
 const stopSequence = "stop_sequence"
 
-// editExtra returns a copy of a choice and its [Extra], if it has one, which edit changes.
+// editExtra returns a copy of a choice, with a copy of its [Extra], if any, changed by edit.
 func editExtra(choice *llms.ContentChoice, edit func(x *Extra)) *llms.ContentChoice {
 	own := *choice
 	if x := ExtraOf(choice); x != nil {
@@ -56,7 +56,7 @@ func editExtra(choice *llms.ContentChoice, edit func(x *Extra)) *llms.ContentCho
 	return &own
 }
 
-// partsUntil returns the parts of an answer up to that length of its text, and how many of them are
+// partsUntil returns the parts of an answer up to the given length of its text, and how many of them are
 // tool calls.
 func partsUntil(parts []llms.ContentPart, length int) (own []llms.ContentPart, calls int) {
 	for _, p := range parts {
@@ -87,11 +87,11 @@ func tokensUntil(tokens []sdk.TokenLogProb, length int) []sdk.TokenLogProb {
 
 // stopper ends the streamed text of a choice at a stop word.
 type stopper struct {
-	held  string // may be the beginning of one
+	held  string // may be the beginning of a stop word
 	ended bool
 }
 
-// next returns what may be shown after the next piece of a text.
+// next returns the part of a text that can be shown after its next piece.
 func (s *stopper) next(piece string, words []string) string {
 	text := s.held + piece
 	s.held = ""
@@ -116,7 +116,7 @@ func maxLen(words []string) (n int) {
 	return n
 }
 
-// cutAtStopWord returns the part of a piece before a stop word, or nil for nothing.
+// cutAtStopWord returns the part of a piece that precedes a stop word, or nil if nothing is left.
 func (s *streamState) cutAtStopWord(d *Delta) *Delta {
 	if s.stops == nil {
 		s.stops = map[int]*stopper{}
@@ -132,16 +132,16 @@ func (s *streamState) cutAtStopWord(d *Delta) *Delta {
 	text := d.Text
 	if text != "" {
 		text = stop.next(text, s.call.resolved.StopWords)
-	} else if d.Tool != nil || d.Raw != nil { // the text before is complete
+	} else if d.Tool != nil || d.Raw != nil { // the text before it is complete
 		text, stop.held = stop.held, ""
 	}
 	if text == d.Text {
 		return d
 	}
 	own := *d
-	own.Text, own.LogProbs = text, nil // which hold the text
+	own.Text, own.LogProbs = text, nil // log-probabilities repeat the text
 	if own.Tool == nil {
 		return own.unlessEmpty()
 	}
-	return &own // an empty piece of a tool call may be its beginning
+	return &own // an empty piece of a tool call can begin that call
 }

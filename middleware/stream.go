@@ -13,43 +13,43 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// streamState watches the stream of one call.
+// streamState tracks the stream of one call.
 type streamState struct {
 	call *call
 	from string // the candidate
 	kind kind
-	// live: chunks are passed to the caller. shown: some have been.
+	// live: chunks are passed on to the caller. shown: at least one has been.
 	live, shown bool
 	bytes       int
-	// hold: nothing is shown while head, the text so far, may be the beginning of a refusal, which a
-	// check will reject, or while the draft is undecided. held are the pieces that wait.
+	// hold: nothing is shown while the draft is undecided, or while head, the text so far, can still be the
+	// beginning of a refusal, which a check would reject. held are the pieces that were held back.
 	hold bool
 	head string
 	held []Delta
-	// refused is the error by which the caller's function ended the stream.
-	refused error
-	// stops and secrets cut stop words and secrets out of what is shown, by choice; emit shows at the end
-	// what they hold back.
+	// callerErr is the error with which the caller's function ended the stream.
+	callerErr error
+	// stops and secrets cut stop words and secrets out of the shown text, by choice. At the end, emit shows
+	// what they held back.
 	stops   map[int]*stopper
-	secrets map[secretKey]*redact.Stream
+	secrets map[textKey]*redact.Stream
 	emit    func(context.Context, *Delta) error
-	// draft looks for a reason to end the call; nil does not look.
+	// draft detects answers that are certain to be rejected; nil detects none.
 	draft *draft
 }
 
-// install sets the streaming functions of one call: the caller's if it is live, otherwise none.
+// install sets the streaming functions of one call: the caller's if the call is live, otherwise none.
 func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	reasoning, delta := s.call.resolved.StreamingReasoningFunc, s.call.params.OnDelta
 	o.StreamingFunc, o.StreamingReasoningFunc, p.OnDelta = nil, nil, nil
 	if s.draft != nil || s.live && s.kind == kindNative {
 		s.emit = s.call.emit // bound once: this is a hot path
-		p.OnDelta = s.take
+		p.OnDelta = s.receive
 		return
 	}
 	if !s.live {
 		return
 	}
-	// Some clients stream only with StreamingFunc set, or fail without it.
+	// Some clients stream only if StreamingFunc is set, or fail without it.
 	o.StreamingFunc = func(ctx context.Context, chunk []byte) error {
 		return s.show(ctx, &Delta{Text: string(chunk)}, s.call.emitText)
 	}
@@ -70,8 +70,8 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	}
 }
 
-// take shows a piece from a native model, unless the draft is hopeless or nothing may be shown.
-func (s *streamState) take(ctx context.Context, d *Delta) error {
+// receive passes on a piece from a native model, unless the draft is hopeless or nothing may be shown.
+func (s *streamState) receive(ctx context.Context, d *Delta) error {
 	if s.draft != nil && !s.shown && s.draft.isHopeless(d) {
 		return errHopelessDraft
 	}
@@ -90,7 +90,7 @@ func isToolChunk(chunk []byte) bool {
 	return bytes.HasPrefix(chunk, []byte("[{")) && json.Unmarshal(chunk, &calls) == nil && calls[0].FunctionCall != nil
 }
 
-// show passes on the part of a piece before a stop word.
+// show passes on the part of a piece that precedes a stop word.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	if d.From, s.emit = s.from, emit; d.Tool != nil && d.Tool.Index > 0 && s.call.takesOneCall() {
 		return nil
@@ -103,7 +103,7 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 	return s.pass(ctx, d, emit)
 }
 
-// pass counts a piece and passes it on, or holds it until a piece shows that the answer is no refusal.
+// pass counts a piece and passes it on, or holds it back until the answer is known not to be a refusal.
 func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	if d = s.removeSecrets(d); d == nil {
 		return nil
@@ -135,13 +135,13 @@ func (s *streamState) mayBeRejected(d *Delta) bool {
 func (s *streamState) deliver(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	s.shown = s.shown || d.bytes() > 0 || d.Raw != nil
 	err := emit(ctx, d)
-	if err != nil { // kept, since some clients go on
-		s.refused = err
+	if err != nil { // kept because some clients continue after an error
+		s.callerErr = err
 	}
 	return err
 }
 
-// bytes is the length of the answer that the piece holds.
+// bytes returns the length of the text and tool calls in the delta.
 func (w *Delta) bytes() int {
 	n := len(w.Text) + len(w.Reasoning) + len(w.Refusal)
 	if w.Tool != nil {
@@ -150,19 +150,19 @@ func (w *Delta) bytes() int {
 	return n
 }
 
-// secretKey identifies a text that is streamed in pieces.
-type secretKey struct {
+// textKey identifies a text that is streamed in pieces.
+type textKey struct {
 	choice, tool int
 	kind         byte
 }
 
-// removeSecrets returns a piece without secrets, or nil where all of it is held back.
+// removeSecrets returns a piece without secrets, or nil if all of it is held back.
 func (s *streamState) removeSecrets(d *Delta) *Delta {
 	m := s.call.m
 	if m.secrets == nil {
 		return d
 	}
-	text, reasoning, refusal := s.known('t', d.Choice, 0, d.Text), s.known('r', d.Choice, 0, d.Reasoning), s.known('f', d.Choice, 0, d.Refusal)
+	text, reasoning, refusal := s.redactText('t', d.Choice, 0, d.Text), s.redactText('r', d.Choice, 0, d.Reasoning), s.redactText('f', d.Choice, 0, d.Refusal)
 	tool, raw, extra := s.toolWithoutSecrets(d), m.rawWithoutSecrets(d.Raw), d.Extra
 	if m.extraHasSecrets(extra) {
 		extra = nil
@@ -171,19 +171,19 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 		tool == d.Tool && raw == d.Raw && extra == d.Extra && !m.tokensHaveSecrets(d.LogProbs) {
 		return d
 	}
-	// The log-probabilities are left out, since they hold the text.
+	// The log-probabilities are left out because they repeat the text.
 	own := &Delta{From: d.From, Choice: d.Choice, Text: text, Reasoning: reasoning, Refusal: refusal, Tool: tool, Raw: raw, Extra: extra}
 	return own.unlessEmpty()
 }
 
-// known returns what may be shown after the next piece of a text.
-func (s *streamState) known(kind byte, choice, tool int, piece string) string {
+// redactText returns the part of a text that can be shown after its next piece.
+func (s *streamState) redactText(kind byte, choice, tool int, piece string) string {
 	if piece == "" {
 		return ""
 	}
-	key := secretKey{choice, tool, kind}
+	key := textKey{choice, tool, kind}
 	if s.secrets == nil {
-		s.secrets = map[secretKey]*redact.Stream{}
+		s.secrets = map[textKey]*redact.Stream{}
 	}
 	if s.secrets[key] == nil {
 		s.secrets[key] = s.call.m.secrets.Stream()
@@ -191,20 +191,20 @@ func (s *streamState) known(kind byte, choice, tool int, piece string) string {
 	return s.secrets[key].Next(piece)
 }
 
-// toolWithoutSecrets returns d.Tool itself if it has none.
+// toolWithoutSecrets returns d.Tool itself if it contains no secrets.
 func (s *streamState) toolWithoutSecrets(d *Delta) *ToolDelta {
-	t, whole := d.Tool, s.call.m.secrets.Known // for what comes whole
+	t, whole := d.Tool, s.call.m.secrets.Known // for fields that arrive in one piece
 	if t == nil {
 		return nil
 	}
-	own := ToolDelta{Index: t.Index, ID: whole(t.ID), Name: whole(t.Name), Arguments: s.known('a', d.Choice, t.Index, t.Arguments)}
+	own := ToolDelta{Index: t.Index, ID: whole(t.ID), Name: whole(t.Name), Arguments: s.redactText('a', d.Choice, t.Index, t.Arguments)}
 	if own == *t {
 		return t
 	}
 	return &own
 }
 
-// rawWithoutSecrets returns p itself if it has none.
+// rawWithoutSecrets returns p itself if it contains no secrets.
 func (m *Model) rawWithoutSecrets(p *RawPart) *RawPart {
 	if p == nil || !m.rawHasSecrets(p.Raw) {
 		return p
@@ -214,7 +214,7 @@ func (m *Model) rawWithoutSecrets(p *RawPart) *RawPart {
 	return &own
 }
 
-// unlessEmpty returns nil for a piece that holds nothing.
+// unlessEmpty returns nil for an empty delta.
 func (w *Delta) unlessEmpty() *Delta {
 	if w.Text+w.Reasoning+w.Refusal == "" && w.Raw == nil && w.Extra == nil && (w.Tool == nil || w.Tool.ID+w.Tool.Name+w.Tool.Arguments == "") {
 		return nil
@@ -222,10 +222,10 @@ func (w *Delta) unlessEmpty() *Delta {
 	return w
 }
 
-// finish looks for a fault of the response, and shows what was held back as a possible beginning of a stop
-// word or secret.
+// finish checks the response for faults, and shows text that was held back as the possible beginning of a
+// stop word or secret.
 func (s *streamState) finish(ctx context.Context, resp *llms.ContentResponse) error {
-	if err := responseFault(resp, s.live && s.kind == kindOpenAI); err != nil || s.hold { // the whole answer is shown
+	if err := responseFault(resp, s.live && s.kind == kindOpenAI); err != nil || s.hold { // with hold set, replay shows the whole answer
 		return err
 	}
 	return s.flush(ctx)
@@ -250,7 +250,7 @@ func (s *streamState) flush(ctx context.Context) error {
 	return nil
 }
 
-func (k secretKey) piece(from, text string) *Delta {
+func (k textKey) piece(from, text string) *Delta {
 	d := &Delta{From: from, Choice: k.choice}
 	switch k.kind {
 	case 't':
@@ -265,8 +265,8 @@ func (k secretKey) piece(from, text string) *Delta {
 	return d
 }
 
-// isPlainAnswer reports whether an answer whose beginning has no fault can only be rejected for how it
-// ends.
+// isPlainAnswer reports whether an answer with an acceptable beginning can only be rejected because of its
+// end.
 func (c *call) isPlainAnswer() bool {
 	return !c.m.ownChecks && len(c.query.Tools) == 0 && !c.query.Format.JSON && len(c.query.Format.Schema) == 0 &&
 		c.query.Labels[labelProtocol] == "" && c.resolved.StreamingReasoningFunc == nil && c.choices() <= 1
@@ -298,8 +298,8 @@ func (c *call) emit(ctx context.Context, d *Delta) error {
 	return nil
 }
 
-// replay passes the chosen answer to a caller that streams, unless it was streamed live. Tool calls
-// alone are nothing for langchaingo's streaming functions.
+// replay passes the chosen answer to a streaming caller, unless it was streamed live. langchaingo's
+// streaming functions have no form for tool calls alone.
 func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from string) error {
 	if !c.streamed || c.live && (c.params.OnDelta == nil || c.toolsShown) {
 		return nil
@@ -315,8 +315,8 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 	return nil
 }
 
-// pieces returns the parts of a choice in order, as if they had been streamed. The text is split by
-// parts if these hold all of it; else it comes whole before the first call. What has no part follows.
+// pieces splits the delta of a whole choice as if it had been streamed. The text is split by parts if these
+// add up to it; otherwise it comes in one piece before the first call. Calls that have no part follow at the end.
 func (w *Delta) pieces(parts []llms.ContentPart, calls []llms.ToolCall) (list []Delta) {
 	var said strings.Builder
 	for _, p := range parts {
@@ -397,7 +397,7 @@ func (c *call) pieces(i int, choice *llms.ContentChoice) []Delta {
 		}
 	}
 	switch {
-	case c.params.OnDelta == nil && i > 0: // langchaingo's functions have no choices
+	case c.params.OnDelta == nil && i > 0: // langchaingo's streaming functions know only one choice
 		return nil
 	case c.params.OnDelta == nil:
 		return whole.pieces(nil, nil)

@@ -12,15 +12,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// defaultReads is how often a call may read the context again if its hosted tools have no limit.
+// defaultReads is how often a call is assumed to reread the context if its hosted tools have no limit.
 const defaultReads = 20
 
-// maxUses bounds a caller's limit on the uses of tools.
+// maxUses limits the number of tool uses that is read from a request.
 const maxUses = 1_000_000
 
-// hostedCalls returns how often a call may read the context again because the provider runs tools
-// within it (search, fetch, code, MCP), and how often it may run them. The caller's limits on their
-// uses (Anthropic's max_uses, OpenAI's max_tool_calls) bound it.
+// hostedCalls returns how often a call can reread the context because the provider runs tools within it
+// (search, fetch, code, MCP), and how often it can run those tools. The caller's limits on tool uses
+// (Anthropic's max_uses, OpenAI's max_tool_calls) limit both.
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.rawTools() {
@@ -50,42 +50,42 @@ func (c *call) hostedCalls() (reads, calls int) {
 	return 0, 0
 }
 
-// hostedUses returns how often a tool of the provider's may be used; 0 is no limit.
+// hostedUses returns how often a tool hosted by the provider can be used; 0 means unlimited.
 func hostedUses(raw json.RawMessage) (most int, isHosted bool) {
 	var tool struct {
 		MaxUses     json.RawMessage `json:"max_uses"`
 		Execution   string          `json:"execution"`
 		Environment struct{ Type string }
 	}
-	_ = json.Unmarshal(raw, &tool) // it has no limit then
+	_ = json.Unmarshal(raw, &tool) // on an error it has no limit
 	if matchesType(clientTools, rawToolType(raw)) || tool.Execution == "client" || tool.Environment.Type == "local" {
 		return 0, false
 	}
 	return usesOf(tool.MaxUses), true
 }
 
-// rawTools returns all tools of the request in an API's own form, those within others and
-// within pieces of messages too.
+// rawTools returns all tools of the request in an API's own form, including those nested in other tools
+// and in message parts.
 func (c *call) rawTools() []json.RawMessage {
 	tools := slices.Clone(c.params.RawTools)
 	for i := range c.messages {
 		for _, part := range c.messages[i].Parts {
 			if raw, ok := unwrap(part).(RawPart); ok && raw.Model == "" {
-				within, _ := toolsWithin(raw.Raw)
+				within, _ := nestedTools(raw.Raw)
 				tools = append(tools, within...)
 			}
 		}
 	}
 	for _, tool := range tools {
-		within, _ := toolsWithin(tool)
+		within, _ := nestedTools(tool)
 		tools = append(tools, within...)
 	}
 	return tools
 }
 
-// usesOf returns a limit of uses as a lenient server may read it: 1e2 and "100" are 100. 0 is none.
+// usesOf parses a limit on tool uses as leniently as a server might: 1e2 and "100" are 100. 0 means none.
 func usesOf(raw json.RawMessage) int {
-	if len(raw) == 0 { // most requests: an error would be allocated
+	if len(raw) == 0 { // most requests; avoids allocating an error
 		return 0
 	}
 	n, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
@@ -95,10 +95,10 @@ func usesOf(raw json.RawMessage) int {
 	return int(math.Ceil(min(n, maxUses)))
 }
 
-// compactTokens bounds what a model writes to compact its context within a call.
+// compactTokens is an upper bound on the tokens that a model writes to compact its context within a call.
 const compactTokens = 20_000
 
-// canonicalJSON returns JSON without spaces and without escapes of plain letters.
+// canonicalJSON returns JSON without whitespace and without escapes of plain letters.
 func canonicalJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return raw
@@ -110,39 +110,39 @@ func canonicalJSON(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// hasLongTTL reports whether JSON asks the provider's cache to keep something longer than five minutes.
+// hasLongTTL reports whether JSON asks the provider to cache something for longer than five minutes.
 func hasLongTTL(raw json.RawMessage) bool {
 	if !bytes.Contains(bytes.ToLower(raw), []byte("ttl")) && bytes.IndexByte(raw, '\\') < 0 {
 		return false
 	}
-	raw = bytes.ToLower(canonicalJSON(raw)) // some servers ignore the case of names
+	raw = bytes.ToLower(canonicalJSON(raw)) // some servers match names case-insensitively
 	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 
-// What requests pay more than a model's prices, by the value of a member. A faster tier costs
-// the model's FastFactor, and where the catalogue states none the dearest of its kind: GPT-5.5's
+// Factors on a model's prices, by the value of a request member. A faster tier costs the model's
+// FastFactor; if the catalogue has none, the highest factor of its kind applies: GPT-5.5's
 // priority tier (https://openai.com/api-fast-mode/), GPT-6 Astra's ultrafast one
 // (https://developers.openai.com/api/docs/guides/ultrafast-mode), Claude Opus 4.6's fast mode
-// (https://platform.claude.com/docs/en/build-with-claude/fast-mode). What is "auto" is the
-// operator's setting, "scale" and "standard_only" a contract's.
+// (https://platform.claude.com/docs/en/build-with-claude/fast-mode). The meaning of "auto" is the
+// operator's setting, that of "scale" and "standard_only" is set by a contract.
 var (
 	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "fast": 2.5, "flex": 1, "on_demand": 1, "priority": 2.5, "scale": 1, "standard": 1, "standard_only": 1, "ultrafast": dearestFactor}
 	speeds       = map[string]float64{"": 1, "standard": 1, "fast": dearestFactor}
-	// countedValues are the members whose values are known, with their factors.
+	// countedValues are the members whose values have known factors.
 	countedValues = map[string]map[string]float64{"service_tier": serviceTiers, "serviceTier": serviceTiers, "speed": speeds}
 )
 
 const (
-	// dearestFactor is that of the dearest tier of any model, and of an unknown one.
+	// dearestFactor is the factor of the most expensive tier of any model, and of an unknown tier.
 	dearestFactor = 6
-	// countryFactor is Anthropic's for inference in one country, which is asked for or a workspace's default:
+	// countryFactor is Anthropic's factor for inference in one country, by request or by a workspace's default:
 	// https://platform.claude.com/docs/en/manage-claude/data-residency
-	// hourFactor is the price of cache writes kept for an hour relative to input.
+	// hourFactor is the price of cache writes kept for an hour, relative to input.
 	countryFactor = 1.1
 	hourFactor    = 2
 )
 
-// tierFactor returns by how much a value of a member that names tiers multiplies the prices p.
+// tierFactor returns the factor of a tier on the prices p.
 func tierFactor(tiers map[string]float64, p *sdk.Price, value string) float64 {
 	value = strings.ToLower(value)
 	factor, isKnown := tiers[value]
@@ -155,8 +155,8 @@ func tierFactor(tiers map[string]float64, p *sdk.Price, value string) float64 {
 	return factor
 }
 
-// requestedTier returns the price factor of the requested service tier, the dearest of several. Ollama
-// has none, and Anthropic none that costs more.
+// requestedTier returns the price factor of the requested service tier, the highest if there are several. Ollama
+// has no tiers, and Anthropic none that costs more.
 func (c *call) requestedTier(own Dialect, p *sdk.Price) float64 {
 	if own == DialectOllama || own == DialectAnthropic {
 		return 1
@@ -177,12 +177,12 @@ func (c *call) requestedSpeed(own Dialect, p *sdk.Price) float64 {
 	return tierFactor(speeds, p, jsonText(c.params.Extra["speed"]))
 }
 
-// mayDefaultGeo reports whether the workspace decides where d runs the request.
+// mayDefaultGeo reports whether the workspace's default decides where d runs the request.
 func (c *call) mayDefaultGeo(d *deployment) bool {
 	return d.usesDialect(DialectAnthropic) && (c.params.Dialect != DialectAnthropic || jsonText(c.params.Extra["inference_geo"]) == "")
 }
 
-// surcharge returns by how much a candidate may cost more than the request says, or nil if none may.
+// surcharge returns the factor by which a candidate can cost more than the request states, or nil if none can.
 func (c *call) surcharge() func(i int) float64 {
 	if !slices.ContainsFunc(c.m.targets, func(t target) bool { return c.mayDefaultGeos(t.deployments) }) {
 		return nil
@@ -199,7 +199,7 @@ func (c *call) mayDefaultGeos(list []*deployment) bool {
 	return slices.ContainsFunc(list, func(d *deployment) bool { return c.mayDefaultGeo(d) })
 }
 
-// geoFactor returns the answer's price relative to the requested one, by where it was made.
+// geoFactor returns the price of an answer relative to the requested price, by the place of inference.
 func geoFactor(geo string) float64 {
 	switch strings.ToLower(geo) {
 	case "", "global", "not_available":
@@ -208,10 +208,10 @@ func geoFactor(geo string) float64 {
 	return countryFactor
 }
 
-// servedFactor returns the price of the served tier relative to the requested one, or 0 if unknown.
+// servedFactor returns the price of the served tier relative to that of the requested one, or 0 if unknown.
 func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	served, asked, tiers := x.ServiceTier, c.requestedTier, serviceTiers
-	if d.usesDialect(DialectAnthropic) { // its service tiers are a contract's
+	if d.usesDialect(DialectAnthropic) { // its service tiers are set by a contract
 		served, asked, tiers = x.Speed, c.requestedSpeed, speeds
 	}
 	if served == "" || !isPriced(tiers, served) {
@@ -220,8 +220,8 @@ func (c *call) servedFactor(d *deployment, p *sdk.Price, x *Extra) float64 {
 	return tierFactor(tiers, p, served) / asked(d.dialect(), p)
 }
 
-// writeFactor returns the answer's price relative to the requested one, by the share of cache writes
-// that the server says are kept for an hour; 1 if it does not say.
+// writeFactor returns the answer's price relative to the requested price, by the share of cache writes
+// that the server reports as kept for an hour; 1 if it does not report that.
 func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	if x.HourWriteTokens == nil || u.CacheWriteTokens == 0 {
 		return 1
@@ -239,8 +239,8 @@ func (c *call) writeFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	return 1
 }
 
-// audioFactor returns the answer's price relative to that of a prompt without audio. What is reserved of audio
-// counts a token for each byte, which is more than its dearer tokens cost.
+// audioFactor returns the answer's price relative to that of a prompt without audio. The reservation for audio
+// counts one token per byte, which exceeds the higher price of audio tokens.
 func audioFactor(p *sdk.Price, x *Extra, u sdk.Usage) float64 {
 	usd := p.CostUSD(u)
 	if audio := min(x.AudioTokens, u.InputTokens); audio > 0 && p.AudioInput > 0 && usd > 0 {
@@ -261,8 +261,8 @@ func (c *call) isHourly() bool {
 	return false
 }
 
-// tariff returns how the request changes a candidate's prices, or nil if it does not. Members in one
-// API's own form change only the prices of its models.
+// tariff returns a function that applies the request's factors to a candidate's prices, or nil if there are
+// none. Members in one API's own form affect only models of that API.
 func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
 	hourly, country := c.isHourly(), geoFactor(jsonText(c.params.Extra["inference_geo"]))
 	isSet := func(name string) bool { return c.params.Extra[name] != nil }

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// assign evaluates v into dst. It reports what does not fit and returns false.
+// assign evaluates v into dst. If the value is not valid, it reports that and returns false.
 func (l *loader) assign(a *argument, v value, dst reflect.Value) bool {
 	result, ok := l.eval(v, l.localTree)
 	if !ok || !result.IsKnown() {
@@ -267,7 +267,7 @@ func isList(t cty.Type) bool { return t.IsTupleType() || t.IsListType() || t.IsS
 
 func isMap(t cty.Type) bool { return t.IsObjectType() || t.IsMapType() }
 
-// pointee returns what dst points to, made anew, or dst itself if it is no pointer.
+// pointee returns the new value that it makes dst point to, or dst itself if it is not a pointer.
 func pointee(dst reflect.Value) reflect.Value {
 	if dst.Kind() != reflect.Pointer {
 		return dst
@@ -292,7 +292,7 @@ func (l *loader) expects(a *argument) string {
 	return a.kind.article() + a.limits()
 }
 
-// hintQuotes returns a hint if a number, or true or false, is in quotes.
+// hintQuotes returns a hint if a number or boolean is in quotes, or else "".
 func (a *argument) hintQuotes(given cty.Value) string {
 	if given.Type() != cty.String || given.IsNull() {
 		return ""

@@ -21,14 +21,14 @@ func (m *Model) arms() []Model {
 	return list
 }
 
-// withSamples returns an arm and its further answers as candidates.
+// withSamples returns an arm and its further samples as candidates.
 func (m *Model) withSamples() []Model {
 	list := []Model{*m}
 	for k := 2; k <= m.Samples; k++ {
 		again := *m
 		again.Name, again.sample = fmt.Sprintf("%s#%d", m.Name, k), k
-		// A further answer is asked for where the model failed, so that less is expected of it; a profile
-		// knows how much.
+		// A further sample is requested if the model's earlier answer failed, so its expected quality is lower; a
+		// profile knows by how much.
 		again.Quality.Mean /= float64(k)
 		list = append(list, again)
 	}
@@ -44,8 +44,8 @@ func (p *Policy) expandedModels() (models []Model) {
 	return models
 }
 
-// expandCandidates replaces each model, wherever it is named, by a candidate for every arm and further
-// answer: NAME@ARM, NAME#2 and so on.
+// expandCandidates replaces each model, wherever it is named, by its candidates, one for every arm and further
+// sample: NAME@ARM, NAME#2 and so on.
 func (p *Policy) expandCandidates() {
 	named, baseline := map[string][]string{}, p.Baseline
 	for i := range p.Models {
@@ -65,7 +65,7 @@ func (p *Policy) expandCandidates() {
 	p.expandNames(named)
 }
 
-// expandNames replaces each model's name by those of its candidates.
+// expandNames replaces each model's name by the names of its candidates.
 func (p *Policy) expandNames(named map[string][]string) {
 	expand := func(names *[]string) {
 		if *names == nil {
@@ -92,7 +92,7 @@ func (p *Policy) expandNames(named map[string][]string) {
 	}
 }
 
-// candidateNames returns the names that a policy can refer to: those of models and arms.
+// candidateNames returns the names that a policy can refer to: those of models and of arms.
 func (p *Policy) candidateNames() []string {
 	names := modelNames(p)
 	for i := range p.Models {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// moneyCap is a cap of a policy, and where it is written.
+// moneyCap is a cap of a policy and its position.
 type moneyCap struct {
 	name string
 	usd  float64
@@ -20,7 +20,7 @@ func (l *loader) checkBudget(p *Policy) {
 	if !ok {
 		return
 	}
-	// A profile knows what answers cost, and expected_output_tokens is a guess beside it.
+	// A profile has measured costs, compared with which expected_output_tokens is only a guess.
 	if p.Fit == nil && b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
 		l.complain(l.originAt("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
 			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
@@ -42,7 +42,7 @@ func (l *loader) checkBudget(p *Policy) {
 	}
 }
 
-// checkCaps checks that each cap leaves room for the cheapest call, and can be reached before the next one.
+// checkCaps checks that each cap leaves room for the cheapest call, and can be reached before the next cap.
 func (l *loader) checkCaps(caps []moneyCap, cheapest string, usd float64) {
 	for i, c := range caps {
 		if c.usd < usd {
@@ -70,8 +70,8 @@ func (l *loader) checkLongestAnswers(p *Policy, isCapped bool) {
 	}
 }
 
-// warnExcludedModels warns of the models whose longest answer exceeds the lowest cap: they are asked only
-// if a request limits its answer.
+// warnExcludedModels warns about models whose longest answer exceeds the lowest cap: they are called only if a
+// request limits its answer.
 func (l *loader) warnExcludedModels(p *Policy, caps []moneyCap) {
 	if len(caps) == 0 {
 		return
@@ -87,7 +87,7 @@ func (l *loader) warnExcludedModels(p *Policy, caps []moneyCap) {
 	}
 }
 
-// longestAnswerUSD returns the cost of m's longest answer; 0 if that is unknown.
+// longestAnswerUSD returns the cost of m's longest answer; 0 if its length is unknown.
 func longestAnswerUSD(m *Model) float64 {
 	price := m.Price.SDK()
 	return float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6
@@ -98,8 +98,8 @@ type answerPrice struct {
 	usd   float64
 }
 
-// cheapestAnswers returns the lowest cost of an answer of expected length, and of a longest one; false
-// if a price is missing, which is reported elsewhere.
+// cheapestAnswers returns the lowest cost of an answer of expected length, and of an answer of maximum length. ok is
+// false if a price is missing, which is reported elsewhere.
 func cheapestAnswers(p *Policy) (usual, worst answerPrice, ok bool) {
 	for i := range p.Models {
 		m := &p.Models[i]

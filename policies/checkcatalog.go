@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// priceLifetime is how long the catalogue's prices are used without a warning: 18 months.
+// priceLifetime is the age at which the catalogue's prices get a warning: 18 months.
 const priceLifetime = 548 * 24 * time.Hour
 
 func (p *Policy) facts(m *Model) *Catalog {
 	for _, name := range [...]string{m.Served, snapshotDate.ReplaceAllString(m.Served, "")} {
 		i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
 			_, served, _ := strings.Cut(c.Name, "/")
-			return c.Name == m.Provider+"/"+name || m.Provider == "go" && served == name // whoever serves it
+			return c.Name == m.Provider+"/"+name || m.Provider == "go" && served == name // whatever the provider
 		})
 		if i >= 0 {
 			return &p.Catalog[i]
@@ -24,8 +24,8 @@ func (p *Policy) facts(m *Model) *Catalog {
 	return nil
 }
 
-// snapshotDate is what a vendor adds to a model's name for its state of a day. It costs the same, unless the
-// catalogue has it under its whole name.
+// snapshotDate matches the date that vendors append to the name of a model's snapshot. A snapshot costs the same
+// as the model, unless the catalogue lists it by its full name.
 var snapshotDate = regexp.MustCompile(`-20\d\d-?[01]\d-?[0-3]\d$`)
 
 func (l *loader) hasPrice(m *Model) bool {

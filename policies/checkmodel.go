@@ -76,7 +76,7 @@ func (l *loader) checkPrice(m *Model, priced bool, at []string) {
 	}
 }
 
-// checkPrices reports prices of 0 if the model is not declared free.
+// checkPrices reports prices of 0 for a model that is not declared free.
 func (l *loader) checkPrices(m *Model, path []string) {
 	for _, one := range []struct {
 		name string

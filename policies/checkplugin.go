@@ -35,11 +35,11 @@ func (l *loader) checkPlugins(p *Policy) {
 	}
 }
 
-// agreementPlugin is the built-in estimator.
+// agreementPlugin is the name of the built-in estimator.
 const agreementPlugin = "agreement"
 
 // BuiltIn reports whether the estimator is the built-in one for the agreement of answers
-// (estimate.OfPriors), not a plugin.
+// (estimate.OfPriors), and not a plugin.
 func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
 func (l *loader) checkBuiltIn(e *Estimator) {
@@ -48,7 +48,7 @@ func (l *loader) checkBuiltIn(e *Estimator) {
 	}
 }
 
-// StatedMean returns the mean of the quality block, 0 if the policy states none.
+// StatedMean returns the mean of the quality block, or 0 if the policy states none.
 func (q Quality) StatedMean() float64 {
 	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
 		return 0

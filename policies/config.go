@@ -9,32 +9,31 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Config is the config block of an estimator or verifier, which its plugin interprets. Nested blocks
-// are maps.
+// Config is the config block of an estimator or verifier, interpreted by its plugin. Nested blocks are maps.
 type Config struct {
 	values map[string]any
 	places map[string]origin
 }
 
-// NewConfig returns a config block with these values, for [New]: what JSON can write, with
-// maps as nested blocks, and [Secret] values.
+// NewConfig returns a config block with these values, for [New]. Values are those that JSON can represent,
+// with maps as nested blocks, and [Secret] values.
 func NewConfig(values map[string]any) Config { return Config{values: values} }
 
-// Values returns the config in the types of JSON: string, float64, bool, []any and map[string]any;
-// [Secret] where env() was used. The caller may modify it.
+// Values returns a copy of the config in JSON's types: string, float64, bool, []any and map[string]any, and
+// [Secret] where env() was used.
 func (c Config) Values() map[string]any {
 	return copyConfig(c.values, func(s Secret) any { return s })
 }
 
-// Reveal returns the config with secrets as strings, only for the plugin that it belongs to.
+// Reveal returns a copy of the config with secrets as strings. Pass it only to the plugin that it belongs to.
 func (c Config) Reveal() map[string]any {
 	return copyConfig(c.values, func(s Secret) any { return s.Reveal() })
 }
 
-// Empty reports whether nothing is configured.
+// Empty reports whether the block has no values.
 func (c Config) Empty() bool { return len(c.values) == 0 }
 
-// has reports whether there is a value at path, or one that is no block on the way to it.
+// has reports whether there is a value at path, or a value that is not a block on the way to it.
 func (c Config) has(path []string) bool {
 	m := c.values
 	for _, key := range path {
@@ -107,7 +106,7 @@ func (l *loader) decodeConfigInto(tree map[string]any, path []string, out map[st
 	}
 }
 
-// fromCty converts a cty value to JSON's types; marked texts become secrets.
+// fromCty converts a cty value to JSON's types. Marked strings become secrets.
 func fromCty(v cty.Value) any {
 	v, marks := v.Unmark()
 	secret := secretOf(marks)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Setting is one argument of the effective policy and where its value comes from.
+// Setting is one argument of the effective policy and the origin of its value.
 type Setting struct {
 	// Path names the argument: `model "small" price input_usd_per_million`.
 	Path []string `json:"path"`
-	// Value is the value as it is written in a policy; secrets are env("NAME").
+	// Value is the value as written in a policy; secrets are env("NAME").
 	Value string `json:"value"`
-	// Origin says who set it: "policy.hcl:12", "env STEPFALL__...", "--set",
-	// "catalogue" or "default".
+	// Origin is the place that set it: "policy.hcl:12", "env STEPFALL__...", "--set", "catalogue" or
+	// "default".
 	Origin string `json:"origin"`
 }
 
@@ -139,8 +139,7 @@ func must(a *argument, err error) {
 	}
 }
 
-// orderLabels returns the labels under path in the order in which they were first
-// defined.
+// orderLabels returns the labels under path in the order of their first definitions.
 func (l *loader) orderLabels(tree map[string]any, path []string) []string {
 	prefix := append(slices.Clone(path), "")
 	first := func(label string) int {
@@ -159,8 +158,8 @@ func (l *loader) header(path []string) header {
 	return header{}
 }
 
-// blockOrigin returns the opening line of the block at path, or the nearest one
-// around it, or the policy itself.
+// blockOrigin returns the opening line of the block at path, or of the nearest enclosing block, or the policy
+// itself.
 func (l *loader) blockOrigin(path []string) origin {
 	for n := len(path); n > 0; n-- {
 		if h := l.headers[strings.Join(path[:n], delim)]; h != nil {
@@ -170,7 +169,7 @@ func (l *loader) blockOrigin(path []string) origin {
 	return origin{rng: l.top}
 }
 
-// originAt returns where the argument at path was written, or its block.
+// originAt returns the position of the argument at path, or else of its block.
 func (l *loader) originAt(path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].at
@@ -187,7 +186,7 @@ func (l *loader) isGiven(path []string, argument string) bool {
 	return ok
 }
 
-// elementOrigin returns where the element i of the list at path was written, or the list.
+// elementOrigin returns the position of element i of the list at path, or else of the list.
 func (l *loader) elementOrigin(i int, path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].element(i)

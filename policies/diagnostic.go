@@ -16,25 +16,25 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// A diagnostic is one fault of a policy. It holds no secrets.
+// A diagnostic is one fault of a policy. It contains no secrets.
 type diagnostic struct {
-	// Severity is [schema.Error], which stops a policy, or [schema.Warning]: such a policy can
-	// be used and probably means something else.
+	// Severity is [schema.Error], which stops the policy from loading, or [schema.Warning], for a policy that is
+	// valid but probably not what was meant.
 	Severity schema.Severity `json:"severity"`
-	// Summary says what is wrong, in one line.
+	// Summary describes the fault in one line.
 	Summary string `json:"summary"`
-	// Detail says more, when there is more to say.
+	// Detail has further explanation, if any.
 	Detail string `json:"detail,omitempty"`
-	// Hint says how to fix it.
+	// Hint tells how to fix the fault.
 	Hint string `json:"hint,omitempty"`
-	// File is the file, or "env NAME" or "--set" for the other layers; Line and
-	// Column begin at 1, and are 0 when the diagnostic is about no place.
+	// File is the file, or "env NAME" or "--set" for the other layers. Line and Column begin at 1, and are 0
+	// if the diagnostic has no position.
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
 	// Where names the block: `model "small"`.
 	Where string `json:"where,omitempty"`
-	// Snippet is the line itself, and Width the length of what is meant, in characters.
+	// Snippet is the text of the line, and Width the length of the marked part in characters.
 	Snippet string `json:"snippet,omitempty"`
 	Width   int    `json:"width,omitempty"`
 }
@@ -64,7 +64,7 @@ func (d diagnostic) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// writeSnippet writes the faulty line, with a mark below the place.
+// writeSnippet writes the faulty line with a marker below the position.
 func (d diagnostic) writeSnippet(b *strings.Builder) {
 	number := strconv.Itoa(d.Line)
 	if d.Line == 0 {
@@ -84,10 +84,10 @@ func (d diagnostic) writeSnippet(b *strings.Builder) {
 	fmt.Fprintf(b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), string(lead), strings.Repeat("^", max(1, d.Width)))
 }
 
-// Diagnostics is everything that is wrong with a policy. As an error it prints all of it.
+// Diagnostics lists all faults of a policy. As an error it prints all of them.
 type Diagnostics []diagnostic
 
-// Error returns all diagnostics, and how many there are.
+// Error returns all diagnostics and their number.
 func (d Diagnostics) Error() string {
 	var b strings.Builder
 	for _, one := range d {
@@ -104,13 +104,13 @@ func (d Diagnostics) Error() string {
 	return "the policy has " + head + "\n" + strings.TrimRight(b.String(), "\n")
 }
 
-// HasErrors reports whether one of them is an error.
+// HasErrors reports whether any diagnostic is an error.
 func (d Diagnostics) HasErrors() bool {
 	n, _ := d.count()
 	return n > 0
 }
 
-// Write writes the diagnostics, separated by empty lines.
+// Write writes the diagnostics, separated by blank lines.
 func (d Diagnostics) Write(w io.Writer) error {
 	for i, one := range d {
 		if i > 0 {
@@ -194,8 +194,8 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
-// snippet returns the line on which a range begins, the column in characters and
-// the width of what lies on that line.
+// snippet returns the line on which a range begins, the column in characters, and the width of the part of the
+// range on that line.
 func snippet(src []byte, r hcl.Range) (line string, column, width int) {
 	start := min(max(r.Start.Byte, 0), len(src))
 	from := bytes.LastIndexByte(src[:start], '\n') + 1
@@ -218,21 +218,21 @@ func snippet(src []byte, r hcl.Range) (line string, column, width int) {
 	return line, column, width
 }
 
-// isOverlay reports whether a file stands for an environment variable or a --set.
+// isOverlay reports whether a file name stands for an environment variable or a --set.
 func isOverlay(file string) bool {
 	return strings.HasPrefix(file, "env "+envPrefix) || strings.HasPrefix(file, "--set")
 }
 
 var (
-	// secretArgument finds text written as the value of something that sounds like a key.
+	// secretArgument matches a string that is the value of something named like a key.
 	secretArgument = regexp.MustCompile(`(?i)([\w-]*(?:api_?key|token|secret|passw|credential)[\w-]*"?\]?\s*[=:]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'(\[{#]{8,})`)
-	// secretShape finds keys by their usual form.
+	// secretShape matches keys by their usual form.
 	secretShape = regexp.MustCompile(`\b(?:sk|pk|rk|ghp|gho|xox[abp])[-_][A-Za-z0-9_\-]{6,}|\bAIza[0-9A-Za-z_\-]{10,}|\beyJ[0-9A-Za-z_\-]{10,}\.[0-9A-Za-z_\-.]+`)
 	numeric     = regexp.MustCompile(`^[0-9.eE+-]+$`)
 )
 
-// redact removes secrets from a text: values read by env, texts written where a
-// secret belongs, and what looks like a key.
+// redact removes secrets from a text: values read by env, strings written where a secret belongs, and whatever
+// looks like a key.
 func redact(text string, secrets []string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 {
@@ -258,7 +258,7 @@ func (l *loader) finish() Diagnostics {
 		for _, text := range []*string{&d.Summary, &d.Detail, &d.Hint, &d.Where, &d.Snippet, &d.File} {
 			*text = redact(*text, l.secrets)
 		}
-		if d.Snippet != before { // the columns no longer hold
+		if d.Snippet != before { // the columns are no longer valid
 			d.Column, d.Width = 0, 0
 		}
 	}

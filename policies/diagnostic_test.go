@@ -120,8 +120,8 @@ func TestDidYouMean(t *testing.T) {
 		{"abcd", []string{"abxx", "abcx"}, "abcx"},
 		{strings.Repeat("n", 64), []string{strings.Repeat("n", 63) + "m"}, strings.Repeat("n", 63) + "m"},
 		{strings.Repeat("n", 65), []string{strings.Repeat("n", 64) + "m"}, ""},
-		{"small", append(make([]string, mostNames-1), "smal"), "smal"},
-		{"small", append(make([]string, mostNames), "smal"), ""},
+		{"small", append(make([]string, maxCompared-1), "smal"), "smal"},
+		{"small", append(make([]string, maxCompared), "smal"), ""},
 	} {
 		want := ""
 		if c.want != "" {

@@ -11,18 +11,17 @@ import (
 
 // Change is an argument whose value differs between two policies.
 type Change struct {
-	// Path names the argument as --set does: model.small.price.input_usd_per_million.
+	// Path names the argument in the syntax of --set: model.small.price.input_usd_per_million.
 	Path string `json:"path"`
-	// Old and New are the values as they are written in a policy; secrets are
-	// env("NAME"). Empty means that the argument, or the block around it, is not there.
+	// Old and New are the values as written in a policy; secrets are
+	// env("NAME"). Empty means that the argument, or the block around it, is absent.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
 }
 
-// Diff returns what differs in effect between two policies, wherever their values come from: files,
+// Diff returns the differences in effect between two policies, whatever their values come from: files,
 // environment, flags, defaults, the catalogue. New and changed arguments come first, in the order of
-// the language, then removed ones. The programs of plugins and the answers of servers are not
-// compared.
+// the language, then removed ones. It compares neither the programs of plugins nor the answers of servers.
 func Diff(before, after *Policy) []Change {
 	old, next := before.effective(), after.effective()
 	var list []Change
@@ -36,7 +35,7 @@ func Diff(before, after *Policy) []Change {
 			list = append(list, Change{Path: path, Old: old.values[path]})
 		}
 	}
-	// Blocks are tried in the order in which they stand.
+	// The order of blocks matters: the first that applies is used.
 	for _, block := range next.blocks {
 		was, is := old.labels[block], next.labels[block]
 		was, is = commonNames(was, is), commonNames(is, was)
@@ -47,11 +46,11 @@ func Diff(before, after *Policy) []Change {
 	return append(list, diffProfiles(before.Fit, after.Fit)...)
 }
 
-// effective is a policy as Diff compares it.
+// effective is a policy in the form that Diff compares.
 type effective struct {
 	values map[string]string // by path
 	order  []string
-	labels map[string][]string // of the blocks of one kind, by their path
+	labels map[string][]string // labels of the blocks of one kind, by the path of the kind
 	blocks []string
 }
 
@@ -59,7 +58,7 @@ func (p *Policy) effective() effective {
 	e := effective{values: map[string]string{}, labels: map[string][]string{}}
 	for _, s := range p.settings {
 		if s.Path[0] == "catalog" || s.Path[0] == "include" {
-			continue // their effects are in the other settings
+			continue // their effects are part of other settings
 		}
 		if a := e.addLabels(s.Path); a != nil && a.fallback == "" && a.meansAbsent(s.Value) {
 			continue
@@ -71,7 +70,7 @@ func (p *Policy) effective() effective {
 	return e
 }
 
-// addLabels records the labels on the way to an argument and returns it; nil if it is a plugin's.
+// addLabels records the labels on the path to an argument and returns the argument, or nil for one of a plugin.
 func (e *effective) addLabels(path []string) *argument {
 	b := language()
 	for i := 0; i < len(path)-1; i++ {
@@ -93,7 +92,7 @@ func (e *effective) addLabels(path []string) *argument {
 	return b.arg(path[len(path)-1])
 }
 
-// meansAbsent reports whether this value of an argument without a default means the same as none.
+// meansAbsent reports whether this value of an argument without a default has the same meaning as its absence.
 func (a *argument) meansAbsent(value string) bool {
 	switch a.kind {
 	case kindText:

@@ -1,17 +1,17 @@
-// Package policies reads policy files, in which an operator writes which models may be asked, what
-// they cost, who judges their answers, and how much may be spent.
+// Package policies reads policy files. In a policy, an operator states which models can be called, what
+// they cost, what judges their answers, and how much may be spent.
 //
 // # Loading
 //
 //	p, err := policies.Load("policy.hcl", policies.LoadOptions{})
 //
-// A policy is written in HCL 2. Its values come from four layers, of which later ones win: the
+// A policy is written in HCL 2. Its values come from four layers, of which later ones take precedence: the
 // catalogue of models that ships with the package, the file and its includes, environment variables
 // that begin with STEPFALL__, and settings from the command line ([LoadOptions.Sets]). The layers are
-// merged by koanf before they are decoded, so every error points at the layer that won.
+// merged by koanf before they are decoded, so every error points at the layer that set the value.
 //
-// The error of Load is a [Diagnostics]: all errors, each with file, line, the line itself and, if
-// there is one, a hint. Warnings do not stop a policy from loading; they are in [Policy.Warnings].
+// The error of Load is a [Diagnostics]: all errors, each with its file and line, the text of the line and,
+// if there is one, a hint. Warnings do not stop a policy from loading; they are in [Policy.Warnings].
 //
 // # Language
 //
@@ -21,9 +21,8 @@
 //
 // # Secrets
 //
-// Keys are read only from the environment, by env("NAME"). They are [Secret] values, which always
-// print as [secret]. Diagnostics never show one, even if somebody wrote a key into a file where it
-// must not be.
+// Secrets are read only from the environment, by env("NAME"). They are [Secret] values, which always
+// print as [secret]. Diagnostics never show one, even if an operator wrote a key into a file by mistake.
 //
 // # Plugins
 //
@@ -31,6 +30,6 @@
 //
 // # Concurrency
 //
-// A [Policy] is not modified after Load and may be read by many goroutines. A [Watcher] replaces whole
+// A [Policy] is not modified after Load and can be read by several goroutines. A [Watcher] replaces whole
 // policies.
 package policies

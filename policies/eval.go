@@ -18,7 +18,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// secretMark marks what env has read. HCL never prints a marked value, and marks what is computed from one.
+// secretMark marks values that env has read. HCL never prints a marked value, and marks whatever is computed from it.
 type secretMark struct {
 	name string
 	set  bool
@@ -33,7 +33,7 @@ func secretOf(marks cty.ValueMarks) *secretMark {
 	return nil
 }
 
-// reveal returns a value with the mark. What was computed from a secret is nothing that could be configured.
+// reveal returns a marked value as a Secret. A value computed from a secret cannot be used as one.
 func (m *secretMark) reveal(v cty.Value) Secret {
 	if !m.set || v.Type() != cty.String {
 		return Secret{name: m.name}
@@ -41,12 +41,12 @@ func (m *secretMark) reveal(v cty.Value) Secret {
 	return NewSecret(m.name, v.AsString())
 }
 
-// secondsMark marks numbers that are seconds, as duration returns them.
+// secondsMark marks numbers that are seconds, as returned by the function duration.
 type secondsMark struct{}
 
 func functionNames() []string { return []string{"env", "file", "duration", "min", "max"} }
 
-// maxFile is the most that file reads.
+// maxFile is the maximum size of a file that the function file reads.
 const maxFile = 1 << 20
 
 func (l *loader) functions(dir string) map[string]function.Function {
@@ -86,7 +86,7 @@ func (l *loader) env(name string) (cty.Value, error) {
 	return cty.StringVal(v).Mark(secretMark{name: name, set: v != ""}), nil
 }
 
-// textFunction returns a function of one text, which fails with the message ifSecret for a secret.
+// textFunction returns a function of one string, which fails with the message ifSecret if it is a secret.
 func textFunction(parameter string, result cty.Type, ifSecret string, f func(text string) (cty.Value, error)) function.Function {
 	return function.New(&function.Spec{
 		Params: []function.Parameter{{Name: parameter, Type: cty.String, AllowMarked: true}},
@@ -111,7 +111,7 @@ func resolve(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// scope returns the names that expressions of a file in dir can use.
+// scope returns the scope in which the expressions of a file in dir are evaluated.
 func (l *loader) scope(dir string) *hcl.EvalContext {
 	if s, ok := l.scopes[dir]; ok {
 		return s
@@ -125,7 +125,7 @@ func (l *loader) scope(dir string) *hcl.EvalContext {
 func (l *loader) evalLocals(tree map[string]any) {
 	l.locals = map[string]cty.Value{}
 	states := map[string]int{} // 1: being evaluated, 2: done
-	var open []string          // those being evaluated, the outermost first
+	var open []string          // those being evaluated, outermost first
 	var visit func(name string)
 	visit = func(name string) {
 		id, ok := tree[name].(leaf)
@@ -169,7 +169,7 @@ func localsOf(expr hcl.Expression) []string {
 	return names
 }
 
-// localName returns the name of the local that an expression refers to, or reports that it refers to none.
+// localName returns the name of the local that an expression refers to. If it refers to none, it reports an error.
 func (l *loader) localName(t hcl.Traversal, at origin) (string, bool) {
 	if t.RootName() != "local" {
 		text := t.RootName()
@@ -191,8 +191,8 @@ func (l *loader) localName(t hcl.Traversal, at origin) (string, bool) {
 	return attr.Name, ok
 }
 
-// eval evaluates an expression, or reports why it has no value. An unknown value with ok means that the
-// fault was reported where it is.
+// eval evaluates an expression, or reports why it has no value. An unknown value with ok means that the fault
+// has been reported at its origin.
 func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	known, used := true, map[string]cty.Value{}
 	for _, t := range v.expr.Variables() {
@@ -206,7 +206,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 		used[name] = l.locals[name]
 		if _, ok := locals[name]; !ok {
 			hint := ""
-			if len(locals) <= mostNames { // else they are not even sorted
+			if len(locals) <= maxCompared { // otherwise not even sorted
 				hint = didYouMean(name, sortedKeys(locals))
 			}
 			l.complain(at, fmt.Sprintf("there is no local %q", name), "", cmp.Or(hint, "Define it: locals { "+name+" = ... }."))
@@ -230,7 +230,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	return result, true
 }
 
-// reportEvaluation reports why an expression has no value, and rewords messages about HCL's internals.
+// reportEvaluation reports why an expression has no value, rewording messages about HCL's internals.
 func (l *loader) reportEvaluation(diags hcl.Diagnostics, v value) {
 	for _, d := range diags {
 		at := v.at

@@ -17,24 +17,24 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// delim separates the levels of koanf's paths. It cannot occur in a label, unlike
-// ".", "/" and ":", which names of models are full of.
+// delim separates the levels of koanf's paths. Unlike ".", "/" and ":", which are common in model names, it
+// cannot occur in a label.
 const delim = "\x1f"
 
-// leaf is what koanf merges: an index into loader.values, which holds the unevaluated expression with
-// its place.
+// leaf is the value type that koanf merges: an index into loader.values, which holds the unevaluated expression
+// and its position.
 type leaf int
 
-// value is an argument as one layer gave it.
+// value is an argument as set by one layer.
 type value struct {
 	expr hcl.Expression
 	at   origin
-	// dir is where relative paths of the expression begin; layer names the layer.
+	// dir is the base of relative paths in the expression; layer is the layer's name.
 	dir   string
 	layer string
 }
 
-// element returns the place of an element of a literal list, or of the whole value.
+// element returns the position of an element of a literal list, or else of the whole value.
 func (v value) element(i int) origin {
 	at := v.at
 	if list, ok := v.expr.(*hclsyntax.TupleConsExpr); ok && i < len(list.Exprs) {
@@ -43,12 +43,12 @@ func (v value) element(i int) origin {
 	return at
 }
 
-// header is the opening line of a block. Koanf's maps lose the order of blocks
-// and the places of empty ones, so both are kept here.
+// header is the opening line of a block. Koanf's maps lose the order of blocks and the positions of empty
+// ones, so headers keep both.
 type header struct {
 	at    origin
-	first int // ordinal of the first definition: the order of blocks
-	last  int // ordinal of the last: which of exclusive blocks wins
+	first int // ordinal of the first definition, which determines the order of blocks
+	last  int // ordinal of the last definition, which takes precedence among exclusive blocks
 }
 
 var errReported = errors.New("reported as diagnostics")
@@ -60,12 +60,12 @@ type fileParser struct {
 	layer string
 }
 
-// Marshal is not needed: stepfall never writes a policy from koanf's maps.
+// Marshal always fails: policies are never written from koanf's maps.
 func (fileParser) Marshal(map[string]any) ([]byte, error) {
 	return nil, errors.New("policies are not written from merged layers")
 }
 
-// Unmarshal returns the file as nested maps with leaves.
+// Unmarshal returns the file as nested maps of leaves.
 func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	f, diags := p.tree(src)
 	if diags.HasErrors() {
@@ -82,7 +82,7 @@ func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// tree returns the syntax tree, which must not be modified: the catalogue's is shared by all loads.
+// tree returns the syntax tree. It must not be modified, because all loads share the catalogue's.
 func (p fileParser) tree(src []byte) (*hcl.File, hcl.Diagnostics) {
 	if p.name == catalogFile {
 		return parsedCatalog()
@@ -102,14 +102,14 @@ var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
 })
 
 func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
-	if p.name != catalogFile { // it is ours, and shared by all loads
+	if p.name != catalogFile { // the catalogue is trusted, and shared by all loads
 		p.l.work.countParts(expr)
 	}
 	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
 	return leaf(len(p.l.values) - 1)
 }
 
-// walk puts a body into out. Unknown keys are reported here, once for each layer that has them.
+// walk adds a body to out. It reports unknown keys, once for each layer that has them.
 func (p fileParser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []string, where string) {
 	for _, a := range attributes(body) {
 		at := origin{rng: a.NameRange, where: where}
@@ -146,13 +146,13 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 		p.l.faulty[sub.name] = true
 		return
 	}
-	here := name(blk.Type, blk.Labels)
+	here := blockTitle(blk.Type, blk.Labels)
 	if where != "" {
 		here = where + ", " + here
 	}
 	keys := append([]string{blk.Type}, blk.Labels...)
 	full := append(slices.Clone(path), keys...)
-	inner := descend(out, keys)
+	inner := makePath(out, keys)
 	at.where = ""
 	if prev, dup := p.l.recordBlock(full, at, p.name); dup {
 		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
@@ -165,7 +165,7 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 	p.walk(blk.Body, sub, inner, full, here)
 }
 
-// excludedBy returns the place of another block of the same file that excludes this one.
+// excludedBy returns the position of another block of the same file that excludes this one, or nil.
 func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 	if sub.many || sub.label < 0 {
 		return nil
@@ -183,7 +183,7 @@ func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 }
 
 func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
-	m := descend(out, []string{"locals"})
+	m := makePath(out, []string{"locals"})
 	for _, a := range attributes(blk.Body) {
 		if prev, dup := m[a.Name].(leaf); dup {
 			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
@@ -232,8 +232,8 @@ func (p fileParser) checkLabels(blk *hclsyntax.Block, sub *block, at origin) boo
 	return true
 }
 
-// recordBlock records the opening line of a block. It reports a definition of the
-// same block in the same file.
+// recordBlock records the opening line of a block. If the same file already defines the block, it returns the
+// position of that definition and true.
 func (l *loader) recordBlock(path []string, at origin, file string) (hcl.Range, bool) {
 	l.ordinal++
 	key := strings.Join(path, delim)
@@ -264,7 +264,7 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
 }
 
-// topLevelHint returns a hint for a name in the block b that belongs to the top level, or "".
+// topLevelHint returns a hint if a name in the block b belongs to the top level, or else "".
 func topLevelHint(name string, b *block) string {
 	top := language()
 	if b == top || top.block(name) == nil && top.arg(name) == nil && name != "locals" {
@@ -295,8 +295,8 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 	l.complain(at, fmt.Sprintf("unknown block %q", name), "", hint)
 }
 
-// hideLiterals adds the literals of a secret argument to the secrets, so that no diagnostic shows them.
-// Arguments of functions are names, not secrets.
+// hideLiterals adds the literals in a secret argument to the secrets, so that no diagnostic shows them.
+// Arguments of functions are names, not secrets, and are left out.
 func (l *loader) hideLiterals(expr hclsyntax.Expression) {
 	v := &literals{l: l}
 	_ = hclsyntax.Walk(expr, v)
@@ -330,8 +330,8 @@ func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
 	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
 }
 
-// descend returns the map at the end of a path, and makes what is missing.
-func descend(tree map[string]any, keys []string) map[string]any {
+// makePath returns the map at the end of a path, creating missing maps.
+func makePath(tree map[string]any, keys []string) map[string]any {
 	for _, k := range keys {
 		if _, ok := tree[k].(map[string]any); !ok {
 			tree[k] = map[string]any{}
@@ -341,22 +341,22 @@ func descend(tree map[string]any, keys []string) map[string]any {
 	return tree
 }
 
-// name returns a block as it is written: model "small".
-func name(typ string, labels []string) string {
+// blockTitle returns a block's type and labels as written in a policy: model "small".
+func blockTitle(typ string, labels []string) string {
 	for _, label := range labels {
 		typ += fmt.Sprintf(" %q", label)
 	}
 	return typ
 }
 
-// mostNames bounds the names that are compared for a suggestion.
-const mostNames = 1000
+// maxCompared is the largest number of names that are compared for a suggestion.
+const maxCompared = 1000
 
-// didYouMean returns a question with the nearest of the names, or "". Long names, or very many, are not
-// compared: each comparison costs the product of the two lengths.
+// didYouMean returns a question with the most similar of the names, or "". Long names, and very many names, are
+// not compared: each comparison costs the product of the two lengths.
 func didYouMean(given string, names []string) string {
 	const longest = 64
-	if len(given) > longest || len(names) > mostNames {
+	if len(given) > longest || len(names) > maxCompared {
 		return ""
 	}
 	best, distance := "", max(2, len(given)/3)+1

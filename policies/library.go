@@ -22,8 +22,8 @@ func catalogSource() []byte {
 	return src
 }
 
-// Library returns the names of the policies that ship with stepfall, sorted. They
-// are loaded and included as "library:NAME".
+// Library returns the sorted names of the policies that ship with stepfall. They are loaded and included as
+// "library:NAME".
 func Library() []string {
 	entries, err := library.ReadDir("library")
 	if err != nil {
@@ -38,8 +38,7 @@ func Library() []string {
 	return names
 }
 
-// LibrarySource returns the text of a policy of the library, or of the catalogue
-// of models, "catalog".
+// LibrarySource returns the source of a policy of the library, or of the catalogue of models, "catalog".
 func LibrarySource(name string) ([]byte, error) {
 	src, err := library.ReadFile("library/" + name + ".hcl")
 	if err != nil {

@@ -11,42 +11,42 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Limits of a policy, far above what people write, against policies that are made to exhaust the
-// process that reads them. The parser recurses, so that nesting is checked before it begins.
+// Limits of a policy, far above what people write. They protect the process from policies that are made to
+// exhaust it. The parser is recursive, so nesting is checked before parsing.
 const (
-	// maxSource is the size of one file, maxSources of all of a policy.
+	// maxSource is the maximum size of one file, maxSources that of all files of a policy together.
 	maxSource  = 1 << 20
 	maxSources = 4 << 20
-	// maxFiles is the number of files that a policy is made of.
+	// maxFiles is the maximum number of files of a policy.
 	maxFiles = 256
-	// maxNesting is how deep brackets, templates and operators may be nested.
+	// maxNesting is how deeply brackets, templates and operators can be nested.
 	maxNesting = 128
-	// maxParts is how many lines and insertions one text may have: the parser's work is quadratic in them.
+	// maxParts is the maximum number of lines and interpolations in one string: the parser's work is quadratic in it.
 	maxParts = 2000
-	// maxName is the length of a name or a label in bytes, maxNumber that of a number.
+	// maxName is the maximum length of a name or label in bytes, maxNumber that of a number.
 	maxName   = 256
 	maxNumber = 400
-	// maxDiagnostics is the number of diagnostics of each severity.
+	// maxDiagnostics is the maximum number of diagnostics of each severity.
 	maxDiagnostics = 100
-	// maxArguments is the number of arguments in all files and overrides.
+	// maxArguments is the maximum number of arguments in all files and overrides.
 	maxArguments = 10_000
-	// maxWork is how many values the expressions of a policy may make, including intermediate ones; a text
-	// counts as one for each textUnit bytes.
+	// maxWork is the number of values that the expressions of a policy can produce, including intermediate ones.
+	// A string counts as one value per textUnit bytes.
 	maxWork  = 50_000
 	textUnit = 256
-	// maxTime is how long they may take, in case maxWork does not bound it.
+	// maxTime limits the evaluation time, in case maxWork does not.
 	maxTime = 20 * time.Second
-	// maxExponent bounds numbers, in powers of two, to about a float64's range: larger ones fill the memory
-	// when written out.
+	// maxExponent limits numbers, in powers of two, to about the range of a float64: larger ones would fill the
+	// memory when printed.
 	maxExponent = 1100
 )
 
-// findExcess returns a diagnostic of the first thing in src that is too large to be parsed, or nil.
+// findExcess returns a diagnostic for the first token of src that exceeds a limit of the parser, or nil.
 func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 	if len(src) > maxSource {
 		return limitDiagnostic(hcl.Range{Filename: name}, fmt.Sprintf("%s is larger than %s", name, Bytes(maxSource)), "")
 	}
-	tokens, _ := hclsyntax.LexConfig(src, name, start) // the parser says what is wrong with them
+	tokens, _ := hclsyntax.LexConfig(src, name, start) // errors are reported by the parser
 	n := nesting{frames: []frame{{}}}
 	for _, t := range tokens {
 		switch {
@@ -70,18 +70,18 @@ func limitDiagnostic(at hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}
 }
 
-// nesting follows tokens and bounds the depth of the parser's stack and the syntax tree: open brackets
-// and templates, and operators, which nest to the left or right.
+// nesting tracks tokens to bound the depth of the parser's stack and of the syntax tree: open brackets and
+// templates, and operators, which nest to the left or right.
 type nesting struct {
 	frames []frame
 	depth  int
 }
 
-// frame is an open bracket, quote or template; chain counts the operators since the
-// last separator in it, parts the lines and insertions of a text.
+// frame is an open bracket, quote or template. chain counts the operators since its last separator, parts the
+// lines and interpolations of a string.
 type frame struct {
 	closes hclsyntax.TokenType
-	lines  bool // a line's end is a separator
+	lines  bool // the end of a line is a separator
 	chain  int
 	parts  int
 }
@@ -100,7 +100,7 @@ func (n *nesting) add(t hclsyntax.Token) {
 		top.parts++
 	default:
 	}
-	if t.Type == hclsyntax.TokenTemplateControl { // what follows may lie in it
+	if t.Type == hclsyntax.TokenTemplateControl { // the rest of the template can be nested in it
 		top.chain++
 		n.depth++
 	}
@@ -113,7 +113,7 @@ func (n *nesting) add(t hclsyntax.Token) {
 	case top.closes:
 		n.depth -= 1 + top.chain
 		n.frames = n.frames[:len(n.frames)-1]
-		if t.Type == hclsyntax.TokenCBrack { // an index holds what it is an index of
+		if t.Type == hclsyntax.TokenCBrack { // an index expression contains the expression that it indexes
 			n.frames[len(n.frames)-1].chain++
 			n.depth++
 		}
@@ -140,7 +140,7 @@ func (n *nesting) restart(f *frame) {
 type meter struct {
 	left  int
 	until time.Time
-	// over is the limit that was exceeded, or nil. Nothing is evaluated after it.
+	// over is the limit that was exceeded, or nil. Nothing is evaluated after that.
 	over     *hcl.Diagnostic
 	reported bool
 }
@@ -163,7 +163,7 @@ func (m *meter) value(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl
 	return v, diags
 }
 
-// spend subtracts n from what is left and reports whether the limits are kept.
+// spend subtracts n from the remaining work and reports whether the limits still hold.
 func (m *meter) spend(expr hcl.Expression, n int) bool {
 	m.left -= n
 	switch {
@@ -176,7 +176,7 @@ func (m *meter) spend(expr hcl.Expression, n int) bool {
 	return m.over == nil
 }
 
-// weigh returns how many values v is made of, or a number above most if they are more than that, and
+// weigh returns the number of values in v, or a number above most if there are more than that, and
 // whether a number in it is out of bounds.
 func weigh(v cty.Value, most int) (n int, faulty bool) {
 	v, _ = v.Unmark()
@@ -206,7 +206,7 @@ func isOutOfBounds(n *big.Float) bool {
 	return n.IsInf() || n.Sign() != 0 && (n.MantExp(nil) > maxExponent || n.MantExp(nil) < -maxExponent)
 }
 
-// countedExpression is a part of an expression that is evaluated by a meter.
+// countedExpression is a subexpression whose evaluation is counted by a meter.
 type countedExpression struct {
 	hclsyntax.Expression
 	m *meter
@@ -216,11 +216,11 @@ func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnosti
 	return e.m.value(e.Expression, ctx)
 }
 
-// countParts makes the parts of expr, the expressions in its fields, countedExpressions. Expr keeps its
-// type and is evaluated by [meter.value].
+// countParts replaces the subexpressions in the fields of expr by countedExpressions. expr keeps its type and
+// is itself evaluated by [meter.value].
 func (m *meter) countParts(expr hclsyntax.Expression) {
 	if key, ok := expr.(*hclsyntax.ObjectConsKeyExpr); ok && !key.ForceNonLiteral {
-		m.countParts(key.Wrapped) // it may be a name, as its type says
+		m.countParts(key.Wrapped) // it can be a name, as the type says
 		return
 	}
 	if _, isCounted := expr.(countedExpression); isCounted {
@@ -256,12 +256,12 @@ func (m *meter) wrap(at *hclsyntax.Expression) {
 		}
 	default:
 		m.countParts(e)
-		// HCL finds names by walking from their parents, so that these must stay.
+		// HCL finds names by walking from their parents, so the parents must remain.
 		*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
 	}
 }
 
-// reportLimit reports the exceeded limit once.
+// reportLimit reports the exceeded limit, once.
 func (l *loader) reportLimit(where string) {
 	if !l.work.reported {
 		l.work.reported = true

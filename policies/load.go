@@ -22,47 +22,47 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// LoadOptions configures Load. The zero value reads the process's environment, has no settings and
-// checks no plugin's config.
+// LoadOptions configures Load. The zero value reads the process's environment, has no overrides and does
+// not check the plugins' config blocks.
 type LoadOptions struct {
-	// Env is the environment in the form of os.Environ; nil is the process's own.
-	// It gives env() its values and the STEPFALL__ overrides.
+	// Env is the environment in the form of os.Environ; nil means the process's own. It provides the values
+	// of env() and the STEPFALL__ overrides.
 	Env []string
 	// Sets are the --set arguments: `budget.step_usd=0.05`.
 	Sets []string
-	// Schemas finds the schema of a plugin's config block; nil checks none.
+	// Schemas finds the schema of a plugin's config block; nil checks no config blocks.
 	Schemas SchemaSource
-	// CheckProfile checks the fitted profile at path against the policy and returns
-	// what does not match; nil checks only that the file is there.
+	// CheckProfile checks the fitted profile at path against the policy and returns an error describing any
+	// mismatch; nil checks only that the file exists.
 	CheckProfile func(path string, p *Policy) error
 	// Today, unless zero, is the date for judging the age of the catalogue's prices: a warning names those
 	// recorded more than 18 months before it.
 	Today time.Time
 	// WithoutProfile ignores the fit block, for programs that are about to create the profile.
 	WithoutProfile bool
-	// RequireSecrets makes an unset environment variable that env() names an error; otherwise it is a
+	// RequireSecrets makes it an error if an environment variable that env() names is not set; otherwise it is a
 	// warning.
 	RequireSecrets bool
-	// Looked says that something outside the policy will judge answers.
+	// Looked means that something outside the policy judges answers.
 	Looked bool
-	// Patches says that every query will name a work tree or tests, so that verifiers which need them
-	// apply. One without a cost may then take ten minutes if the policy sets no timeout, since tests and
-	// their compilation do.
+	// Patches means that every query will name a work tree or tests, so that verifiers which need them
+	// apply. If the policy sets no timeout, a verifier without a max_usd can then take ten minutes, because
+	// compiling and running tests does.
 	Patches bool
-	// WithoutSecrets does not read the variables that env() names, for programs that call no model.
+	// WithoutSecrets does not read the variables that env() names, for programs that call no models.
 	WithoutSecrets bool
 }
 
-// Load reads the policy at path, a file, a folder of .hcl files, or "library:NAME".
-// The error is a [Diagnostics] when the policy is at fault. A policy that has
-// warnings only is returned with them and without an error.
+// Load reads the policy at path, which is a file, a folder of .hcl files, or "library:NAME".
+// If the policy has errors, the returned error is a [Diagnostics]. Warnings alone are not an error; they
+// are in the policy.
 func Load(path string, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
 	l.loadFiles(path)
 	return l.build(path)
 }
 
-// Parse reads a policy from memory; name is its name in diagnostics, and relative paths begin in its
+// Parse reads a policy from memory. name is its name in diagnostics, and relative paths are resolved in its
 // folder.
 func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
@@ -75,7 +75,7 @@ func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 type loader struct {
 	o   LoadOptions
 	dir string
-	// roots are the folders of the policy, without links.
+	// roots are the folders that the policy may read, with symbolic links resolved.
 	roots   []string
 	k       *koanf.Koanf
 	values  []value
@@ -84,30 +84,30 @@ type loader struct {
 	sources map[string][]byte
 	secrets []string
 	diags   Diagnostics
-	// reported counts the diagnostics of each severity, also those that were left out.
-	reported [2]int
-	loaded   []string
-	open     []string
-	broken   bool
-	tree     map[string]any
-	top      hcl.Range
-	places   map[string]leaf
-	settings []Setting
+	// reported counts the diagnostics of each severity, including those beyond the limit.
+	reported  [2]int
+	loaded    []string
+	including []string
+	broken    bool
+	tree      map[string]any
+	top       hcl.Range
+	places    map[string]leaf
+	settings  []Setting
 
 	scopes     map[string]*hcl.EvalContext
 	locals     map[string]cty.Value
 	localTree  map[string]any
 	usedLocals map[string]bool
 	environ    map[string]string
-	// faulty are the paths of blocks with a reported fault, so that consequences are not reported too.
+	// faulty has the paths of blocks with a reported fault, to suppress consequential errors.
 	faulty map[string]bool
-	// unset are the missing environment variables that were reported.
+	// unset has the missing environment variables that were reported.
 	unset map[string]bool
-	// work limits the expressions, and size is that of the files so far.
+	// work limits the evaluation of expressions; size is the total size of the files so far.
 	work *meter
 	size int
-	// isValue says that the policy is a value in a Go program: environment variables that match nothing may
-	// be for policies in files, and are ignored.
+	// isValue means that the policy is a value in a Go program: environment variables that match nothing may
+	// be meant for policies in files, and are ignored.
 	isValue bool
 	ignored []string
 }
@@ -165,10 +165,10 @@ func (l *loader) loadCatalog() {
 	l.loaded = nil
 }
 
-// include loads one file: a path or a name of the library. at is the place of the include.
+// include loads one file, by path or library name. at is the position of the include.
 func (l *loader) include(path string, at origin) {
-	if slices.Contains(l.open, path) {
-		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "Remove one of these includes.")
+	if slices.Contains(l.including, path) {
+		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.including), path), " -> "), "Remove one of these includes.")
 		return
 	}
 	if slices.Contains(l.loaded, path) {
@@ -184,7 +184,7 @@ func (l *loader) include(path string, at origin) {
 		l.loadSource(path, l.dir, src)
 		return
 	}
-	src, err := l.read(path, maxSource, len(l.open) == 0)
+	src, err := l.read(path, maxSource, len(l.including) == 0)
 	if err != nil {
 		l.complain(at, err.Error(), "", l.hintUnreadable(path, err))
 		l.broken = true
@@ -201,8 +201,8 @@ func (l *loader) loadSource(name, dir string, src []byte) {
 		l.broken = true
 		return
 	}
-	l.open = append(l.open, name)
-	defer func() { l.open = l.open[:len(l.open)-1] }()
+	l.including = append(l.including, name)
+	defer func() { l.including = l.including[:len(l.including)-1] }()
 	if name != catalogFile {
 		l.top = hcl.Range{Filename: name}
 	}
@@ -217,7 +217,7 @@ func (l *loader) hintUnreadable(path string, err error) string {
 	switch isMissing := errors.Is(err, fs.ErrNotExist); {
 	case isMissing && slices.Contains(Library(), name):
 		return fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+name)
-	case isMissing && len(l.open) > 0:
+	case isMissing && len(l.including) > 0:
 		return "Paths are relative to the file that includes."
 	case isMissing:
 		return "stepfall policy init writes a first policy."
@@ -260,10 +260,10 @@ func (p fileParser) loadIncludes(body *hclsyntax.Body) {
 	}
 }
 
-// testsTimeout is how long a verification of a patch may take by default.
+// testsTimeout is the default timeout for verifying a patch.
 const testsTimeout = 10 * time.Minute
 
-// extendTimeouts gives verifiers of patches without a timeout the time that tests need.
+// extendTimeouts sets testsTimeout for verifiers of patches without a timeout.
 func (l *loader) extendTimeouts(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -305,10 +305,10 @@ func (l *loader) build(path string) (*Policy, error) {
 	return p, nil
 }
 
-// mergeOverrides adds the arguments of the environment, and then those of --set.
+// mergeOverrides adds the arguments set in the environment, and then those of --set.
 func (l *loader) mergeOverrides() error {
 	if len(l.o.Sets) > 0 || slices.ContainsFunc(l.o.Env, func(pair string) bool { return strings.HasPrefix(pair, envPrefix) }) {
-		l.tree = l.k.Raw() // what the overrides can name
+		l.tree = l.k.Raw() // what the overrides can refer to
 	}
 	if err := l.k.Load(env.Provider(delim, env.Opt{
 		Prefix: envPrefix, TransformFunc: l.parseEnv, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
@@ -332,7 +332,7 @@ func checksum(settings []Setting) string {
 	sum := sha256.New()
 	for _, s := range settings {
 		if s.Path[0] == "catalog" || s.Path[0] == "include" {
-			continue // what they bring is in the models that use it
+			continue // their effect is in the models that use them
 		}
 		fmt.Fprintf(sum, "%q=%s\n", s.Path, s.Value)
 	}
@@ -340,10 +340,10 @@ func checksum(settings []Setting) string {
 }
 
 // Settings returns every argument of the effective policy, including defaults, in the order of the
-// language, with the origin of each value.
+// language, each with the origin of its value.
 func (p *Policy) Settings() []Setting { return p.settings }
 
-// Secrets returns what env() read, for programs that keep it out of traces and logs.
+// Secrets returns the values that env() read, for programs that keep them out of traces and logs.
 func (p *Policy) Secrets() []string {
 	if p.secrets == nil {
 		return nil
@@ -351,7 +351,7 @@ func (p *Policy) Secrets() []string {
 	return p.secrets()
 }
 
-// Redact returns text without the policy's secrets: those that env() read.
+// Redact returns text without the policy's secrets, which are the values that env() read.
 func (p *Policy) Redact(text string) string {
 	return redact(text, p.Secrets())
 }

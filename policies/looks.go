@@ -12,7 +12,7 @@ import (
 )
 
 // Applies reports whether the verifier can judge answers to q: its conditions hold, and q has what its
-// plugin needs, if that is known.
+// plugin needs, as far as that is known.
 func (v *Verifier) Applies(q *sdk.Query) bool {
 	if !v.When.Matches(q) {
 		return false
@@ -26,7 +26,7 @@ func (v *Verifier) Applies(q *sdk.Query) bool {
 	return true
 }
 
-// What a verifier may need of a query.
+// What a verifier can require of a query.
 const (
 	needsTests  = "a work tree or tests"
 	needsSchema = "a JSON schema or tools"
@@ -43,25 +43,25 @@ func (v *Verifier) needs() string {
 	return ""
 }
 
-// Rejects reports whether the verifier only finds faults, so that a pass says nothing.
+// Rejects reports whether the verifier only finds faults, so that a pass is no evidence.
 func (v *Verifier) Rejects() bool {
 	return v.Plugin == "verifier-schema" && v.Config.values["may_pass"] != true
 }
 
-// Judges reports whether the verifier's finding is a verdict that may accept an answer.
+// Judges reports whether the verifier's result is a verdict that can accept an answer.
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
 
 func (v *Verifier) judgesModel(name string) bool {
 	return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
 }
 
-// judgesAll reports whether it judges the answers to all queries, which have tests if those have.
+// judgesAll reports whether the verifier judges the answers to all queries; patches means that all have tests.
 func (v *Verifier) judgesAll(patches bool) bool {
 	only := v.When.onlyWithChecks()
 	return v.needs() == needsTests && patches || !only && (v.needs() == "" || !v.When.Empty())
 }
 
-// StatedRates returns the error rates that the policy states for the verifier, nil if it states none.
+// StatedRates returns the error rates that the policy states for the verifier, or nil if it states none.
 func (v *Verifier) StatedRates() *cascade.Rates {
 	if !v.Judges() || v.FalsePass == nil && v.FalseReject == nil {
 		return nil
@@ -69,8 +69,8 @@ func (v *Verifier) StatedRates() *cascade.Rates {
 	return &cascade.Rates{FalsePass: *cmp.Or(v.FalsePass, new(float64)), FalseReject: *cmp.Or(v.FalseReject, new(float64))}
 }
 
-// Rates returns the verifier's error rates: those in the policy, otherwise the learned ones, otherwise
-// the default ones if a model judges. It is nil if its verdicts are final.
+// Rates returns the verifier's error rates: those in the policy, or else the learned ones, or else the
+// default ones if a model judges. It returns nil if its verdicts are final.
 func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 	stated := v.StatedRates()
 	rates, known := learned[v.Name]
@@ -85,19 +85,19 @@ func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 	return nil
 }
 
-// asksModel reports whether the plugin is, or its config names, a model that judges.
+// asksModel reports whether the plugin judges by a model, or its config names one.
 func (v *Verifier) asksModel() bool {
 	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
 }
 
-// HasJudge reports whether a verifier or an estimator of the policy names a model as the one that judges.
+// HasJudge reports whether a verifier or an estimator of the policy names the model as its judge.
 func (p *Policy) HasJudge(model string) bool {
 	names := func(c Config) bool { return c.values["model"] == model }
 	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return names(v.Config) }) ||
 		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return names(e.Config) })
 }
 
-// UncheckedJudges returns the verifiers whose verdicts are evidence with error rates that no outcomes
+// UncheckedJudges returns the verifiers whose verdicts count as evidence with error rates that no outcomes
 // have confirmed.
 func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []string) {
 	for i := range p.Verifiers {
@@ -109,8 +109,8 @@ func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []stri
 	return names
 }
 
-// Looks reports whether the estimator will judge the model's answer to q, as far as that is known of
-// its plugin.
+// Looks reports whether the estimator will judge the model's answer to q, as far as its plugin's needs are
+// known.
 func (e *Estimator) Looks(q *sdk.Query, m *Model) bool {
 	return e.When.Matches(q) && e.mayLook(m)
 }
@@ -120,8 +120,8 @@ func (e *Estimator) mayLook(m *Model) bool {
 		(e.Plugin != "estimator-logprob" || slices.Contains(m.Capabilities, "log_probs"))
 }
 
-// warnBlindStrategies warns of strategies for several models whose answers nothing judges, or only on
-// some queries without the policy saying so.
+// warnBlindStrategies warns about strategies for several models whose answers nothing judges, or only on some
+// queries without the policy stating so.
 func (l *loader) warnBlindStrategies(p *Policy) {
 	l.warnUnreadSignals(p)
 	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
@@ -135,7 +135,7 @@ func (l *loader) warnBlindStrategies(p *Policy) {
 	}
 }
 
-// warnUnreadSignals warns of verifiers whose signals nothing reads or buys.
+// warnUnreadSignals warns about verifiers whose signals nothing reads or buys.
 func (l *loader) warnUnreadSignals(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -180,7 +180,7 @@ func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, wh
 
 func (s *Strategy) onlyRoutes() bool { return s.Kind == "route" || s.MaxDepth == 1 }
 
-// openModels returns the candidates, all models for nil, that the strategy may ask.
+// openModels returns the candidates (nil means all models) that the strategy can call.
 func (s *Strategy) openModels(p *Policy, candidates []string) (open []*Model) {
 	for i := range p.Models {
 		name := p.Models[i].Name
@@ -191,8 +191,8 @@ func (s *Strategy) openModels(p *Policy, candidates []string) (open []*Model) {
 	return open
 }
 
-// findJudge reports whether something judges a model's answers to all queries that meet when. If not,
-// some is a verifier that judges those to some queries, and said whether its block says so.
+// findJudge reports whether something judges a model's answers to all queries that meet when. If not, some is a
+// verifier that judges the answers to some of them, and said reports whether its block states that limit.
 func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, some *Verifier, said bool) {
 	patches := l.o.Patches || when.onlyWithChecks()
 	for _, m := range models {
@@ -203,7 +203,7 @@ func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, som
 			case v.judgesAll(patches):
 				return true, nil, false
 			case !said:
-				some, said = v, v.When.onlyWithChecks() // the policy says so itself
+				some, said = v, v.When.onlyWithChecks() // the block states that it applies only to queries with checks
 			}
 		}
 		if slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.mayLook(m) }) {
@@ -213,8 +213,8 @@ func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, som
 	return false, some, said
 }
 
-// warnPartlyJudged says on which queries v, the only verifier of the models, does not judge answers: in a
-// warning, or in p.Unjudged if the verifier's block says so.
+// warnPartlyJudged reports the queries on which v, the only verifier of the models, does not judge answers: as a
+// warning, or in p.Unjudged if the verifier's block states that limit.
 func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Verifier, said bool) {
 	judge := Judge(models)
 	if v.needs() == needsTests || said {
@@ -231,7 +231,7 @@ func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Ve
 		hint+fmt.Sprintf("\nor, where verifier %q is only meant for the others, as with stepfall swe, say so: when { checks = true }.", v.Name))
 }
 
-// Judge returns a verifier block in which the cheapest model judges the answers of all except the most
+// Judge returns a verifier block in which the cheapest model judges the answers of all models except the most
 // expensive one.
 func Judge(models []*Model) string {
 	judge, dearest := models[0], models[0]

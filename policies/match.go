@@ -21,7 +21,7 @@ func (w When) Matches(q *sdk.Query) bool {
 	return w.failingCondition(q) == ""
 }
 
-// Why returns which condition q does not meet, or "" if it meets all.
+// Why returns which condition q does not meet, or "" if it meets all of them.
 func (w When) Why(q *sdk.Query) string {
 	switch which := w.failingCondition(q); which {
 	case "":
@@ -47,8 +47,8 @@ func (w When) Why(q *sdk.Query) string {
 
 func (w When) onlyWithChecks() bool { return w.Checks != nil && *w.Checks }
 
-// failingCondition returns the first condition that q does not meet: the argument's name, or
-// "label" and its name.
+// failingCondition returns the first condition that q does not meet: the argument's name, or "label" followed
+// by the label's name.
 func (w When) failingCondition(q *sdk.Query) string {
 	switch {
 	case w.Groups != nil && !anyGlob(w.Groups, q.Group):
@@ -79,18 +79,17 @@ func glob(pattern, text string) bool {
 	return ok && err == nil || pattern == text
 }
 
-// choice is a policy's strategy and candidates for one query.
+// choice is the strategy and the candidates of a policy for one query.
 type choice struct {
-	// Match is the name of the match block, "" when none applies.
-	Match string
-	// Strategy is how to choose.
+	// Match is the name of the match block, or "" if none applies.
+	Match    string
 	Strategy *Strategy
-	// Candidates marks the models, in the order of the policy, that may run.
+	// Candidates marks the models, in the order of the policy, that can run.
 	Candidates []bool
 }
 
-// Choose returns the strategy and the candidates for q: those of the first match
-// block that applies, or the policy's own.
+// Choose returns the strategy and the candidates for q: those of the first match block that applies, or the
+// policy's own.
 func (p *Policy) Choose(q *sdk.Query) choice {
 	c := choice{Strategy: &p.Strategy, Candidates: make([]bool, len(p.Models))}
 	var models []string
@@ -106,22 +105,21 @@ func (p *Policy) Choose(q *sdk.Query) choice {
 	return c
 }
 
-// CountsSetbacks reports whether any block has a condition on the setbacks of runs.
+// CountsSetbacks reports whether any block has a condition on the number of setbacks.
 func (p *Policy) CountsSetbacks() bool {
 	return slices.ContainsFunc(p.Matches, func(m Match) bool { return m.When.Setbacks > 0 }) ||
 		slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.When.Setbacks > 0 }) ||
 		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.When.Setbacks > 0 })
 }
 
-// Verifies reports whether a verifier of the policy judges answers of model to q, and
-// may pass them.
+// Verifies reports whether a verifier of the policy judges answers of model to q and can pass them.
 func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool {
 		return v.judgesModel(model) && v.Applies(q)
 	})
 }
 
-// Setting returns the strategy with its parameters.
+// Setting returns the strategy as a setting of package cascade.
 func (s *Strategy) Setting() cascade.Setting {
 	c := cascade.Setting{
 		Name: s.Kind, Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,

@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// A Model is a candidate: a model that may be asked.
+// A Model is a candidate: a model that can be called.
 type Model struct {
 	Name string `policy:"name,label"`
 	// Who serves the model. openai is any server with OpenAI's chat API; go is a model that the
@@ -25,25 +25,25 @@ type Model struct {
 	BaseURL string `policy:"base_url"`
 	// The key, as env("NAME").
 	APIKey Secret `policy:"api_key"`
-	// Most tokens of prompt and answer together. From the catalogue when absent; 0 is unknown.
+	// Maximum number of tokens of prompt and answer together. From the catalogue when absent; 0 means unknown.
 	ContextTokens int `policy:"context_tokens" min:"0"`
-	// Most tokens of an answer. From the catalogue when absent; 0 is unknown.
+	// Maximum number of tokens of an answer. From the catalogue when absent; 0 means unknown.
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
 	// Typical length of an answer, in tokens, to estimate costs before a profile is fitted.
 	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1" default:"500"`
-	// What the model can do. Requests that need something else do not go to it. From the catalogue when
+	// What the model can do. Requests that need something else are not sent to it. From the catalogue when
 	// absent. A model with embeddings serves embeddings through the gateway and is not a candidate.
 	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
-	// Time limit for one call; "0s" leaves it to the caller's.
+	// Time limit for one call; "0s" leaves it to the caller.
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
-	// How many answers the model may be asked for in one step. Further answers are separate candidates,
-	// NAME#2 and so on: a second attempt is made where it is worth its price.
+	// Maximum number of answers that one step can request from the model. Further answers are separate
+	// candidates, NAME#2 and so on: a second attempt is made if it is worth its price.
 	Samples int `policy:"samples" min:"1" max:"8" default:"1"`
 	// Temperature of the further answers, if the caller's is lower. Callers that set top_p keep theirs.
 	SampleTemperature float64 `policy:"sample_temperature" above:"0" max:"2" default:"1"`
 
 	// Whose reasoning effort is used when a request sets one and the model has arms. client: the
-	// request's; only the first arm is asked, with that effort. arm: the arm's.
+	// request's; only the first arm is called, with that effort. arm: the arm's.
 	Effort string `policy:"effort" oneof:"client arm" default:"client"`
 
 	Price       Price        `policy:"price,block"`
@@ -51,18 +51,18 @@ type Model struct {
 	Deployments []Deployment `policy:"deployment,block"`
 	Arms        []Arm        `policy:"arm,block"`
 
-	// Label is that of the candidate's block. Of a model that is several candidates, arm and
-	// sample are the numbers of this one, from 1 on.
+	// label is the label of the candidate's block. If a model is several candidates, arm and sample are the
+	// numbers of this one, from 1.
 	label       string
 	arm, sample int
 }
 
-// An Arm is one way to ask a model. Each arm is a candidate, NAME@ARM, that shares the model's price,
-// key, circuit breaker and limits, so reasoning effort is chosen like a model. The model's name stands
-// for all its arms; as the baseline, for the last.
+// An Arm is one way to call a model. Each arm is a candidate, NAME@ARM, that shares the model's price,
+// key, circuit breaker and limits, so reasoning effort is chosen like a model. The model's name refers
+// to all its arms; as the baseline, to the last.
 type Arm struct {
 	Name string `policy:"name,label"`
-	// The reasoning effort, as the provider names it.
+	// The reasoning effort, in the provider's terms.
 	ReasoningEffort string `policy:"reasoning_effort" required:"true" oneof:"none minimal low medium high xhigh max"`
 	// Typical length of an answer, in tokens, to estimate costs before a profile is fitted; the model's
 	// when absent.
@@ -86,7 +86,7 @@ type Price struct {
 	Output float64 `policy:"output_usd_per_million" min:"0" json:"output,omitempty"`
 	// Tokens of hidden reasoning; the output price when absent.
 	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0" json:"reasoning,omitempty"`
-	// Prompt length, in tokens, above which the whole request costs more; 0 is none.
+	// Prompt length, in tokens, above which the whole request costs more; 0 means none.
 	LongContextTokens int `policy:"long_context_tokens" min:"0" json:"long_context_tokens,omitempty"`
 	// Factor on the prompt's prices above that length; 2 when absent.
 	LongContextInputFactor float64 `policy:"long_context_input_factor" min:"0" json:"long_context_input_factor,omitempty"`
@@ -104,18 +104,18 @@ type Price struct {
 	Free bool `policy:"free" json:"free,omitempty"`
 }
 
-// Quality is what is assumed of a model's answers before a profile is fitted.
+// Quality is what is assumed about a model's answers before a profile is fitted.
 type Quality struct {
 	// Expected quality, in [0, 1].
 	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
-	// Standard deviation of what a verifier or estimator is expected to find about an answer, around the
-	// mean. It is not the uncertainty of the mean. Without a verifier, an estimator and a profile it is
-	// not used.
+	// Standard deviation of a verifier's or estimator's expected result about an answer, around the mean.
+	// It is not the uncertainty of the mean. It is not used if there is neither a verifier nor an estimator
+	// nor a profile.
 	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
 }
 
-// A Deployment is another server of the same model. Calls go to the first that works: the model's own
-// server, then deployments in the order of the file.
+// A Deployment is another server of the same model. Calls are sent to the first that works: the model's
+// own server, then deployments in the order of the file.
 type Deployment struct {
 	Name string `policy:"name,label"`
 	// The provider's name for the model there; the model's when absent.
@@ -128,16 +128,16 @@ type Deployment struct {
 
 // A Catalog block states facts about an existing model. Its label is the provider and the served name,
 // such as "openai/gpt-4o-mini". The built-in catalogue has dates and sources and is read first; a
-// policy may change entries or add its own.
+// policy can change entries or add its own.
 type Catalog struct {
 	Name string `policy:"name,label" json:"model"`
 	// The day on which the facts were correct, as "2025-08-07".
 	AsOf string `policy:"as_of" required:"true" json:"as_of"`
 	// Where the facts come from.
 	Source string `policy:"source" required:"true" json:"source"`
-	// Most tokens of prompt and answer together; 0 is unknown.
+	// Maximum number of tokens of prompt and answer together; 0 means unknown.
 	ContextTokens int `policy:"context_tokens" min:"0" json:"context_tokens,omitempty"`
-	// Most tokens of an answer; 0 is unknown.
+	// Maximum number of tokens of an answer; 0 means unknown.
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0" json:"max_output_tokens,omitempty"`
 	// What the model can do.
 	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings" json:"capabilities,omitempty"`
@@ -145,18 +145,18 @@ type Catalog struct {
 	Price Price `policy:"price,block" json:"usd_per_million"`
 }
 
-// Further reports whether the candidate is a further answer of the preceding candidate: NAME#2 of
+// Further reports whether the candidate is a further sample of the preceding candidate, such as NAME#2 of
 // NAME.
 func (m *Model) Further() bool { return m.sample > 1 }
 
-// Shares reports whether the candidate uses the servers of a preceding one: a further answer, or an
+// Shares reports whether the candidate uses the servers of a preceding one: a further sample, or an
 // arm after the first.
 func (m *Model) Shares() bool { return m.sample > 1 || m.arm > 1 }
 
-// Label returns the label of the candidate's block: the name without arm and number.
+// Label returns the label of the candidate's block: the name without arm and sample.
 func (m *Model) Label() string { return cmp.Or(m.label, m.Name) }
 
-// ReasoningEffort returns the effort that the candidate is asked for, "" where the model has no arms.
+// ReasoningEffort returns the effort of the candidate's arm, or "" if the model has no arms.
 func (m *Model) ReasoningEffort() string {
 	if m.arm == 0 {
 		return ""
@@ -166,8 +166,7 @@ func (m *Model) ReasoningEffort() string {
 
 func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddings") }
 
-// SDK returns the model in the vocabulary of package sdk, with prices that follow
-// from others filled in.
+// SDK returns the model as a type of package sdk, with prices that follow from others filled in.
 func (m *Model) SDK() sdk.Model {
 	s := sdk.Model{
 		Name: m.Name, Provider: m.Provider, Served: m.Served,
@@ -193,8 +192,8 @@ func (m *Model) SDK() sdk.Model {
 	return s
 }
 
-// SDK returns the price in the vocabulary of package sdk. A cached, cache-writing
-// or reasoning price of 0 is replaced by that of input or output.
+// SDK returns the price as a type of package sdk. A price of 0 for cached input, cache writes or reasoning is
+// replaced by that of input or output.
 func (p Price) SDK() sdk.Price {
 	s := sdk.Price{
 		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, AudioInput: p.AudioInput, Output: p.Output, Reasoning: p.Reasoning,
@@ -209,5 +208,5 @@ func (p Price) SDK() sdk.Price {
 	return s
 }
 
-// SDK returns the belief in the vocabulary of package sdk.
+// SDK returns the prior estimate as a type of package sdk.
 func (q Quality) SDK() sdk.Estimate { return sdk.Estimate{Mean: q.Mean, StdDev: q.StdDev} }

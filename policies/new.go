@@ -15,9 +15,9 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 )
 
-// New completes and checks a policy that a program has built, like Load does with files: a zero field
-// counts as absent, and gets its default or the catalogue's value. name is the policy's name in
-// diagnostics, and relative paths begin in its folder. The value itself is not modified.
+// New completes and checks a policy that a program has built, as Load does for files: a zero field
+// counts as absent and gets its default or the catalogue's value. name is the policy's name in
+// diagnostics, and relative paths are resolved in its folder. value is not modified.
 func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
 	l.isValue = true
@@ -55,8 +55,7 @@ func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	return l.build(name)
 }
 
-// visit calls f for every block of v, with a nil argument, and for every argument that is
-// not zero.
+// visit calls f for every block of v, with a nil argument, and for every argument that is not zero.
 func (b *block) visit(v reflect.Value, path []string, f func(path []string, a *argument, v reflect.Value)) {
 	for i := range b.args {
 		if field := v.Field(b.args[i].field); !field.IsZero() {
@@ -86,13 +85,13 @@ func (b *block) visit(v reflect.Value, path []string, f func(path []string, a *a
 	}
 }
 
-// literal stores a value as if it were written in a file.
+// literal stores a value as if it had been written in a file.
 func (l *loader) literal(at origin, v cty.Value) leaf {
 	l.values = append(l.values, value{expr: &hclsyntax.LiteralValueExpr{Val: v, SrcRange: at.rng}, at: at, dir: l.dir, layer: at.rng.Filename})
 	return leaf(len(l.values) - 1)
 }
 
-// value returns the field of an argument as an expression would give it.
+// value returns the field of an argument in the form of an evaluated expression.
 func (a *argument) value(v reflect.Value) cty.Value {
 	switch v := v.Interface().(type) {
 	case Secret:

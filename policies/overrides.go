@@ -13,11 +13,11 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// envPrefix begins the environment variables that change a policy.
+// envPrefix begins the environment variables that override arguments.
 const envPrefix = "STEPFALL__"
 
 // parseEnv is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes the path of base_url in
-// model "small". Names are compared in upper case with everything but letters and digits as "_".
+// model "small". Names are compared in upper case, with "_" in place of anything but letters and digits.
 func (l *loader) parseEnv(name, text string) (string, any) {
 	at := l.addOverlay("env "+name, name, text)
 	tokens := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
@@ -75,7 +75,7 @@ func (l *loader) parseSet(text string) map[string]any {
 	return out.(map[string]any)
 }
 
-// addOverlay adds a source of one line for an override, which diagnostics show.
+// addOverlay adds a one-line source for an override, so that diagnostics can show it.
 func (l *loader) addOverlay(layer, name, text string) origin {
 	file := layer
 	for i := 2; l.sources[file] != nil; i++ {
@@ -90,7 +90,7 @@ func (l *loader) addOverlay(layer, name, text string) origin {
 	}}
 }
 
-// tokensOf returns the names and labels of a path, and false for one with a label that is no string.
+// tokensOf returns the names and labels of a path, and false if a label is not a string.
 func tokensOf(path hcl.Traversal) (tokens []string, ok bool) {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -108,10 +108,10 @@ func tokensOf(path hcl.Traversal) (tokens []string, ok bool) {
 	return tokens, true
 }
 
-// overlayValue turns the text of an override into a value: literally for arguments that are texts, unless
-// it is quoted, and otherwise as an expression.
+// overlayValue turns the text of an override into a value: literally for string arguments, unless the text is
+// quoted, and otherwise as an expression.
 func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
-	var expr hclsyntax.Expression = &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng} // what is no expression is a text
+	var expr hclsyntax.Expression = &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng} // used if the text is not an expression
 	if !arg.takesText() || strings.HasPrefix(text, `"`) {
 		if d := findExcess([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
 			l.complain(at, d.Summary, d.Detail, "")
@@ -136,8 +136,8 @@ func (a *argument) takesText() bool {
 	return a != nil && (a.kind == kindText || a.kind == kindDuration || a.kind == kindSize)
 }
 
-// find follows the tokens of an override through the language and the labels in the files, and complains
-// once if they lead nowhere. The argument is nil within a plugin's config.
+// find resolves the tokens of an override along the language and the labels in the files, and calls complain
+// once if that fails. The argument is nil within a plugin's config.
 func (l *loader) find(tokens []string, at origin, complain func(at origin, summary, detail, hint string), same func(given, key string) bool) ([]string, *argument, bool) {
 	b, tree := language(), l.tree
 	var path []string

@@ -9,35 +9,35 @@ import (
 	"strings"
 )
 
-// A Pair is two cheap models of different makers before a large one: if the calls of the two agree,
-// the step of an agent ends, otherwise the large model is asked.
+// A Pair is two cheap models of different makers, called before a large one: if the answers of the two agree,
+// the step ends, otherwise the large model is called.
 type Pair struct {
 	Cheap [2]*Model
 	Large *Model
-	// Cost is the expected cost of the cascade, as a share of always asking the large model.
+	// Cost is the expected cost of the cascade, as a share of the cost of always calling the large model.
 	Cost float64
 }
 
 const (
-	// agreeShare is the share of 1,700 recorded function calls (BFCL) on which two cheap models of
-	// different makers agree. They are then right as often as the large one.
+	// agreeShare is the share of 1,700 recorded function calls (BFCL) on which two cheap models of different
+	// makers agree. They are then right as often as the large one.
 	agreeShare = 0.73
-	// DoubtUpTo is the share of the large model's cost up to which agreement is doubted in the first
-	// policy of an agent, so that with its holdout 40 % are saved. On sixty simulated agents it made 2.8 points of lost
-	// success 1.1.
+	// DoubtUpTo is the doubt_up_to of an agent's first policy: agreement is doubted up to this share of the
+	// large model's cost, so that with the policy's holdout 40 % are saved. On sixty simulated agents it
+	// reduced the loss of success from 2.8 points to 1.1.
 	DoubtUpTo = 0.55
-	// holdoutShare is the share of runs that the first policy of an agent has the large model do alone.
+	// holdoutShare is the share of runs that an agent's first policy leaves to the large model alone.
 	holdoutShare = 0.05
-	// leastSaving is the expected share that is worth a cascade.
+	// leastSaving is the minimum expected saving, as a share, for which a cascade is proposed.
 	leastSaving = 0.25
 )
 
-// ErrNoPair says that there is no [Pair]: two cheap models of different makers are missing.
+// ErrNoPair means that there is no [Pair], because there are not two cheap models of different makers.
 var ErrNoPair = errors.New("that takes two cheap models of different makers before a large one")
 
 // CheapPair returns the two cheap models of different makers whose cascade before the most expensive
-// model is expected to cost least, or the reason why there is none. Models without tools are left out,
-// and so are free models, whose prices do not show how far they are below the large one.
+// model has the lowest expected cost, or an error with the reason why there is none. Models without tools are
+// left out, and so are free models, whose prices do not show how much cheaper than the large one they are.
 func (p *Policy) CheapPair() (*Pair, error) {
 	list := p.toolModels()
 	if len(list) == 0 {
@@ -65,7 +65,7 @@ func (p *Policy) CheapPair() (*Pair, error) {
 	return &best, nil
 }
 
-// toolModels returns the models that call tools and have a price, the cheapest first.
+// toolModels returns the models that can call tools and have a price, the cheapest first.
 func (p *Policy) toolModels() (list []*Model) {
 	for i := range p.Models {
 		if m := &p.Models[i]; slices.Contains(m.Capabilities, "tools") && stepPrice(m) > 0 {
@@ -76,13 +76,13 @@ func (p *Policy) toolModels() (list []*Model) {
 	return list
 }
 
-// Expectation says what the pair is expected to save, and what that is based on.
+// Expectation describes how much the pair is expected to save, and the basis of that figure.
 func (pair *Pair) Expectation() string {
 	return fmt.Sprintf("about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
 		"and were then right as often as the large one; what more they save is spent on hard runs and on the tools on which they differ", 100*(1-holdoutShare)*(1-pair.Cost), pair.Large.Served, 100*agreeShare)
 }
 
-// Blocks returns what the first policy of an agent has besides the models, in HCL.
+// Blocks returns the blocks of an agent's first policy other than its models, in HCL.
 func (pair *Pair) Blocks() string {
 	return fmt.Sprintf(`# Whether the answers of the two cheap models say the same: tool calls are compared by their
 # arguments. Both are asked at once; where they agree the step ends, else the large model is asked.
@@ -122,19 +122,19 @@ holdout {
 `, pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name, DoubtUpTo, holdoutShare)
 }
 
-// Dearest returns the name of the model whose steps cost most.
+// Dearest returns the name of the model whose steps are the most expensive.
 func (p *Policy) Dearest() string {
 	return slices.MaxFunc(p.Models, func(a, b Model) int { return cmp.Compare(stepPrice(&a), stepPrice(&b)) }).Name
 }
 
-// stepPrice orders models by the cost of a step: the prompt is five times as long as a call of default
-// length, and calls are as long, relative to the default, as the policy expects.
+// stepPrice orders models by the cost of a step. It assumes a prompt five times as long as a call of default
+// length; the call's length is the expected length that the policy states.
 func stepPrice(m *Model) float64 {
 	const usual = 500.0 // the default of expected_output_tokens
 	return 5*m.Price.Input + m.Price.Output*cmp.Or(float64(m.ExpectedOutputTokens), usual)/usual
 }
 
-// maker identifies the maker of a model by its provider and address, or, for the provider go, by its
+// maker identifies the maker of a model by its provider and address, or, for the provider go, by the model's
 // provider in the catalogue.
 func (p *Policy) maker(m *Model) string {
 	if facts := p.facts(m); m.Provider == "go" && facts != nil {
@@ -144,6 +144,6 @@ func (p *Policy) maker(m *Model) string {
 	return m.Provider + " " + m.BaseURL
 }
 
-// pairCost returns the expected cost of the cascade of a pair, all as shares of the large model's cost:
-// both and, where they differ, the large model, or what doubt_up_to allows if that is more.
+// pairCost returns the expected cost of the cascade of a pair, with all costs as shares of the large model's:
+// both cheap models plus, where they differ, the large one, or what doubt_up_to allows if that is more.
 func pairCost(pair float64) float64 { return max(pair+1-agreeShare, DoubtUpTo) }

@@ -12,17 +12,17 @@ import (
 // ErrNoPlugin is wrapped by a SchemaSource's error if there is no such plugin.
 var ErrNoPlugin = errors.New("no such plugin")
 
-// The roles in which a policy uses plugins, by the names that plugins have for them.
+// The roles in which a policy uses plugins, named as plugins name them.
 const (
 	roleEstimator     = "quality-estimator"
 	roleCostEstimator = "cost-estimator"
 	roleVerifier      = "verifier"
 )
 
-// SchemaSource returns the schema of a plugin's config block in a role: "verifier",
+// SchemaSource returns the schema of a plugin's config block for a role: "verifier",
 // "quality-estimator" or "cost-estimator". A nil schema without an error accepts anything. An error
-// that wraps [ErrNoPlugin] stops the policy; any other becomes a warning that the block was not
-// checked.
+// that wraps [ErrNoPlugin] is an error of the policy; any other error becomes a warning that the block was
+// not checked.
 type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
 func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
@@ -36,13 +36,13 @@ func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
 	for _, d := range found {
 		argument := strings.Join(d.Path, ".")
 		if _, refused := c.places[argument]; d.Severity == schema.Error && (followsMisspelling(found, d) || refused && !c.has(d.Path)) {
-			continue // it was given, and is reported already
+			continue // the argument is given, and its fault has been reported
 		}
 		l.report(d.Severity, placeOf(c.places, d.Path), fmt.Sprintf("%s of plugin %q: %s", argument, plugin, d.Summary), "", sentence(d.Detail))
 	}
 }
 
-// followsMisspelling reports whether d, a missing argument, only follows from a misspelt one.
+// followsMisspelling reports whether d, a missing argument, is only the consequence of a misspelled one.
 func followsMisspelling(found schema.Diagnostics, d schema.Diagnostic) bool {
 	if len(d.Path) == 0 {
 		return false
@@ -53,7 +53,7 @@ func followsMisspelling(found schema.Diagnostics, d schema.Diagnostic) bool {
 	})
 }
 
-// placeOf returns where the value at a path, or its nearest parent, is written.
+// placeOf returns the position of the value at a path, or of its nearest parent.
 func placeOf(places map[string]origin, path []string) origin {
 	for n := len(path); n > 0; n-- {
 		if at, ok := places[strings.Join(path[:n], ".")]; ok {
@@ -74,7 +74,7 @@ func sentence(text string) string {
 	return text
 }
 
-// checkSecrets reports secrets that would be shown, and sensitive values that are literals.
+// checkSecrets reports secrets that the plugin would show, and sensitive values that are literals.
 func (l *loader) checkSecrets(fields []schema.Field, values map[string]any, places map[string]origin, path []string, plugin string) {
 	for _, name := range sortedKeys(values) {
 		at := append(slices.Clone(path), name)

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// PriceChange is a fact that differs between the catalogue and a price map. Was is empty for a model
-// that the catalogue does not have.
+// PriceChange is a difference between the catalogue and a price map. Was is empty for a model that is not in
+// the catalogue.
 type PriceChange struct {
 	Model string `json:"model"`
 	Field string `json:"field"`
@@ -42,14 +42,13 @@ type priceEntry struct {
 	ReasoningModel  bool    `json:"supports_reasoning"`
 }
 
-// priceProviders are our names of the map's providers.
+// priceProviders maps the price map's names of providers to the catalogue's.
 var priceProviders = map[string]string{"openai": "openai", "anthropic": "anthropic", "gemini": "gemini", "mistral": "mistral"}
 
 // UpdateCatalog compares the catalogue with LiteLLM's published price map,
-// model_prices_and_context_window.json. It returns the differences, and catalog blocks with them,
-// dated asOf, to put into a policy's folder. Models that the catalogue does not have are added if
-// their names, such as "openai/gpt-4o", are in add; "*" adds all. A price that the map does not have
-// stays.
+// model_prices_and_context_window.json. It returns the differences, and catalog blocks that contain them,
+// dated asOf, for the folder of a policy. Models that are not in the catalogue are added if their names,
+// such as "openai/gpt-4o", are in add; "*" adds all. Prices that the map lacks are kept.
 func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceChange, []byte, error) {
 	told, err := readPriceMap(priceMap)
 	if err != nil {
@@ -84,7 +83,7 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	return changes, blocks, err
 }
 
-// readPriceMap returns the map's entries of models that the catalogue may have, by its names.
+// readPriceMap returns the map's entries for models of the catalogue's kind, by the catalogue's names.
 func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(text, &entries); err != nil {
@@ -93,8 +92,8 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	told := map[string]priceEntry{}
 	for name, raw := range entries {
 		var e priceEntry
-		// The map has an entry that only explains the others, with texts for numbers.
-		if json.Unmarshal(raw, &e) != nil || !e.answers() || strings.Count(name, "/") > 1 { // a region or another variant of the price
+		// The map has an entry that documents the others, with strings in place of numbers.
+		if json.Unmarshal(raw, &e) != nil || !e.answers() || strings.Count(name, "/") > 1 { // a price variant, such as that of a region
 			continue
 		}
 		told[priceProviders[e.Provider]+"/"+name[strings.LastIndex(name, "/")+1:]] = e
@@ -105,12 +104,12 @@ func readPriceMap(text []byte) (map[string]priceEntry, error) {
 	return told, nil
 }
 
-// answers reports whether it is a priced model of a known provider that answers prompts.
+// answers reports whether the entry is a priced model of a known provider that answers prompts.
 func (e priceEntry) answers() bool {
 	return priceProviders[e.Provider] != "" && (e.Mode == "chat" || e.Mode == "responses") && e.Input > 0 && e.Output > 0
 }
 
-// embeddedCatalog returns the built-in catalogue, by name.
+// embeddedCatalog returns the built-in catalogue by name.
 func embeddedCatalog() (map[string]Catalog, error) {
 	p, err := New("catalog.hcl", &Policy{
 		Models:   []Model{{Name: "m", Provider: "go", Price: Price{Free: true}}},
@@ -126,9 +125,9 @@ func embeddedCatalog() (map[string]Catalog, error) {
 	return has, nil
 }
 
-// ShowCatalog returns the catalogue's facts about the named models ("openai/gpt-4o", or a prefix of
-// such names); without names, about all. They are sorted by name, and also returned as catalog blocks
-// of a policy.
+// ShowCatalog returns the catalogue's entries for the named models ("openai/gpt-4o", or a prefix of such
+// names), or all entries if there are no names. They are sorted by name, and also returned as catalog
+// blocks of a policy.
 func ShowCatalog(names []string) ([]Catalog, []byte, error) {
 	has, err := embeddedCatalog()
 	if err != nil {
@@ -148,7 +147,7 @@ func ShowCatalog(names []string) ([]Catalog, []byte, error) {
 	return list, blocks, err
 }
 
-// catalog returns was with what the map says of the model.
+// catalog returns was, updated with the map's facts about the model.
 func (e priceEntry) catalog(was Catalog) Catalog {
 	c := was
 	whole := func(to *int, from float64) {
@@ -159,7 +158,7 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 	whole(&c.MaxOutputTokens, e.MaxOutput)
 	whole(&c.ContextTokens, e.MaxInput)
 	if was.ContextTokens == int(e.MaxInput+e.MaxOutput) && was.ContextTokens > 0 {
-		c.ContextTokens = was.ContextTokens // the map counts prompts apart from answers
+		c.ContextTokens = was.ContextTokens // the map counts prompts and answers separately
 	}
 	price := func(to *float64, perToken float64) {
 		if perToken > 0 {

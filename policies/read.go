@@ -13,9 +13,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// read returns the content of a file of a policy: a regular file of at most most bytes, in the folder of
-// the policy with links resolved, and no device or file of /proc. The policy itself, top, may be
-// anywhere; its resolved folder is then one of the policy's too.
+// read returns the content of a file of a policy. It must be a regular file of at most most bytes in a folder of
+// the policy, with symbolic links resolved, and not a device or a file of /proc. The policy file itself, top, can
+// be anywhere; its resolved folder then becomes one of the policy's folders.
 func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
@@ -77,7 +77,7 @@ func readRegular(real, path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// reason returns the error without the path, which the message has already.
+// reason returns the error without the path, which the message already has.
 func reason(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err
@@ -90,8 +90,8 @@ func isBelow(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// isMachineFile reports whether a path is in /proc, /sys or /dev, which show the environment of
-// processes, for instance.
+// isMachineFile reports whether a path is in /proc, /sys or /dev, which expose for instance the environment of
+// processes.
 func isMachineFile(path string) bool {
 	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool {
 		return strings.HasPrefix(path, dir+string(filepath.Separator))

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// The files whose comments are the reference of the language.
+// The files whose comments become the reference of the language.
 var (
 	//go:embed policy.go
 	policySource string
@@ -20,7 +20,7 @@ var (
 	modelSource string
 )
 
-// comments returns the doc comments of the language's files, by type and by "Type.Field".
+// comments returns the doc comments of the language's files, by "Type" and "Type.Field".
 var comments = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
 	for _, source := range []string{policySource, modelSource} {
@@ -71,8 +71,8 @@ func (b *block) doc() string {
 
 func (a *argument) doc(b *block) string { return comments()[b.typ.Name()+"."+a.goName] }
 
-// WriteReference writes the reference of the language in Markdown: each block with
-// its arguments, their types, defaults and limits, and an example that loads.
+// WriteReference writes the reference of the language in Markdown: each block with its arguments, their
+// types, defaults and limits, and a working example.
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
 	root := language()

@@ -69,7 +69,7 @@ func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 func quote(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\"\\$%", r) }) {
-		return `"` + text + `"` // the usual case, and far faster
+		return `"` + text + `"` // the usual case, and much faster
 	}
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }

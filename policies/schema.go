@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// kind is the type of an argument, as an operator sees it.
+// kind is the type of an argument from an operator's point of view.
 type kind int
 
 const (
@@ -48,7 +48,7 @@ type argument struct {
 	required bool
 	fallback string
 	oneOf    []string
-	// kinds are the labels of the block for which the argument has a meaning; nil is all.
+	// kinds are the labels of the blocks in which the argument has a meaning; nil means all.
 	kinds           []string
 	min, max, above *float64
 }
@@ -57,16 +57,16 @@ type block struct {
 	name  string
 	field int
 	typ   reflect.Type
-	// label is the field of the block's label, or -1; labels are the labels that
-	// exist, when they are a closed set.
+	// label is the index of the field with the block's label, or -1; labels are the permitted labels if they
+	// are a closed set.
 	label  int
 	labels []string
-	// many says that there may be blocks with different labels; pointer that the field is a pointer, nil if
-	// the block is absent.
+	// many means that there can be blocks with different labels; pointer means that the field is a pointer, nil
+	// if the block is absent.
 	many, pointer, required bool
 	args                    []argument
 	blocks                  []*block
-	// free says that the block may hold anything: a plugin's config.
+	// free means that the block can hold anything, as a plugin's config can.
 	free bool
 }
 
@@ -91,7 +91,7 @@ func (b *block) argNames() []string {
 	return namesOf(b.args, func(a argument) string { return a.name })
 }
 
-// argNamesOf returns the arguments that apply to a block with that label, or all if it is "".
+// argNamesOf returns the arguments that apply to a block with the given label, or all if it is "".
 func (b *block) argNamesOf(label string) (names []string) {
 	for i := range b.args {
 		if label == "" || b.args[i].applies(label) {
@@ -105,7 +105,7 @@ func (b *block) blockNames() []string {
 	return namesOf(b.blocks, func(sub *block) string { return sub.name })
 }
 
-// language returns the description of the language, which the structs define.
+// language returns the description of the policy language, derived from the structs.
 var language = sync.OnceValue(func() *block {
 	root := &block{typ: reflect.TypeFor[Policy](), label: -1}
 	root.describe()

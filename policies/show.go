@@ -9,18 +9,18 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
-// ShowOptions says how much Show writes. The zero value is what somebody set.
+// ShowOptions controls how much Show writes. The zero value shows only what was set explicitly.
 type ShowOptions struct {
-	// Defaults adds the arguments that have their default.
+	// Defaults includes arguments that have their default.
 	Defaults bool
-	// Origins adds to each line where its value comes from.
+	// Origins adds to each line the origin of its value.
 	Origins bool
-	// Catalog adds the catalogue of models.
+	// Catalog includes the catalogue of models.
 	Catalog bool
 }
 
-// Show writes the effective policy as one file that loads to the same policy. Secrets are written as
-// the env() call that reads them.
+// Show writes the effective policy as one file that loads to the same policy. Secrets are written as the
+// env() calls that read them.
 func (p *Policy) Show(w io.Writer, o ShowOptions) error {
 	root := &blockWriter{}
 	for _, s := range p.settings {
@@ -82,7 +82,7 @@ func (s *blockWriter) write(b *strings.Builder) {
 }
 
 // Format returns src in the standard format: two spaces per level, equals signs aligned. If src cannot
-// be parsed, the error is a [Diagnostics], and src should be left unchanged.
+// be parsed, the error is a [Diagnostics], and the caller should leave the source unchanged.
 func Format(name string, src []byte) ([]byte, error) {
 	if _, diags := parse(src, name); diags.HasErrors() {
 		l := newLoader(LoadOptions{Env: []string{}})
@@ -93,7 +93,7 @@ func Format(name string, src []byte) ([]byte, error) {
 	return hclwrite.Format(src), nil
 }
 
-// sortSettings sorts the settings by the order of the language, and labelled blocks by that of the files.
+// sortSettings sorts the settings by the order of the language, and labelled blocks by their order in the files.
 func (l *loader) sortSettings() {
 	ranks := make(map[*string][]int, len(l.settings))
 	for i := range l.settings {
@@ -107,7 +107,7 @@ func (l *loader) sortSettings() {
 	})
 }
 
-// rank returns the position of a path: at each level, that of the argument or block, arguments first.
+// rank returns the position of a path: at each level, that of the argument or block, with arguments first.
 func (l *loader) rank(path []string) []int {
 	const blocksFrom = 1000
 	var rank []int

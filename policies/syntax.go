@@ -11,7 +11,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// reportSyntax reports HCL's diagnostics. Frequent mistakes are reworded, and their consequences left out.
+// reportSyntax reports HCL's diagnostics. Frequent mistakes are reworded, and errors that follow from them dropped.
 func (l *loader) reportSyntax(diags hcl.Diagnostics, where string) {
 	if len(diags) > maxDiagnostics+1 {
 		diags = diags[:maxDiagnostics+1]
@@ -31,7 +31,7 @@ func (l *loader) reportSyntax(diags hcl.Diagnostics, where string) {
 		at := origin{rng: *d.Subject, where: where}
 		line := d.Subject.Start.Line
 		if curly[line] && (reported[line] || !hasCurlyQuotes(d)) {
-			continue // it only follows from the quotes
+			continue // a consequence of the quotes
 		}
 		reported[line] = true
 		summary, hint, last := l.reword(d)
@@ -41,20 +41,20 @@ func (l *loader) reportSyntax(diags hcl.Diagnostics, where string) {
 			l.report(severity(d), at, summary, "", hint)
 		}
 		if last {
-			return // the rest was read as part of a text
+			return // the rest was read as part of a string
 		}
 	}
 }
 
 var (
-	// missingEquals finds an argument that is followed by its value, or by a colon.
+	// missingEquals matches an argument that is followed directly by its value, or by a colon.
 	missingEquals = regexp.MustCompile(`^\s*([\pL\pN_-]+)(?:\s+"|\s*:)`)
-	// missingValue finds an argument that ends with its equals sign.
+	// missingValue matches an argument that ends with its equals sign.
 	missingValue = regexp.MustCompile(`^\s*([\pL\pN_-]+)\s*=\s*(?:#.*|//.*)?$`)
 )
 
-// reword returns a summary and hint in place of messages about HCL's internals, and whether all later
-// diagnostics are consequences. An empty summary keeps HCL's.
+// reword returns a summary and a hint in place of messages about HCL's internals, and whether all later
+// diagnostics follow from this one. An empty summary keeps HCL's.
 func (l *loader) reword(d *hcl.Diagnostic) (summary, hint string, last bool) {
 	src := l.sources[d.Subject.Filename]
 	name := string(d.Subject.SliceBytes(src))

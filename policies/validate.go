@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// validate checks what depends on several arguments: references, prices, budgets, unused blocks.
+// validate checks rules that involve several arguments: references, prices, budgets, unused blocks.
 func (l *loader) validate(p *Policy) {
 	names := modelNames(p)
 	if len(names) == 0 && !l.faulty["model"] {
@@ -141,7 +141,7 @@ func (l *loader) checkStrategy(p *Policy, s *Strategy, candidates []string, path
 	l.warnNeverUsed(s, models, path)
 }
 
-// warnFitted warns of numbers of a strategy that come from its profile.
+// warnFitted warns about numbers of a strategy that are overridden by its profile.
 func (l *loader) warnFitted(profile string, path []string) {
 	if l.o.WithoutProfile {
 		return
@@ -153,7 +153,7 @@ func (l *loader) warnFitted(profile string, path []string) {
 	}
 }
 
-// warnNeverUsed warns of values for more models than there are.
+// warnNeverUsed warns about values for more models than there are.
 func (l *loader) warnNeverUsed(s *Strategy, models int, path []string) {
 	if models == 0 {
 		return
@@ -170,7 +170,7 @@ func (l *loader) warnNeverUsed(s *Strategy, models int, path []string) {
 	}
 }
 
-// checkStrategyNumbers checks the numbers of a strategy that come from no profile.
+// checkStrategyNumbers checks the numbers of a strategy that do not come from a profile.
 func (l *loader) checkStrategyNumbers(s *Strategy, path []string) {
 	hasLambda := l.isGiven(path, "lambda")
 	switch {
@@ -227,7 +227,7 @@ func (l *loader) checkMode(p *Policy) {
 	}
 }
 
-// checkBaseline reports modes and a holdout without the baseline that they need.
+// checkBaseline reports a mode or a holdout that lacks the required baseline.
 func (l *loader) checkBaseline(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
 		l.complain(l.originAt("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
@@ -240,7 +240,7 @@ func (l *loader) checkBaseline(p *Policy) {
 	}
 }
 
-// checkStream reports a passthrough with more than one candidate, and arguments without effect.
+// checkStream reports passthrough with more than one candidate, and arguments without effect.
 func (l *loader) checkStream(p *Policy) {
 	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && !p.Strategy.onlyRoutes() {
 		l.complain(l.originAt("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
@@ -281,7 +281,7 @@ func (l *loader) warnWithoutEffect(p *Policy) {
 	}
 }
 
-// warnHoldoutShare warns of a share at which nothing can be compared.
+// warnHoldoutShare warns about a share that leaves nothing to compare.
 func (l *loader) warnHoldoutShare(h *Holdout) {
 	switch at := l.originAt("holdout", "share"); {
 	case h == nil:

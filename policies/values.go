@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Secret is a value that is never shown: printing, formatting, logging or marshalling it gives
-// "[secret]". The zero value is no secret.
+// Secret is a value that is never shown: printing, formatting, logging or marshaling it yields "[secret]".
+// The zero value holds no secret.
 type Secret struct {
 	name string
-	// value is a pointer because fmt prints unexported fields without asking their
-	// methods: of a pointer it prints the address. Nil is no secret.
+	// value is a pointer because fmt prints unexported fields without calling their methods: for a pointer it
+	// prints the address. Nil means no secret.
 	value *string
 }
 
-// NewSecret returns a secret with this value; name is the environment variable
-// that it was read from, and may be shown.
+// NewSecret returns a secret with this value; name is the environment variable that it was read from, which
+// is not secret.
 func NewSecret(name, value string) Secret { return Secret{name: name, value: &value} }
 
 // Reveal returns the value itself.
@@ -32,13 +32,13 @@ func (s Secret) Reveal() string {
 // Set reports whether there is a value.
 func (s Secret) Set() bool { return s.value != nil }
 
-// Name returns the environment variable that the secret is read from, also when
-// that variable is not set; "" when there is none.
+// Name returns the environment variable that the secret is read from, even if that variable is not set; ""
+// if there is none.
 func (s Secret) Name() string { return s.name }
 
 const secretMask = "[secret]"
 
-// String returns "[secret]", or "" for no secret.
+// String returns "[secret]", or "" if there is no value.
 func (s Secret) String() string {
 	if s.value == nil {
 		return ""
@@ -58,7 +58,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue returns what String returns.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Bytes is a size. It is written with its unit: "512KiB", "64MiB", "2GB".
+// Bytes is a size in bytes. It is written with a unit: "512KiB", "64MiB", "2GB".
 type Bytes int64
 
 var byteUnits = []struct {

@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// WatchOptions says how a policy is watched. The zero value watches files and
-// SIGHUP and logs nothing.
+// WatchOptions configures how a policy is watched. The zero value watches files and SIGHUP and logs
+// nothing.
 type WatchOptions struct {
-	// Load says how the policy is loaded, each time.
+	// Load configures how the policy is loaded, each time.
 	Load LoadOptions
-	// Accept, when not nil, gets each new policy that loaded without errors, before it replaces the old
-	// one; an error keeps the old one. It is where the caller builds what the policy needs. It is not
-	// called for the first policy.
+	// Accept, when not nil, is called with each new policy that loaded without errors, before it replaces the
+	// old one; an error keeps the old one. It is the place to build what the policy needs. It is not called
+	// for the first policy.
 	Accept func(old, next *Policy) error
-	// Interval is how often the files are checked; a change is loaded once two successive checks find the
-	// same content. 0 is 500 ms.
+	// Interval is the time between checks of the files; a change is loaded once two successive checks find the
+	// same content. 0 means 500 ms.
 	Interval time.Duration
-	// Logger gets what was loaded and what was refused, and why; nil discards it.
+	// Logger receives what was loaded, and what was rejected and why; nil discards it.
 	Logger Logger
 }
 
-// Logger is what a Watcher writes to: a *slog.Logger and an hclog.Logger are Loggers.
-// The args of Info, Warn and Error are keys and values in turn.
+// Logger is the interface of the Watcher's logger, implemented by *slog.Logger and hclog.Logger. The args of
+// Info, Warn and Error are alternating keys and values.
 type Logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)
@@ -41,23 +41,23 @@ type Logger interface {
 }
 
 // Watcher holds a policy and replaces it when its files change or SIGHUP arrives. A new policy that
-// has errors, or that is not accepted, changes nothing. A step that took the old policy continues with
-// it. It is safe for concurrent use.
+// has errors, or that is not accepted, changes nothing. A step that began under the old policy continues
+// with it. A Watcher is safe for concurrent use.
 type Watcher struct {
 	path    string
 	o       WatchOptions
 	current atomic.Pointer[Policy]
 	hangup  chan os.Signal
 
-	// mu is held while a policy is loaded and swapped in. latest is the policy that was loaded last, in force
-	// or not, and latestSum the fingerprint of its files.
+	// mu is held while a policy is loaded and swapped in. latest is the policy that was loaded last, whether in
+	// force or not, and latestSum the fingerprint of its files.
 	mu        sync.Mutex
 	latest    *Policy
 	latestSum [sha256.Size]byte
 }
 
-// NewWatcher loads the policy at path; [Watcher.Run] reloads it when it changes from then on. Its
-// error is that of [Load]. The caller runs the Watcher or closes it.
+// NewWatcher loads the policy at path; from then on, [Watcher.Run] reloads it when it changes. Its error
+// is that of [Load]. The caller must run or close the Watcher.
 func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 	o.Interval = cmp.Or(o.Interval, 500*time.Millisecond)
 	if o.Logger == nil {
@@ -74,21 +74,20 @@ func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 	return w, nil
 }
 
-// Close ends the watch. Run does so itself.
+// Close stops listening for SIGHUP. Run calls it itself.
 func (w *Watcher) Close() { signal.Stop(w.hangup) }
 
 // Policy returns the current policy.
 func (w *Watcher) Policy() *Policy { return w.current.Load() }
 
-// Reload loads the policy again and replaces the old one, which stays in force if the error is not
-// nil.
+// Reload loads the policy again and replaces the old one, which stays in force if there is an error.
 func (w *Watcher) Reload() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.reload()
 }
 
-// load loads the policy. The fingerprint of its files is taken before, so that no later change is missed.
+// load loads the policy. The fingerprint of its files is taken first, so that no later change is missed.
 func (w *Watcher) load() (*Policy, error) {
 	for {
 		files := w.files(w.latest)
@@ -122,22 +121,22 @@ func (w *Watcher) reload() error {
 	return nil
 }
 
-// poll reloads if the files differ from what was loaded last and have not changed since the poll before.
-// It returns their fingerprint.
+// poll reloads the policy if the files differ from those loaded last and have not changed since the previous
+// poll. It returns their fingerprint.
 func (w *Watcher) poll(before [sha256.Size]byte) [sha256.Size]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := fingerprint(w.files(w.latest))
 	if now != w.latestSum && now == before {
-		_ = w.reload() // it is logged, and the old policy stays
+		_ = w.reload() // reload logs the error, and the old policy stays in force
 	}
 	return now
 }
 
 func shortChecksum(checksum string) string { return checksum[:min(12, len(checksum))] }
 
-// Run reloads the policy when it changes, until ctx ends; then it closes the Watcher. The
-// content of files is compared, so that it does not matter how editors and mounts replace them.
+// Run reloads the policy when it changes, until ctx ends; then it closes the Watcher. It compares the content of
+// the files, so it does not matter how editors and mounts replace them.
 func (w *Watcher) Run(ctx context.Context) {
 	defer w.Close()
 	tick := time.NewTicker(w.o.Interval)
@@ -148,7 +147,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.hangup:
-			_ = w.Reload() // it is logged, and the old policy stays
+			_ = w.Reload() // reload logs the error, and the old policy stays in force
 		case <-tick.C:
 			before = w.poll(before)
 		}
@@ -171,7 +170,7 @@ func (w *Watcher) files(p *Policy) []string {
 	return slices.Compact(list)
 }
 
-// maxWatched is the size above which a file is taken as unreadable. Profiles are the largest files.
+// maxWatched is the size above which a file is treated as unreadable. Profiles are the largest files.
 const maxWatched = 64 << 20
 
 func fingerprint(files []string) [sha256.Size]byte {

@@ -18,21 +18,21 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// Client is the sender of a request, and what it may do.
+// Client is the sender of a request, with its permissions.
 type Client struct {
-	// Tenant is the tenant whose budget its steps are charged to.
+	// Tenant is the tenant to whose budget the client's steps are charged.
 	Tenant string
 	// Key names the key that was sent, for logs and metrics. It is never the key itself.
 	Key string
-	// Models are the names that it may ask for, Options.Name among them; nil is all.
+	// Models are the names that the client can request, which can include Options.Name; nil means all.
 	Models []string
-	// MaxRequests is the limit on its concurrent requests; 0 means Options.MaxRequests.
+	// MaxRequests limits the client's concurrent requests; 0 means Options.MaxRequests.
 	MaxRequests int
 }
 
-// Keys returns an Authenticate for keys that do not change: tenants by key.
+// Keys returns an Authenticate function for a fixed set of keys, each with its tenant.
 func Keys(tenants map[string]string) (func(context.Context, string) (Client, error), error) {
-	// Looked up by its digest, a key tells nothing of the others through time.
+	// Keys are looked up by digest, so that the time of a lookup reveals nothing about them.
 	clients := make(map[[sha256.Size]byte]Client, len(tenants))
 	for key, tenant := range tenants {
 		if key == "" {
@@ -49,21 +49,21 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 	}, nil
 }
 
-// ErrUnknownKey is what Authenticate returns for a key that it does not know.
+// ErrUnknownKey is the error of Authenticate for an unknown key.
 var ErrUnknownKey error = refuse(reasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
 
-// reasons are those of refusals that have only a status.
+// reasons are the reasons of refusals that only have a status.
 var reasons = map[int]string{http.StatusUnauthorized: reasonUnknownKey, http.StatusForbidden: reasonForbidden, http.StatusTooManyRequests: ReasonRateLimit}
 
-// refuse returns a refusal with a reason of the gateway's own.
+// refuse returns a refusal for one of the gateway's own reasons.
 func refuse(reason string, status int, code, format string, args ...any) *Refusal {
 	r := dialect.Refuse(status, code, format, args...)
 	r.Reason = reason
 	return r
 }
 
-// KeyOf returns the key of a request: a bearer token, or what clients of other
-// providers send.
+// KeyOf returns the key of a request: a bearer token, or the key in a header or parameter that clients of
+// other providers use.
 func KeyOf(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
@@ -71,10 +71,10 @@ func KeyOf(r *http.Request) string {
 	return cmp.Or(r.Header.Get("X-Api-Key"), r.Header.Get("Api-Key"), r.Header.Get("X-Goog-Api-Key"), r.URL.Query().Get("key"))
 }
 
-// longestName bounds what a client names runs, sessions and the like by: they are kept.
+// longestName limits the length of client-supplied names of runs, sessions and the like, because they are stored.
 const longestName = 512
 
-// admit authenticates the client, and counts the request among those under way.
+// admit authenticates the client, and counts the request as one of its concurrent requests.
 func (g *Gateway) admit(x *exchange) *Refusal {
 	own := &x.info
 	for _, header := range [...]struct {
@@ -142,8 +142,8 @@ func (u *requestCounter) enter(who string, limit int) (release func(), ok bool) 
 	}, true
 }
 
-// mayAsk protects a gateway without keys from pages in a browser: it refuses other origins, and
-// host names that are not the gateway's but resolve to the loopback (DNS rebinding).
+// mayAsk protects a gateway without keys from web pages: it rejects other origins, and host names that are not the
+// gateway's but resolve to the loopback (DNS rebinding).
 func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 	if g.o.Authenticate != nil {
 		return nil
@@ -157,7 +157,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 	return nil
 }
 
-// isForeign reports whether a page of another site asks, as far as the browser says.
+// isForeign reports whether the request comes from a page of another site, as far as the browser reports that.
 func isForeign(r *http.Request, origin string) bool {
 	if origin != "" {
 		return !sameOrigin(origin, r.Host)
@@ -179,7 +179,7 @@ func withoutPort(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// isLoopback reports whether a host, with or without a port, is the machine itself.
+// isLoopback reports whether a host, with or without a port, is this machine.
 func isLoopback(host string) bool {
 	name := strings.TrimSuffix(strings.ToLower(withoutPort(host)), ".")
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -194,7 +194,7 @@ func sameOrigin(origin, host string) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
-// origins are those whose pages may ask, "*" for all.
+// origins are the origins whose pages can send requests; "*" allows all.
 type origins []string
 
 func newOrigins(list []string) (o origins, err error) {
@@ -216,10 +216,10 @@ func (o origins) allow(origin string) bool {
 	return slices.Contains(o, "*") || slices.Contains(o, strings.ToLower(origin))
 }
 
-// exposed are the headers of answers that a page may read.
+// exposed are the response headers that a page can read.
 var exposed = strings.Join([]string{headerRequestID, "Request-Id", HeaderModel, HeaderModels, headerNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
 
-// serve sets the CORS headers, and answers a preflight request, for which it returns true.
+// serve sets the CORS headers. It answers a preflight request, and then returns true.
 func (o origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || len(o) == 0 {

@@ -21,27 +21,27 @@
 // # Requests
 //
 // The model "stepfall" ([Options.Name]) lets the policy choose; the name of a candidate pins the step
-// to it. Fields that the gateway does not know are passed to models of the same API. What no model
-// could honour is refused with 400 and the name of the field.
+// to it. Fields that the gateway does not recognize are passed to models of the same API. A field that no
+// model could honour is rejected with 400 and the name of the field.
 //
-// Some of what a policy decides by has no field in these APIs and is sent in headers: X-Stepfall-Run
+// Some inputs of a policy have no field in these APIs and are sent in headers: X-Stepfall-Run
 // (which run_usd caps), X-Stepfall-Session, X-Stepfall-Group, X-Stepfall-Query and, on a gateway
 // without keys, X-Stepfall-Tenant. With [Options.Authenticate], the key determines the tenant. The
-// request's metadata are the labels of the query.
+// request's metadata become the labels of the query.
 //
 // # Responses
 //
-// The client gets one answer, however many models were asked. Its usage is of the call that gave it.
-// Its member "stepfall" names the model that answered, what the step cost, the usage of all its calls, and the id of its trace.
-// Headers say the same on every answer, errors included; on a stream they are trailers.
+// The client gets one answer, however many models were called. The usage is that of the call whose answer it is.
+// The member "stepfall" has the model that answered, the cost of the step, the usage of all its calls, and the id
+// of its trace. Headers repeat this on every response, including errors; on a stream they are trailers.
 //
 // A stream begins when the policy's stream mode releases the first text. Until then comments, which
 // clients ignore, keep the connection open.
 //
 // # Errors
 //
-// Errors have the form of the client's API; their content is a [Refusal]. A spent cap is 429
+// Errors have the form of the client's API; their content is a [Refusal]. An exhausted cap is 429
 // insufficient_quota, which official clients do not retry; an outage is 503 with Retry-After; a
-// provider's refusal of the gateway's own key is 502, since the client's key is not at fault. No error
-// contains a secret.
+// provider's rejection of the gateway's own key is 502, because the client's key is not at fault. No
+// error contains a secret.
 package gateway

@@ -10,15 +10,15 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// embeddingModel is an Options.Model that turns texts into vectors as well, as a
-// *router.Router or a *middleware.Model does: by the model that is named, with a request
-// and a response in OpenAI's form. The response's model is the one that was named.
+// embeddingModel is an Options.Model that can also turn texts into vectors, such as a *router.Router or a
+// *middleware.Model: with the named model, and with request and response in OpenAI's form. The model in the response
+// is the named one.
 type embeddingModel interface {
 	Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error)
 }
 
-// embeddings forwards a request to the model that it names. It never chooses one: no two models
-// give the same vectors.
+// embeddings forwards a request to the model that it names. The policy never chooses one, because different models
+// give different vectors.
 func (g *Gateway) embeddings(x *exchange) *Refusal {
 	var request json.RawMessage
 	var a *dialect.Request
@@ -27,13 +27,13 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 		if refused != nil {
 			return refused
 		}
-		request = slices.Clone(body) // the buffer serves the next request
+		request = slices.Clone(body) // the buffer is reused for the next request
 		a, refused = dialect.ReadEmbedding(root)
 		return refused
 	}); refused != nil {
 		return refused
 	}
-	x.Model = a.Model // the policy's choice is none here
+	x.Model = a.Model // the policy has no choice here
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}
@@ -47,7 +47,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	x.describe()
 	if err != nil {
 		r := refusalOf(ctx, err)
-		if len(x.Steps) == 0 && r.Status == http.StatusBadRequest { // nobody was asked
+		if len(x.Steps) == 0 && r.Status == http.StatusBadRequest { // no model was called
 			r.Param = "model"
 		}
 		return r

@@ -20,9 +20,9 @@ type stepInfo struct {
 	Calls   int     `json:"calls"`
 	Quality float64 `json:"quality"`
 	Stop    string  `json:"stop"`
-	// Usage is the tokens of all calls of the step; the answer's own usage is of the call that gave it.
+	// Usage is the usage of all calls of the step; the answer's own usage is that of the call that gave it.
 	Usage   sdk.Usage `json:"usage"`
-	NotSent string    `json:"not_sent,omitempty"` // as in headerNotSent, which clients of streams do not see
+	NotSent string    `json:"not_sent,omitempty"` // as in headerNotSent, which streaming clients cannot read
 }
 
 func (g *Gateway) step(x *exchange) *Refusal {
@@ -42,7 +42,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	}
 	again, early := g.retries.find(x.digest)
 	if early != nil {
-		x.digest = 0 // it knows already
+		x.digest = 0 // it is remembered already
 		return early
 	}
 	x.Model, x.Stream = a.Model, a.Stream
@@ -76,7 +76,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	return nil
 }
 
-// choose pins the request to the model that it names, if it names one.
+// choose pins the request to the requested model, unless the policy is to choose.
 func (g *Gateway) choose(x *exchange, a *dialect.Request) *Refusal {
 	if a.Model == "" {
 		a.Model = g.o.Name
@@ -100,8 +100,8 @@ func notFound(model string, have []string, hint string) *Refusal {
 	return r
 }
 
-// context returns the context of a step, with its origin. A repetition by the client disables
-// the step's own retries.
+// context returns the context of a step, with its origin. If the client is retrying, the step's own retries are
+// disabled.
 func (x *exchange) context(a *dialect.Request, again bool) context.Context {
 	x.info.Tenant, x.info.Labels, x.info.NoRetry = x.Client.Tenant, a.Labels, again
 	return middleware.WithInfo(x.r.Context(), x.info)
@@ -121,8 +121,8 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 	return o
 }
 
-// answerUsage returns the usage of the call whose answer was chosen: agents take it for the length of their conversation,
-// and compact by it.
+// answerUsage returns the usage of the call whose answer was chosen: agents use it as the length of their conversation,
+// to decide when to compact it.
 func answerUsage(t *sdk.Trace) sdk.Usage {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == t.Chosen && !c.Failed() {

@@ -13,27 +13,27 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// events writes server-sent events. Whoever appends does not wait for the client: what
-// has come together while the last write was under way goes out in one piece.
+// events writes server-sent events. Appending does not wait for the client: events that arrive while a write is
+// in progress are sent together in the next write.
 type events struct {
 	x     *exchange
 	mu    sync.Mutex
-	room  sync.Cond // the writer has taken what there was
+	room  sync.Cond // signaled when the writer has taken the pending events
 	more  chan struct{}
 	done  chan struct{}
-	buf   []byte // what is to be written
+	buf   []byte // pending events
 	spare []byte
-	both  *[2][]byte // the two, while nobody uses them
-	begun bool       // something is on its way, so the status is 200
+	both  *[2][]byte // both buffers while they are unused
+	begun bool       // an event is pending or sent, so the status is 200
 	err   error
-	// closing: no comment begins the stream any more. ended: what is pending is the last.
+	// closing: a comment no longer begins the stream. ended: the pending events are the last.
 	closing, ended bool
 }
 
-// mostPending is how much an answer may be ahead of its client.
+// mostPending is the maximum number of bytes by which an answer can be ahead of its client.
 const mostPending = 256 << 10
 
-// pieces are what streams collect their events in.
+// pieces are the buffers in which streams collect their events.
 var pieces = sync.Pool{New: func() any { return new([2][]byte{make([]byte, 0, 4<<10), make([]byte, 0, 4<<10)}) }}
 
 func newEvents(x *exchange) *events {
@@ -45,7 +45,7 @@ func newEvents(x *exchange) *events {
 	return e
 }
 
-// run writes until the stream ends, and a comment when there was no event for a while.
+// run writes events until the stream ends, and a comment after each KeepAlive without events.
 func (e *events) run() {
 	growStack(0)
 	defer close(e.done)
@@ -55,7 +55,7 @@ func (e *events) run() {
 		select {
 		case <-e.more:
 			quiet.Reset(e.x.g.o.KeepAlive)
-			// On a busy machine more events may arrive first: it writes less often.
+			// On a busy machine more events can arrive first, which saves writes.
 			runtime.Gosched()
 		case <-quiet.C:
 			e.mu.Lock()
@@ -71,7 +71,7 @@ func (e *events) run() {
 	}
 }
 
-// growStack grows the stack of a new goroutine to what a write to a socket needs, while there is
+// growStack grows the stack of a new goroutine to the size that a write to a socket needs, while there is
 // little on it to copy.
 //
 //go:noinline
@@ -80,7 +80,7 @@ func growStack(i int) byte {
 	return room[i]
 }
 
-// write sends what is pending, and reports whether the stream has ended.
+// write sends the pending events, and reports whether the stream has ended.
 func (e *events) write() (last bool) {
 	e.mu.Lock()
 	out, last := e.buf, e.ended
@@ -88,7 +88,7 @@ func (e *events) write() (last bool) {
 	e.room.Broadcast()
 	e.mu.Unlock()
 	var err error
-	if len(out) > 0 && e.err == nil { // only this goroutine writes err
+	if len(out) > 0 && e.err == nil { // only this goroutine sets err
 		err = e.send(out)
 	}
 	e.mu.Lock()
@@ -107,7 +107,7 @@ func (e *events) send(out []byte) error {
 		h := x.w.Header()
 		h["Content-Type"] = []string{"text/event-stream"}
 		h["Cache-Control"] = []string{"no-cache"}
-		h["X-Accel-Buffering"] = []string{"no"} // nginx's
+		h["X-Accel-Buffering"] = []string{"no"} // for nginx
 		h["Trailer"] = trailers
 		x.head(200)
 	} else {
@@ -136,14 +136,14 @@ func (e *events) append(data []byte) {
 	}
 }
 
-// failure returns the error of the last write: the client has gone.
+// failure returns the error of the last write, which means that the client has disconnected.
 func (e *events) failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
 }
 
-// close stops keep-alive comments from beginning the stream, and reports whether it has begun.
+// close prevents keep-alive comments from beginning the stream, and reports whether it has begun.
 func (e *events) close() (begun bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,7 +151,7 @@ func (e *events) close() (begun bool) {
 	return e.begun
 }
 
-// end writes what is left and waits until that is done.
+// end writes the remaining events and waits for that.
 func (e *events) end() {
 	e.mu.Lock()
 	e.closing, e.ended = true, true
@@ -175,7 +175,7 @@ type streaming struct {
 	a   *dialect.Request
 	out *events
 
-	mu sync.Mutex // a provider's goroutine may call delta
+	mu sync.Mutex // delta can be called on a provider's goroutine
 	to dialect.Stream
 }
 
@@ -199,7 +199,7 @@ func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
 	return nil
 }
 
-// end writes the end of the step. It returns an error as a Refusal where nothing was streamed.
+// end completes the stream. It returns an error as a Refusal if nothing has been streamed.
 func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err error) *Refusal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,6 +218,6 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 		}
 	}
 	s.out.end()
-	s.x.describe() // trailers of a stream, headers of a refusal
+	s.x.describe() // sets the trailers of a stream, or the headers of a refusal
 	return why
 }

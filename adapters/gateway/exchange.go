@@ -26,17 +26,17 @@ type Exchange struct {
 	Method string
 	Path   string
 	Client Client
-	// Model is the model that the client asked for; Stream says whether it wanted a stream.
+	// Model is the requested model; Stream reports whether the client requested a stream.
 	Model  string
 	Stream bool
-	// Status is the HTTP status of the answer. An error in a stream that had already begun is only in
+	// Status is the HTTP status of the response. An error in a stream that had already begun is only in
 	// Refused.
 	Status  int
 	Refused *Refusal
 	Start   time.Time
 	// FirstByte is the time to the first byte, Duration the total time.
 	FirstByte, Duration time.Duration
-	// Steps are the traces of the request's steps; none if no model was asked.
+	// Steps are the traces of the request's steps; empty if no model was called.
 	Steps []*sdk.Trace
 }
 
@@ -47,15 +47,15 @@ type exchange struct {
 	r       *http.Request
 	conn    *http.ResponseController
 	api     dialect.API
-	info    middleware.Info // where the request comes from
+	info    middleware.Info // origin of the request
 	release func()
-	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
-	// noDeadline is set where the server cannot bound a write.
+	digest  uint64 // digest of a step's request, to recognize its retries; 0 for none
+	// noDeadline is set if the server does not support write deadlines.
 	noDeadline bool
-	hurried    time.Time // when a write was bounded last
-	unread     bool      // a part of the request's body may still come
-	// answerID is what ids in the answer are made of. It is never the client's: two
-	// requests with one id have two answers.
+	hurried    time.Time // time of the last write deadline
+	unread     bool      // a part of the request's body may still arrive
+	// answerID is the base of the ids in the answer. It is never the client's request id, because two requests
+	// with the same id have different answers.
 	answerID string
 }
 
@@ -73,7 +73,7 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	return x
 }
 
-// requestID returns the client's own id, "" where it sent none that is valid.
+// requestID returns the client's own request id, or "" if it sent no valid one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get(headerRequestID) //nolint:canonicalheader // the form that Go keeps it in
 	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
@@ -82,7 +82,7 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// end releases the request's place, and logs and observes it.
+// end releases the request's slot, and logs and observes the request.
 func (x *exchange) end() {
 	if x.release != nil {
 		x.release()
@@ -125,7 +125,7 @@ func (x *exchange) log() {
 	add(why.Reason != "", "reason", why.Reason, "key", x.Client.Key, "from", withoutPort(x.r.RemoteAddr))
 	add(omitted > 0, "left_out", omitted)
 	add(failed, "code", why.Code, "error", why.Message)
-	for i, arg := range args { // paths, ids and names of models are the client's
+	for i, arg := range args { // paths, ids and model names come from the client
 		if text, ok := arg.(string); ok {
 			args[i] = x.g.clean(text)
 		}
@@ -141,7 +141,7 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const largestKept = 1 << 20
 
-// body reads the request's body and passes it to take, which must not keep it.
+// body reads the request's body and passes it to take, which must not retain it.
 func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	buf, _ := buffers.Get().(*bytes.Buffer)
 	defer func() {
@@ -167,8 +167,8 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	return take(buf.Bytes())
 }
 
-// setWriteDeadline bounds the next write, where the server can do that. Writes in quick
-// succession share a deadline.
+// setWriteDeadline sets a deadline for the next write, if the server supports that. Writes in quick succession share
+// a deadline.
 func (x *exchange) setWriteDeadline() {
 	if now := time.Now(); !x.noDeadline && now.Sub(x.hurried) > x.g.o.Patience/16 {
 		x.hurried, x.noDeadline = now, x.conn.SetWriteDeadline(now.Add(x.g.o.Patience)) != nil
@@ -177,14 +177,14 @@ func (x *exchange) setWriteDeadline() {
 
 func (x *exchange) head(status int) {
 	if x.unread {
-		x.w.Header().Set("Connection", "close") // or the server would wait for the rest
+		x.w.Header().Set("Connection", "close") // otherwise the server would wait for the rest
 	}
 	x.setWriteDeadline()
 	x.Status, x.FirstByte = status, time.Since(x.Start)
 	x.w.WriteHeader(status)
 }
 
-// send writes encoded JSON. It ignores write errors: the client has gone.
+// send writes encoded JSON. It ignores write errors, which mean that the client has disconnected.
 func (x *exchange) send(status int, data []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = []string{"application/json"}
@@ -221,7 +221,7 @@ func (x *exchange) withoutSecrets(why *Refusal) *Refusal {
 	return &own
 }
 
-// describe sets the headers that describe the step, or the trailers once the head is sent.
+// describe sets the headers about the step, which are trailers if the header has been sent.
 func (x *exchange) describe() {
 	if len(x.Steps) == 0 {
 		return
@@ -245,8 +245,7 @@ func (x *exchange) describe() {
 	}
 }
 
-// notSentOf names what the chosen model was not sent of the request, in terms of the client's
-// API.
+// notSentOf names the parts of the request that were not sent to the chosen model, in terms of the client's API.
 func (x *exchange) notSentOf(t *sdk.Trace) string {
 	for i := range slices.Backward(t.Calls) {
 		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {

@@ -19,23 +19,23 @@ import (
 
 // Options configure a gateway.
 type Options struct {
-	// Model answers requests: a *router.Router, a *middleware.Model or any other. It is required.
+	// Model answers requests: a *router.Router, a *middleware.Model or any other model. It is required.
 	Model llms.Model
-	// Name is the model that clients ask for to let Model choose; empty means "stepfall".
+	// Name is the model name with which clients let Model choose; empty means "stepfall".
 	Name string
-	// Models returns the names that clients may pin a request to; nil is none. It is called for each
-	// request, since a policy may be swapped.
+	// Models returns the names of models that clients can pin a request to; nil means none. It is called for
+	// each request, because the policy can be swapped.
 	Models func() []string
-	// AnyModel treats unknown names as Name, for programs whose model cannot be changed. Without it they
+	// AnyModel treats unknown names like Name, for programs whose model cannot be changed. Otherwise they
 	// are answered with 404.
 	AnyModel bool
 
-	// Authenticate identifies the sender of a key, which is empty if none was sent; see [Keys]. An error
-	// that is a *[Refusal] is sent to the client; any other is logged, and the client gets a 500. Nil
-	// admits everybody who can reach the gateway.
+	// Authenticate identifies the client that sent a key, which is empty if none was sent; see [Keys]. An error
+	// that is a *[Refusal] is sent to the client; any other error is logged, and the client gets a 500. Nil
+	// admits everyone who can reach the gateway.
 	Authenticate func(ctx context.Context, key string) (Client, error)
-	// Origins are those whose pages may send requests from a browser, as "https://app.example"; "*" is all
-	// of them.
+	// Origins are the web origins, such as "https://app.example", whose pages can send requests from a browser;
+	// "*" allows all.
 	Origins []string
 	// Hosts are additional host names that a gateway without Authenticate accepts on a loopback address.
 	// The names of the loopback itself are always accepted, and "*" accepts all. This protects against
@@ -44,34 +44,33 @@ type Options struct {
 
 	// MaxBody is the largest request in bytes; 0 means 32 MiB.
 	MaxBody int64
-	// MaxRequests is the limit on concurrent requests of one client; 0 is no limit. A client's own limit
-	// comes first.
+	// MaxRequests limits the concurrent requests of one client; 0 means no limit. Client.MaxRequests takes
+	// precedence.
 	MaxRequests int
-	// Patience is how long a client may take to send its request, or to read one piece of an answer; 0
+	// Patience is the time limit for a client to send its request, or to read one piece of an answer; 0
 	// means 30 seconds.
 	Patience time.Duration
-	// KeepAlive is how often a stream without text yet sends a comment; 0 means 10 seconds.
+	// KeepAlive is the interval of comments on a stream that has no text yet; 0 means 10 seconds.
 	KeepAlive time.Duration
 
-	// Notes is where replicas find each other's answers by Idempotency-Key; nil keeps them in this
-	// process.
+	// Notes shares answers between replicas, by Idempotency-Key; nil keeps them in this process.
 	Notes Notes
 
-	// Ready returns why requests should go elsewhere now; GET /readyz then answers 503.
+	// Ready returns an error if requests should be sent elsewhere now; GET /readyz then answers 503.
 	Ready func(ctx context.Context) error
-	// Secrets returns texts that no client and no log may see. It is called for each failure. Texts that
-	// look like credentials are removed without it.
+	// Secrets returns texts that must not reach clients or logs. It is called for each failure. Texts that
+	// look like credentials are removed in any case.
 	Secrets func() []string
-	// Observe is called with each request that was answered; it may be nil. When Close of a body that
-	// RoundTrip returned is over, it has been called.
+	// Observe, when not nil, is called after each request was answered. For a response of RoundTrip, it has been
+	// called when Close of the body returns.
 	Observe func(*Exchange)
-	// Logger gets a message for each request: a warning if it failed, a debug message otherwise. Requests
-	// that the gateway itself turns away ([Refusal].Reason) are one line a second for each key, with the
-	// number of those left out. Nil discards all.
+	// Logger gets a message for each request: a warning if it failed, otherwise a debug message. Requests
+	// that the gateway itself rejects ([Refusal].Reason) are logged at most once a second for each key, with the
+	// number of messages left out. Nil discards all.
 	Logger hclog.Logger
 }
 
-// Headers of requests that say where a step comes from.
+// Request headers that identify the origin of a step.
 const (
 	HeaderRun     = "X-Stepfall-Run"
 	HeaderSession = "X-Stepfall-Session"
@@ -80,14 +79,14 @@ const (
 	HeaderQuery   = "X-Stepfall-Query"
 )
 
-// Headers of answers; those of a stream that are known at its end only are trailers.
+// Response headers. On a stream, those that are known only at its end are trailers.
 const (
-	HeaderModel     = "X-Stepfall-Model"    // which answered
-	HeaderModels    = "X-Stepfall-Models"   // which were asked, in order
-	headerNotSent   = "X-Stepfall-Not-Sent" // what the one that answered was not told of the request
+	HeaderModel     = "X-Stepfall-Model"    // the model that answered
+	HeaderModels    = "X-Stepfall-Models"   // the models that were called, in order
+	headerNotSent   = "X-Stepfall-Not-Sent" // parts of the request that were not sent to the model that answered
 	HeaderTraceID   = "X-Stepfall-Trace-Id"
 	HeaderCostUSD   = "X-Stepfall-Cost-Usd"
-	headerRequestID = "X-Request-Id" // the client's own, where it sent one
+	headerRequestID = "X-Request-Id" // the client's own, if it sent one
 )
 
 // Gateway answers requests of several APIs with one model. It is safe for concurrent use.
@@ -96,10 +95,10 @@ type Gateway struct {
 	origins  origins
 	underway requestCounter
 	retries  retries
-	items    *memoryNotes // of answers of Responses
+	items    *memoryNotes // items of answers of Responses
 	refusals refusalLog
 	started  time.Time
-	draining atomic.Bool // requests should go elsewhere
+	draining atomic.Bool // requests should be sent elsewhere
 	secrets  atomic.Pointer[knownSecrets]
 }
 
@@ -144,16 +143,16 @@ func New(o Options) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := g.begin(w, r)
 	defer x.end()
-	// Whatever becomes of the request, its body may not take for ever. The deadline
-	// goes when the body has been read: the server would take its end for the client's.
+	// Limits the time for reading the body, whatever happens to the request. The deadline is removed once
+	// the body has been read, because the server would take its expiry for a closed connection.
 	_ = x.conn.SetReadDeadline(time.Now().Add(g.o.Patience))
 	if refused := g.serve(x); refused != nil {
 		x.refuse(refused)
 	}
 }
 
-// Refuse answers a request that something in front of the gateway turned away: in the form of the
-// request's API, logged and observed like the gateway's own refusals.
+// Refuse answers a request that a handler in front of the gateway rejected: in the form of the request's
+// API, logged and observed like the gateway's own refusals.
 func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, why *Refusal) {
 	x := g.begin(w, r)
 	defer x.end()
@@ -162,7 +161,7 @@ func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, 
 	x.refuse(why)
 }
 
-// findRoute returns the route of the request's path, and sets the dialect of the answer.
+// findRoute returns the route of the request's path, and sets the API of the answer.
 func (g *Gateway) findRoute(x *exchange) (route, bool) {
 	path := x.r.URL.Path
 	found, ok := routes[path]
@@ -210,8 +209,8 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	return g.once(x, func(x *exchange) *Refusal { return route.answer(g, x) })
 }
 
-// maxHeader is the largest header of a request in bytes. The server reads a few times as
-// much, so that a client which sends too much is told so in its dialect.
+// maxHeader is the maximum size of a request's header in bytes. The server accepts a few times as much, so
+// that a client which exceeds it gets an error in the form of its API.
 const maxHeader = 64 << 10
 
 func headerBytes(r *http.Request) int {
@@ -228,10 +227,10 @@ type route struct {
 	method string
 	api    dialect.API
 	answer func(*Gateway, *exchange) *Refusal
-	probe  func(*Gateway, *exchange) // asked by whoever watches the server: no key, no dialect
+	probe  func(*Gateway, *exchange) // for monitoring: without key and API
 }
 
-// routes are by path; those of single models are beside them.
+// routes are the routes by path, except those of single models.
 var routes = map[string]route{
 	"/v1/chat/completions":      {http.MethodPost, dialect.Chat, (*Gateway).step, nil},
 	"/v1/responses":             {http.MethodPost, dialect.Responses, (*Gateway).step, nil},

@@ -15,39 +15,39 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// headerIdempotencyKey names a request that is answered once, however often it is sent.
-// An answer that was given before has headerReplayed.
+// headerIdempotencyKey identifies a request that is served once, however often it is sent. A repeated answer has
+// headerReplayed.
 const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerReplayed       = "Idempotent-Replayed"
 )
 
-// Notes is a store in which replicas find each other's answers by Idempotency-Key.
+// Notes is a store through which replicas share answers by Idempotency-Key.
 type Notes interface {
-	// Claim writes a note unless there is one that has not expired, and reports whether it did.
+	// Claim writes a note unless an unexpired one exists, and reports whether it did.
 	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
-	// Post writes a note over an earlier one.
+	// Post writes a note, replacing an earlier one.
 	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
-	// Note returns the note unless it has expired, or nil.
+	// Note returns the note, or nil if it does not exist or has expired.
 	Note(ctx context.Context, kind, name string) ([]byte, error)
 }
 
 const (
 	kindAnswer = "answer"
-	// answerTTL is how long an answer is kept, claimTTL how long the claim of a replica
-	// holds that has gone. Who waits for another request asks every claimPoll.
+	// answerTTL is how long an answer is kept, claimTTL how long the claim of a failed replica holds. A request
+	// that waits for another one's answer polls every claimPoll.
 	answerTTL = time.Hour
 	claimTTL  = time.Minute
 	claimPoll = 200 * time.Millisecond
-	// mostAnswer is the longest answer that is kept, mostAnswers what all take together in
+	// mostAnswer is the maximum size of an answer that is kept, mostAnswers the maximum size of all answers in
 	// memory.
 	mostAnswer  = 4 << 20
 	mostAnswers = 64 << 20
 )
 
-// answer is what was answered to a request; without a Status the request is under way.
+// answer is the answer to a request. While the request is being served, Status is 0.
 type answer struct {
-	Request []byte      `json:"request"` // digest of it
+	Request []byte      `json:"request"` // digest of the request
 	Status  int         `json:"status,omitempty"`
 	Header  http.Header `json:"header,omitempty"`
 	Body    []byte      `json:"body,omitempty"`
@@ -57,7 +57,7 @@ type answer struct {
 type memoryNotes struct {
 	mu    sync.Mutex
 	notes map[string]memoryNote
-	order []postedNote // of the answers among them, oldest first
+	order []postedNote // of the answers among the notes, oldest first
 	bytes int
 }
 
@@ -66,7 +66,7 @@ type memoryNote struct {
 	until time.Time
 }
 
-// postedNote names a note until another one of its name is written.
+// postedNote identifies a note until another one with its name is written.
 type postedNote struct {
 	name  string
 	until time.Time
@@ -130,8 +130,8 @@ func (m *memoryNotes) drop(name string) {
 	delete(m.notes, name)
 }
 
-// once answers a request. Requests with the same Idempotency-Key are served once, and share the
-// answer, during and after. Failures are not kept, so that they may be retried.
+// once answers a request. Requests with the same Idempotency-Key are served only once and share the answer, both
+// while it is being produced and later. Failures are not kept, so that clients can retry.
 func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	key := x.r.Header.Get(headerIdempotencyKey)
 	if key == "" || x.r.Method != http.MethodPost {
@@ -149,7 +149,7 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	}); refused != nil {
 		return refused
 	}
-	running, _ := json.Marshal(&answer{Request: hash.Sum(nil)}) // plain fields
+	running, _ := json.Marshal(&answer{Request: hash.Sum(nil)}) // cannot fail: plain fields
 	name := x.noteName(key)
 	got, refused := g.claim(x, name, hash.Sum(nil), running)
 	switch {
@@ -162,9 +162,9 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	return g.answerOnce(x, name, hash.Sum(nil), running, serve)
 }
 
-// answerOnce serves a request whose name is claimed, and keeps the answer.
+// answerOnce serves a request whose name has been claimed, and keeps the answer.
 func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, serve func(*exchange) *Refusal) *Refusal {
-	// The step goes on when its client goes: a repetition would pay for it again.
+	// The step continues if its client disconnects: otherwise a repetition would pay for it again.
 	outer := x.r
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(outer.Context()))
 	defer cancel(nil)
@@ -195,8 +195,8 @@ func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, 
 	return refused
 }
 
-// claim claims a name for this request or, where another request has it, waits for that one's
-// answer and returns it.
+// claim claims a name for this request. If another request has claimed it, claim waits for that request's answer
+// and returns it.
 func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*answer, *Refusal) {
 	ctx := x.r.Context()
 	for {
@@ -208,7 +208,7 @@ func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*ans
 		switch {
 		case ctx.Err() != nil:
 			return nil, dialect.Refuse(statusClientGone, "canceled", "the client has gone")
-		case err != nil: // a second bill cannot be ruled out
+		case err != nil: // fail, because the request could be billed twice
 			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", g.clean(x.ID), "error", g.clean(err.Error()))
 			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", headerIdempotencyKey)
 			r.RetryAfter = waitOutage
@@ -249,11 +249,11 @@ func (g *Gateway) renew(ctx context.Context, name string, running []byte) {
 	}
 }
 
-// publish posts an answer for other replicas, or releases the claim where there is none.
+// publish posts an answer for other replicas, or releases the claim if there is none.
 func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 	note, ttl := []byte{}, -time.Second
 	if got != nil {
-		note, _ = json.Marshal(got) // plain fields
+		note, _ = json.Marshal(got) // cannot fail: plain fields
 		ttl = answerTTL
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitOutage)
@@ -268,19 +268,19 @@ func (x *exchange) replay(a *answer) {
 	maps.Copy(h, a.Header)
 	h.Set(headerReplayed, "true")
 	x.head(a.Status)
-	_, _ = x.w.Write(a.Body) // the client may have gone
+	_, _ = x.w.Write(a.Body) // the client may have disconnected
 }
 
-// recorder keeps what is written, and goes on when the client has gone.
+// recorder keeps a copy of what is written, and continues if the client disconnects.
 type recorder struct {
 	http.ResponseWriter
 	body bytes.Buffer
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the unwrapping of http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (r *recorder) Write(data []byte) (int, error) {
 	if r.body.Len() <= mostAnswer {
 		r.body.Write(data)
@@ -289,7 +289,7 @@ func (r *recorder) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// FlushError never fails.
+// FlushError implements the flushing of http.ResponseController. It never fails.
 func (r *recorder) FlushError() error {
 	_ = http.NewResponseController(r.ResponseWriter).Flush()
 	return nil

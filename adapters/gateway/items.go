@@ -14,20 +14,20 @@ import (
 
 const kindItem = "item"
 
-// noteName is the name of a client's kept answer or item, which no other client has.
+// noteName returns the name of a client's stored answer or item, unique to the client.
 func (x *exchange) noteName(id string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.Client.Key+"\x00"+x.Client.Tenant+"\x00"+id)))
 }
 
-// keepItem keeps an item of an answer of Responses for an hour, in memory: some clients send
-// its id in the next turn in place of the item, unless they are told not to.
+// keepItem stores an item of an answer of Responses in memory for an hour: some clients send its id in the next
+// turn in place of the item, unless configured otherwise.
 func (x *exchange) keepItem(id string, item json.RawMessage) {
 	if id != "" && len(item) <= mostAnswer {
-		_ = x.g.items.Post(context.Background(), kindItem, x.noteName(id), item, answerTTL) // fails for none
+		_ = x.g.items.Post(context.Background(), kindItem, x.noteName(id), item, answerTTL) // never fails in memory
 	}
 }
 
-// withItems replaces references to kept items by the items.
+// withItems replaces references to stored items by the items.
 func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dialect.Refusal) {
 	if x.api != dialect.Responses || !strings.Contains(body.Raw, `"item_reference"`) {
 		return body, nil

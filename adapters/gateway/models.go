@@ -10,7 +10,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
-// modelEntry is a model in the form of OpenAI, with what Anthropic's clients read.
+// modelEntry is a model in OpenAI's form, with the additional fields that Anthropic's clients read.
 type modelEntry struct {
 	ID          string    `json:"id"`
 	Object      string    `json:"object"`
@@ -72,7 +72,7 @@ func (g *Gateway) model(x *exchange, id string) *Refusal {
 	return nil
 }
 
-// countTokens estimates the length of a prompt as caps do.
+// countTokens estimates the length of a prompt in the same way as caps do.
 func (g *Gateway) countTokens(x *exchange) *Refusal {
 	return x.body(func(body []byte) *Refusal {
 		root, refused := dialect.Parse(body)

@@ -16,30 +16,30 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Refusal is why a request got no answer. Its client is told in the form of its API.
+// Refusal is an error response. The client gets it in the form of its API.
 type Refusal = dialect.Refusal
 
-// errShutdown is the cause that ends the context of steps which outlast a server's
-// grace: their clients get 503 and may ask again elsewhere.
+// errShutdown is the cause that cancels steps which outlast the server's grace period: their clients get 503
+// and can retry elsewhere.
 var errShutdown = errors.New("the gateway is shutting down")
 
-// statusClientGone is nginx's status for a client that did not wait; nobody reads it.
+// statusClientGone is nginx's status for a client that disconnected. No client reads it.
 const statusClientGone = 499
 
-// Without a word of the provider, clients are told to wait this long.
+// The waiting times that clients are told if the provider states none.
 const (
 	waitRate    = time.Second
 	waitOutage  = 5 * time.Second
 	waitRestart = time.Second
 )
 
-// failures are what clients are told of errors, by langchaingo's codes.
+// failures are the refusals for langchaingo's error codes.
 var failures = map[llms.ErrorCode]Refusal{
 	llms.ErrCodeInvalidRequest: {Status: http.StatusBadRequest, Code: "invalid_request_error"},
 	llms.ErrCodeNotImplemented: {Status: http.StatusBadRequest, Code: "invalid_request_error"},
 	llms.ErrCodeTokenLimit:     {Status: http.StatusBadRequest, Code: "context_length_exceeded"},
 	llms.ErrCodeContentFilter:  {Status: http.StatusBadRequest, Code: "content_filter"},
-	// Of our own keys and names: asking again changes nothing.
+	// These concern the gateway's own keys and model names, so a retry cannot succeed.
 	llms.ErrCodeAuthentication:      {Status: http.StatusBadGateway, Code: "upstream_error", Final: true},
 	llms.ErrCodeResourceNotFound:    {Status: http.StatusBadGateway, Code: "upstream_error", Final: true},
 	llms.ErrCodeQuotaExceeded:       {Status: http.StatusTooManyRequests, Code: "insufficient_quota", Final: true},
@@ -72,7 +72,7 @@ func refusalOf(ctx context.Context, err error) *Refusal {
 	case code == llms.ErrCodeProviderUnavailable && wait > 0:
 		r.RetryAfter = wait
 	}
-	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
+	if errors.Is(err, sdk.ErrRequestRefused) { // a retry would pay for the draft again
 		r.Code, r.Final = "request_refused", true
 	}
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok {
@@ -81,27 +81,26 @@ func refusalOf(ctx context.Context, err error) *Refusal {
 	if errors.Is(err, sdk.ErrBudgetExhausted) {
 		r.Reason = reasonBudget
 	}
-	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
+	if errors.Is(err, sdk.ErrStoreUnavailable) { // the store's address concerns only the operator
 		r.Reason = ReasonStore
 		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
 	}
 	return r
 }
 
-// addProviderDetails adds details of a provider's error that concern the client.
+// addProviderDetails adds those details of a provider's error that concern the client.
 func addProviderDetails(r *Refusal, p *middleware.ProviderError, code llms.ErrorCode) {
 	switch {
 	case p.Status == http.StatusRequestEntityTooLarge && r.RetryAfter == 0:
 		r.Status, r.Code = p.Status, "request_too_large"
 	case code == llms.ErrCodeResourceNotFound && p.Param != "" && p.Param != "model":
-		r.Status, r.Code, r.Param = http.StatusNotFound, "not_found", p.Param // an item of the client's own
+		r.Status, r.Code, r.Param = http.StatusNotFound, "not_found", p.Param // a resource of the client's own
 	case r.Status == http.StatusBadRequest:
 		r.Param = p.Param
 	}
 }
 
-// retryAfter returns how long a provider asked to wait, or the time until the first circuit lets
-// a call through.
+// retryAfter returns how long a provider asked to wait, or the time until the first circuit admits a call.
 func retryAfter(err error) time.Duration {
 	if failed, ok := errors.AsType[*llms.Error](err); ok {
 		if wait, ok := failed.Details[middleware.DetailRetryAfter].(time.Duration); ok && wait > 0 {
@@ -120,14 +119,14 @@ func retryAfter(err error) time.Duration {
 // clean returns a text without secrets, for clients and logs.
 func (g *Gateway) clean(s string) string { return g.redactor().Text(s) }
 
-// knownSecrets are the secrets that Options.Secrets returned last. Making a redactor of them takes
-// milliseconds, and they are others only when the policy is.
+// knownSecrets are the last result of Options.Secrets with its redactor. Building a redactor takes milliseconds,
+// and the secrets only change with the policy.
 type knownSecrets struct {
 	texts    []string
 	redactor *redact.Redactor
 }
 
-// redactor returns nil, which knows shapes only, without Options.Secrets.
+// redactor returns the redactor for Options.Secrets. Without them it returns nil, which only removes credential shapes.
 func (g *Gateway) redactor() *redact.Redactor {
 	if g.o.Secrets == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Reasons for which a gateway itself turns a request away; see Refusal.Reason.
+// Reasons for which the gateway itself rejects a request; see Refusal.Reason.
 const (
 	reasonUnknownKey = "unknown_key"
 	reasonForbidden  = "forbidden"
@@ -17,8 +17,7 @@ const (
 	ReasonStore      = "store_unavailable"
 )
 
-// refusalLog lets one line a second through for each key. Keys are remembered by their
-// hash.
+// refusalLog limits the log to one line per second and key. It stores hashes of the keys.
 type refusalLog struct {
 	seed maphash.Seed
 
@@ -26,7 +25,7 @@ type refusalLog struct {
 	lines map[uint64]loggedRefusal
 }
 
-// loggedRefusal is when a line was written last, and how many were left out since.
+// loggedRefusal is the time of the last line, and the number of lines omitted since.
 type loggedRefusal struct {
 	at      time.Time
 	omitted int
@@ -34,7 +33,7 @@ type loggedRefusal struct {
 
 const (
 	refusalInterval = time.Second
-	// maxRefusedKeys bounds the keys that are remembered. Those beyond share one line.
+	// maxRefusedKeys limits the number of keys. Further keys share one line.
 	maxRefusedKeys = 1000
 )
 

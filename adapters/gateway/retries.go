@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// retries know which requests were told to come again later, so that they do not cost
-// more calls when they do: a client that repeats a request and a step that repeats its
-// calls would multiply.
+// retries remembers which requests were told to retry later, so that the retry disables the step's own
+// retries: a client that repeats its request and a step that repeats its calls would multiply.
 type retries struct {
 	seed maphash.Seed
 
@@ -18,16 +17,16 @@ type retries struct {
 	until map[uint64]waitingRequest
 }
 
-// waitingRequest is when a request may come again, and what it was told.
+// waitingRequest is the time at which a request can be retried, and its refusal.
 type waitingRequest struct {
 	at  time.Time
 	why *Refusal
 }
 
 const (
-	// repeatWithin is how long after the end of its pause a request counts as a repetition.
+	// repeatWithin is how long after the end of its pause a request counts as a retry.
 	repeatWithin = time.Minute
-	// mostWaiting bounds how many requests are remembered.
+	// mostWaiting limits the number of remembered requests.
 	mostWaiting = 10_000
 )
 
@@ -56,8 +55,8 @@ func (s *retries) remember(digest uint64, why *Refusal) {
 	}
 }
 
-// find reports whether a request repeats one that was told to retry, and returns the Refusal
-// of one that is too early.
+// find reports whether a request is a retry of one that was told to wait. If it comes too early, find returns the
+// refusal.
 func (s *retries) find(digest uint64) (again bool, early *Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *retries) find(digest uint64) (again bool, early *Refusal) {
 	return rest > -repeatWithin, nil
 }
 
-// isRetry reports whether a request is marked as a retry, as by the official clients.
+// isRetry reports whether a request is marked as a retry, as the official clients do.
 func isRetry(h http.Header) bool {
 	n := h.Get("X-Stainless-Retry-Count")
 	return n != "" && n != "0"

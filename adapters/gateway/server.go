@@ -18,28 +18,28 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Serving configures [Gateway.Serve]. The zero value is sensible.
+// Serving configures [Gateway.Serve]. The zero value is usable.
 type Serving struct {
-	// Handler answers instead of the gateway itself, for programs that wrap it.
+	// Handler replaces the gateway as the handler, for programs that wrap it.
 	Handler http.Handler
 	// TLS, when not nil, is used on every connection; see [Gateway.Certificates].
 	TLS *tls.Config
-	// MaxConnections is the limit on concurrent connections in total; 0 is no limit.
+	// MaxConnections limits the total number of concurrent connections; 0 means no limit.
 	MaxConnections int
 	// Drain is how long requests are still accepted after a SIGTERM while /readyz is 503, so that load
-	// balancers notice. If the context ends for another reason, there is no drain.
+	// balancers notice. If the context ends for another reason, the gateway does not drain.
 	Drain time.Duration
-	// Grace is how long running steps may continue after that; 0 means 30 seconds.
+	// Grace is the time limit for running steps after that; 0 means 30 seconds.
 	Grace time.Duration
-	// Stopping is called when the shutdown begins; it may be nil.
+	// Stopping, when not nil, is called when the shutdown begins.
 	Stopping func()
 }
 
-// errCutOff: some steps did not end in time.
+// errCutOff means that some steps did not end in time.
 var errCutOff = errors.New("steps were cut off")
 
-// Serve serves on the listener, which it closes, until ctx ends and the requests running then have
-// ended. Steps that outlast the grace period are answered with 503.
+// Serve serves on the listener, which it closes, until ctx ends and running requests have completed. Steps
+// that outlast the grace period are answered with 503.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	if o.Grace <= 0 {
 		o.Grace = 30 * time.Second
@@ -86,7 +86,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 		return nil
 	}
 	end(errShutdown)
-	// What they have spent is recorded, and their clients are told.
+	// The canceled steps still record their spending and answer their clients.
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancelLast()
 	return errors.Join(fmt.Errorf("%w after %v", errCutOff, o.Grace), server.Shutdown(last), server.Close())
@@ -99,8 +99,8 @@ func isTerminated(ctx context.Context) bool {
 }
 
 // Certificates returns a TLS configuration with the certificate and key of two PEM files, which are
-// reloaded when they change. If new files are invalid, the last valid pair stays in use, and the log
-// says why.
+// reloaded when they change. If the new files are invalid, the last valid pair stays in use, and the
+// reason is logged.
 func (g *Gateway) Certificates(certFile, keyFile string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
@@ -116,11 +116,11 @@ type certificates struct {
 
 	mu     sync.Mutex
 	looked time.Time
-	fault  string // of the files, which was logged
+	fault  string // the last logged error of the files
 	pair   *tls.Certificate
 }
 
-// lookEvery is how often the files are read.
+// lookEvery is the minimum time between two reads of the files.
 const lookEvery = time.Second
 
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -7,10 +7,10 @@ import (
 )
 
 // RoundTrip answers a request without a server, so that a client of any of the APIs gets the cascade
-// with one option: &http.Client{Transport: gateway}. The host of the request does not matter, but its
-// path must be one that the gateway serves. The body of the response must be closed, as always; that
-// ends a step that still streams, and the request has been observed then. So does the end of the
-// request's context, whose error reading the body then returns.
+// with one option: &http.Client{Transport: gateway}. The host of the request is ignored, but its path must
+// be one that the gateway serves. The body of the response must be closed, as always; closing it ends a
+// step that is still streaming, and returns after the request has been observed. The end of the request's
+// context also ends the step, and reading the body then returns the context's error.
 func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	own := r.Clone(ctx)
@@ -36,7 +36,7 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 	}
 	cancel()
-	select { // the request's body is not read any more
+	select { // the request's body is no longer read
 	case <-p.ended:
 	case <-p.alone:
 	}
@@ -51,12 +51,12 @@ type pipe struct {
 	header http.Header
 	resp   *http.Response
 	cancel context.CancelFunc
-	head   chan struct{} // closed when the response has its status and header
-	alone  chan struct{} // closed when the body was read and the step goes on without a reader
-	ended  chan struct{} // closed when nothing further is written
+	head   chan struct{} // closed when status and header are set
+	alone  chan struct{} // closed when the request's body was read and the step continues without a reader
+	ended  chan struct{} // closed when nothing more will be written
 }
 
-// Header returns the header to be sent.
+// Header returns the header that will be sent.
 func (p *pipe) Header() http.Header { return p.header }
 
 // WriteHeader sends the header.
@@ -69,8 +69,7 @@ func (p *pipe) WriteHeader(status int) {
 	close(p.head)
 }
 
-// Write makes data readable, and waits for the reader. Nothing follows the end of the
-// request's context.
+// Write makes data readable, and blocks until it is read. It fails after the end of the request's context.
 func (p *pipe) Write(data []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
 	if err := p.resp.Request.Context().Err(); err != nil {
@@ -79,10 +78,10 @@ func (p *pipe) Write(data []byte) (int, error) {
 	return p.body.Write(data)
 }
 
-// Flush is here since a stream is flushed; nothing is held back.
+// Flush does nothing, because writes are not buffered.
 func (p *pipe) Flush() {}
 
-// finish ends the body. Headers that were set after the head was sent become trailers.
+// finish ends the body. Headers that were set after the header was sent become trailers.
 func (p *pipe) finish() {
 	p.WriteHeader(http.StatusOK)
 	for name, values := range p.header {
@@ -90,12 +89,12 @@ func (p *pipe) finish() {
 			p.resp.Trailer[name] = values
 		}
 	}
-	p.body.CloseWithError(p.resp.Request.Context().Err()) // nil is the end
+	p.body.CloseWithError(p.resp.Request.Context().Err()) // nil means a regular end
 	close(p.ended)
 }
 
-// Close ends the response, and a step that still runs for it. Once it returns, the request has been
-// observed, unless its step goes on without a reader.
+// Close ends the response, and a step that is still running for it. It returns after the request has been
+// observed, unless the step continues without a reader.
 func (p *pipe) Close() error {
 	p.cancel()
 	err := p.PipeReader.Close()

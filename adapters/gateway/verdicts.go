@@ -12,7 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// runReporter is an Options.Model that takes verdicts on whole runs, as a *router.Router does.
+// runReporter is an Options.Model that accepts verdicts on whole runs, such as a *router.Router.
 type runReporter interface {
 	Report(ctx context.Context, run string, v sdk.Verdict) error
 }

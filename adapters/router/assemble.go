@@ -19,31 +19,30 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Assembly is a policy ready to decide steps. Real runs and forecasts use the same Assembly; each adds
-// only what a step touches: servers, plugins, accounts, files.
+// Assembly is a policy compiled for deciding steps. Real runs and forecasts use the same Assembly; each adds
+// only what it needs to execute a step: servers, plugins, accounts, files.
 type Assembly struct {
-	// Step is the step engine's configuration, with the candidates in the order of the
-	// policy, the estimators and the verifiers. It has no ledger and no traces.
+	// Step is the step engine's configuration, with the candidates in the order of the policy, the estimators
+	// and the verifiers. It has neither a ledger nor a trace sink.
 	Step step.Config
-	// Route applies match blocks and pacing to a query; nil if the policy has neither.
+	// Route applies match blocks and pacing to a query; it is nil if the policy has neither.
 	Route func(q *sdk.Query) middleware.Route
 	// Sessions holds the policy's settings for conversations.
 	Sessions middleware.SessionConfig
-	// Caps are the caps on runs and tenants; Capped says whether there are any.
+	// Caps are the caps on runs and tenants; Capped reports whether there are any.
 	Caps   step.Caps
 	Capped bool
 	// Learned holds the verifiers' error rates from the policy's profile.
 	Learned map[string]cascade.Rates
 
 	costs costEstimators
-	// pacer holds the mean cost at a budget; nil where there is none to hold.
+	// pacer keeps the mean cost at the budget; nil if there is no budget to hold.
 	pacer *fit.Pacer
 }
 
-// Assemble turns a policy into an Assembly. The seed is for all that is left to chance:
-// ties, and the choice among the operating points of a paced budget. The clock is
-// the engine's. Plugins gives out the policy's estimators and verifiers; one that it
-// gives out as nil is left out.
+// Assemble compiles a policy to an Assembly. The seed determines all random choices: between ties and among
+// the operating points of a paced budget. now is the engine's clock. plugins provides the policy's estimators
+// and verifiers; one for which it returns nil is left out.
 func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plugins) (*Assembly, error) {
 	a := &Assembly{
 		Step: step.Config{
@@ -60,7 +59,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 		m := &p.Models[i]
 		a.Step.Candidates = append(a.Step.Candidates, step.Candidate{Model: m.SDK(), Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens})
 	}
-	if err := a.plug(p, plugins); err != nil {
+	if err := a.addPlugins(p, plugins); err != nil {
 		return nil, err
 	}
 	if err := a.setStrategies(p, seed); err != nil {
@@ -73,8 +72,8 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 	return a, nil
 }
 
-// SetRates tells the engine how often the policy's verifiers err: as the policy says or,
-// where it does not, as was learned of them.
+// SetRates sets the error rates of the policy's verifiers: those that the policy states, or else the learned
+// ones.
 func SetRates(verifiers []step.Verifier, p *policies.Policy, learned map[string]cascade.Rates) {
 	for i := range verifiers {
 		for k := range p.Verifiers {
@@ -85,8 +84,7 @@ func SetRates(verifiers []step.Verifier, p *policies.Policy, learned map[string]
 	}
 }
 
-// setStrategies sets the strategies of the policy or its profile, of match blocks, and of a
-// paced budget.
+// setStrategies sets the strategies of the policy or its profile, of match blocks, and of a paced budget.
 func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 	models := p.SDKModels()
 	names := make([]string, len(models))
@@ -146,7 +144,7 @@ func (a *Assembly) setStrategies(p *policies.Policy, seed uint64) (err error) {
 	return nil
 }
 
-func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
+func (a *Assembly) addPlugins(p *policies.Policy, plugins Plugins) error {
 	as := map[string]step.VerifierUse{"signal": step.AsSignal, "bought": step.AsBought}
 	unavailable := map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}
 	for i := range p.Verifiers {
@@ -166,7 +164,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	for i := range p.Estimators {
 		e := &p.Estimators[i]
 		if e.BuiltIn() && p.Fit != nil {
-			continue // what is fitted compares answers itself
+			continue // the fitted estimator compares answers itself
 		}
 		if e.Estimates == "cost" {
 			plugin, err := plugins.CostEstimator(e.Name, e.Plugin, e.Config.Reveal())
@@ -197,7 +195,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	return nil
 }
 
-// blockError says which block of the policy has a plugin that cannot be had, and where it names it.
+// blockError adds to a plugin's error the block of the policy that names it, and the position.
 func blockError(p *policies.Policy, kind, name string, err error) error {
 	err = fmt.Errorf("%s %s: %w", kind, name, err)
 	for _, s := range p.Settings() {
@@ -219,8 +217,8 @@ func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins
 	return doubtingEstimator{estimate.OfPriors(p.SDKModels(), stated).QualityEstimator()}, nil
 }
 
-// pace returns a function that routes each query without a match block, so that the mean cost
-// holds at the budget; nil where there is none to hold.
+// pace returns a function that routes queries outside match blocks so that their mean cost stays at the
+// budget, or nil if there is no budget to hold.
 func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, pacer *fit.Pacer, err error) {
 	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
 	if budget == 0 || p.Budget.HoldOver == 0 || !slices.Contains([]string{"", "enforce"}, p.Mode) || len(profile.Curve) == 0 {
@@ -241,8 +239,8 @@ func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64
 	return func() middleware.Route { return routes[pacer.Next()] }, pacer, nil
 }
 
-// newCoin returns a source of numbers in [0, 1), the same for the same seed. It is
-// safe for concurrent use.
+// newCoin returns a source of numbers in [0, 1) that is determined by the seed. It is safe for concurrent
+// use.
 func newCoin(seed uint64) func() float64 {
 	var mu sync.Mutex
 	source := rand.New(rand.NewPCG(seed, 0x1e91a4))

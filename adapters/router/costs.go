@@ -11,9 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// costEstimators are asked in the order of the policy, the profile's last. Of each
-// model the first that does not abstain counts; where all do, its price. The error joins
-// those of estimators that cannot be had.
+// costEstimators are called in the order of the policy, the profile's last. For each model, the first estimate
+// that is not an abstention counts; if all abstain, the model's price decides. The error joins the errors of
+// the estimators that failed.
 type costEstimators []costEstimator
 
 type costEstimator struct {

@@ -9,10 +9,10 @@
 //
 // Open loads the policy, creates the langchaingo models that it names, finds its plugins, reads its
 // profile, opens its ledger and its trace file, and combines them in a [middleware.Model]. Plugins start
-// at their first use, or with [Router.Start]; one whose config schema is not known yet also runs briefly
-// in Open, to be asked. Providers, stores and plugins are values of [Options], so a program links only
+// at their first use, or with [Router.Start]; a plugin whose config schema is not known yet is also started
+// briefly in Open to read it. Providers, stores and plugins are values of [Options], so a program links only
 // what it uses; package full includes them all. Models with the provider "go" come from the application,
-// in [Options.Models], and may be any llms.Model.
+// in [Options.Models], and can be any llms.Model.
 //
 // [Wrap] needs no file and takes models that the program already has:
 //
@@ -24,5 +24,5 @@
 // # Changing the policy
 //
 // With [Options.Watch] the router reloads the policy when its files change; [Router.Swap] installs a
-// policy from elsewhere. Either way a step runs to its end under the policy that it began with.
+// policy from elsewhere. Either way, a running step completes under the policy that it began with.
 package router

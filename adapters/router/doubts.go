@@ -8,8 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// doubtingEstimator trusts agreement less where answers that call the same tool often differ: at most
-// 1 - d^(n-1) where n answers agree and others differ on a share d of the steps.
+// doubtingEstimator lowers the estimate of an agreement for tools whose answers often differ: to at most
+// 1 - d^(n-1) if n answers agree and answers that call the tool differ in a share d of the steps.
 type doubtingEstimator struct{ sdk.QualityEstimator }
 
 func (e doubtingEstimator) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {

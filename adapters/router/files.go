@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// openFiles are the files that setups write, by path. Setups that name the same one
-// share it, so that an old policy's last steps and a new policy's first write to one
-// file in turn.
+// openFiles are the files that setups write, by path. Setups with the same path share the file, so that the
+// last steps of an old policy and the first steps of its successor write to one file in turn.
 type openFiles struct {
 	mu     sync.Mutex
 	byPath map[string]*openFile
@@ -19,9 +18,9 @@ type openFile struct {
 	users int
 }
 
-// use returns the file at path, opened on first use. The setup releases it at its close; the
-// last user closes it.
-func use[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
+// acquireFile returns the file at path, opening it on first acquireFile. Closing the setup releases it; the last user closes
+// it.
+func acquireFile[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
 	all := &r.open
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -12,36 +12,36 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Plugins provides the estimators and verifiers that are plugins: a [PluginHost], or an application's
+// Plugins provides the estimators and verifiers that are plugins. It is a [PluginHost], or an application's
 // replacement for one.
 type Plugins interface {
-	// Verifier returns the plugin with this configuration under the name of its block.
+	// Verifier returns the verifier of the named plugin with this configuration. name is the name of its block.
 	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
-	// QualityEstimator does the same for a block that estimates quality.
+	// QualityEstimator does the same for an estimator of quality.
 	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
-	// CostEstimator does the same for a block that estimates costs.
+	// CostEstimator does the same for an estimator of costs.
 	CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error)
 }
 
 // PluginHost runs the plugins of one policy.
 type PluginHost interface {
 	Plugins
-	// Start starts those that have not been started by their first use.
+	// Start starts the plugins that have not been started by their first use.
 	Start(ctx context.Context) error
-	// Close stops them.
+	// Close stops the plugins.
 	Close() error
 }
 
-// PluginHosts runs plugins, each policy's in a host of its own.
+// PluginHosts runs plugins, with a separate host for each policy.
 type PluginHosts interface {
-	// Host returns a host for the policy's plugins. They call models by ask; nil is no logger.
+	// Host returns a host for the policy's plugins, which call models through ask. A nil logger discards messages.
 	Host(p *policies.Policy, ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error), logger hclog.Logger) (PluginHost, error)
-	// Schemas returns the schemas by which the config blocks of the policy at a path are
-	// checked while it is loaded.
+	// Schemas returns the schemas for checking the plugins' config blocks while the policy at the given path
+	// is loaded.
 	Schemas(ctx context.Context, policy string) policies.SchemaSource
 }
 
-// plugins returns the plugins of the policy, from the caller or a host of its own.
+// plugins returns the policy's plugins, from the caller or from a host that the setup owns.
 func (s *setup) plugins(o *Options) (Plugins, error) {
 	inner, err := s.openPlugins(o)
 	if err != nil || o.Verifiers == nil {
@@ -50,7 +50,7 @@ func (s *setup) plugins(o *Options) (Plugins, error) {
 	return replacedVerifiers{inner, o.Verifiers}, nil
 }
 
-// replacedVerifiers are plugins with other verifiers.
+// replacedVerifiers are plugins whose verifiers are replaced.
 type replacedVerifiers struct {
 	Plugins
 	verifiers func(block string) sdk.Verifier
@@ -77,7 +77,7 @@ func (s *setup) openPlugins(o *Options) (Plugins, error) {
 	return h, nil
 }
 
-// ask calls a model of this policy for a plugin, even after a newer policy is at work.
+// ask calls a model of this policy for a plugin, even after a newer policy has replaced it.
 func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	return s.model.Ask(ctx, model, q)
 }

@@ -47,9 +47,9 @@ func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) 
 	})
 }
 
-// topLogProbs returns how many alternatives to request at each token. They make answers several
-// times as long on the wire, so it requests those of package feature only for an estimator,
-// or for records that one may be fitted to.
+// topLogProbs returns the number of alternatives to request for each token. They make answers several times
+// as long on the wire, so the number that package feature needs is requested only for an estimator, or for
+// records to which one can be fitted.
 func (s *setup) topLogProbs(m *policies.Model) int {
 	p := s.policy
 	records := p.Mode == string(middleware.Observe) || p.Mode == string(middleware.Shadow) || p.Trace.Explore > 0

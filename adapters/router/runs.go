@@ -8,7 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// recentRuns are the runs of which this process has seen a step, as far as it remembers.
+// recentRuns remembers the runs of which this process has recorded a step.
 type recentRuns struct {
 	mu   sync.Mutex
 	seen map[runName]bool
@@ -16,7 +16,7 @@ type recentRuns struct {
 
 type runName struct{ tenant, run string }
 
-// maxRuns bounds the runs that are remembered.
+// maxRuns limits the number of remembered runs.
 const maxRuns = 100_000
 
 func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
@@ -31,8 +31,8 @@ func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
 	r.seen[runName{t.Tenant, t.Run}] = true
 }
 
-// HasRun reports whether a run of the tenant in the context's Info has had a step, as far as this
-// process remembers or its store knows.
+// HasRun reports whether a run of the tenant in the context's Info has had a step, as far as this process
+// remembers or its stores know.
 func (r *Router) HasRun(ctx context.Context, run string) bool {
 	tenant := middleware.InfoFrom(ctx).Tenant
 	s, done, err := r.use()
@@ -40,7 +40,7 @@ func (r *Router) HasRun(ctx context.Context, run string) bool {
 		return false
 	}
 	defer done()
-	run = s.config.Redact.Text(run) // as steps have it
+	run = s.config.Redact.Text(run) // recorded steps have the redacted name
 	r.runs.mu.Lock()
 	isSeen := r.runs.seen[runName{tenant, run}]
 	r.runs.mu.Unlock()

@@ -17,21 +17,21 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// setup is one policy at work, with all that was opened for it.
+// setup is one policy in operation, with everything that was opened for it.
 type setup struct {
-	stores []Store // those that the policy names
+	stores []Store // the ones that the policy names
 	policy *policies.Policy
 	config middleware.Config
 	model  *middleware.Model
 	watch  *watch
 
-	host    PluginHost // of its own plugins; nil for none
+	host    PluginHost // runs the setup's own plugins; nil if it has none
 	closers []func() error
-	steps   sync.WaitGroup // those that use the setup
+	steps   sync.WaitGroup // running steps
 }
 
-// newSetup opens a policy that follows the setup before, which may be nil and stays open. The
-// two share accounts, conversations and files.
+// newSetup opens a policy that replaces the setup before, which can be nil and stays open. The two share
+// accounts, conversations and files.
 func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
 	if p == nil {
 		return nil, errors.New("opening a policy: it is nil")
@@ -106,8 +106,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
-		if o.guesses != nil {
-			candidate.Quality.Mean = o.guesses[i]
+		if o.priorMeans != nil {
+			candidate.Quality.Mean = o.priorMeans[i]
 		}
 		var servers []middleware.Deployment
 		if !m.Shares() {
@@ -141,13 +141,13 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	c.Step.Traces, err = s.traces(ctx, r)
 	s.watch.pacer = a.pacer
 	if p.Holdout != nil {
-		c.Holdout = s.watch.assign
+		c.Holdout = s.watch.assignHoldout
 	}
 	return c, err
 }
 
-// ledger opens the accounts of the caps; nil where there are none. With a store of the
-// process it is never nil: keys of the gateway have caps there.
+// ledger opens the accounts for the caps; nil if there are none. With a store of the process it is never
+// nil, because that store also holds the caps of the gateway's keys.
 func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger, error) {
 	if shared := r.o.Store; shared != nil {
 		return shared.Ledger(a.Caps), nil
@@ -167,7 +167,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
-	log := &onceLogger{log: logTo(o.Logger), logged: map[string]bool{}}
+	log := &onceLogger{log: loggerOrDefault(o.Logger), logged: map[string]bool{}}
 	s.watch = &watch{policy: p, log: log}
 	sinks := []step.Sink{recoverPanics(o.Traces, log), s.watch.record, r.runs.record, warnShadowCap(log)}
 	if o.Logger != nil {
@@ -184,10 +184,10 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	}
 	if p.Trace.File != "" {
 		path := s.policy.Locate(p.Trace.File)
-		lines, err := use(s, r, path, func() (*step.JSONLines, error) {
+		lines, err := acquireFile(s, r, path, func() (*step.JSONLines, error) {
 			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 			if err == nil {
-				lines.Fault = func(err error) { logTo(o.Logger).Error("traces are lost", "error", err) }
+				lines.Fault = func(err error) { loggerOrDefault(o.Logger).Error("traces are lost", "error", err) }
 			}
 			return lines, err
 		})
@@ -215,7 +215,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	return refused, nil
 }
 
-// store opens the store at a path or URL, shared by setups that name the same one.
+// store opens the store at a path or URL. Setups that name the same one share it.
 func (s *setup) store(ctx context.Context, r *Router, address string) (Store, error) {
 	if r.o.OpenStore == nil {
 		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
@@ -223,7 +223,7 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 	if !strings.Contains(address, "://") {
 		address = s.policy.Locate(address)
 	}
-	opened, err := use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
+	opened, err := acquireFile(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
 	if err == nil {
 		s.stores = append(s.stores, opened)
 		s.retain(opened)
@@ -237,7 +237,7 @@ func (s *setup) retain(opened Store) {
 	}
 }
 
-// secrets returns what the policy read from the environment, to be redacted, without values so
+// secrets returns the values that the policy read from the environment, for redaction, except those so
 // short that they occur in ordinary words.
 func (s *setup) secrets() []string {
 	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })

@@ -7,8 +7,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Ready returns why requests cannot be answered now: the store of accounts or traces does not respond.
-// A store reports this with a method Ready of the same signature.
+// Ready returns an error if requests cannot be served because a store of accounts or traces does not respond.
+// A store reports this by a method Ready of the same signature.
 func (r *Router) Ready(ctx context.Context) error {
 	s, done, err := r.use()
 	if err != nil {
@@ -32,13 +32,12 @@ func (r *Router) Ready(ctx context.Context) error {
 }
 
 // OpenCircuits returns the names of the models, or of their deployments if there are several, that are
-// not asked at the moment because they failed.
+// currently not called because their circuit is open.
 func (r *Router) OpenCircuits() []string { return r.current().model.OpenCircuits() }
 
-// Unsupported returns the parameters that the models' servers reported in the last hour as not
-// supported.
+// Unsupported returns the parameters that the models' servers reported as unsupported in the last hour.
 func (r *Router) Unsupported() []middleware.Unsupported { return r.current().model.Unsupported() }
 
-// PluginHost returns the host of the current policy's plugins; nil if it has none, or if the program
+// PluginHost returns the host of the current policy's plugins, or nil if it has none or if the program
 // provides its own.
 func (r *Router) PluginHost() PluginHost { return r.current().host }

@@ -8,13 +8,13 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// Swap replaces the current policy. The new one is built and its plugins are started while the old one
-// still runs; on an error the old one stays in force.
+// Swap replaces the current policy. The new policy is opened and its plugins are started while the old one
+// keeps running; on an error the old one stays in force.
 //
-// Running steps end under the old policy, whose plugins and files are closed after the last of them.
-// Conversations stay with their models if the new policy has the same ones. What runs, tenants and
-// shadows have spent counts towards the new caps. An account begins with its first cap, and an account
-// in memory does not move into a ledger file or out of it. Circuits begin closed.
+// Running steps complete under the old policy, whose plugins and files are closed after the last of them.
+// Conversations stay with their models if the new policy has the same ones. Spending by runs, tenants and
+// shadows so far counts towards the new caps. An account begins with its first cap, and an account
+// in memory is not moved into or out of a ledger file. All circuits begin closed.
 func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
@@ -33,7 +33,7 @@ func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 		return err
 	}
 	r.mu.Lock()
-	r.now = next
+	r.active = next
 	r.mu.Unlock()
 	r.retiring.Go(func() { r.retire(old) })
 	return nil
@@ -53,7 +53,7 @@ func (r *Router) retire(s *setup) {
 	r.faults = append(r.faults, err)
 }
 
-func newFollowing(ctx context.Context, path string, o Options) (*Router, error) {
+func newWatching(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
 	options := policies.WatchOptions{Load: o.load(), Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}

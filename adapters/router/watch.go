@@ -17,27 +17,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// watch measures a policy at work: it assigns the holdout, and warns once when the policy does
-// harm, once when it costs more than its baseline, and once when costs have drifted from its
-// profile.
+// watch monitors a policy in operation. It assigns the holdout, and warns once each if the policy does
+// harm, if it costs more than its baseline, and if costs have drifted from its profile.
 type watch struct {
 	policy *policies.Policy
 	log    *onceLogger
 	spent  savings.Account
-	pacer  *fit.Pacer // nil where none holds a budget
-	// harmful is set when the holdout shows harm, for the policy's fallback.
+	pacer  *fit.Pacer // nil if no budget is paced
+	// harmful is set when the holdout shows harm. It triggers the policy's fallback.
 	harmful atomic.Bool
 
 	mu    sync.Mutex
 	steps int
 }
 
-// stepsBetweenChecks is after how many steps, or verdicts, the account is looked at.
+// stepsBetweenChecks is the number of steps or verdicts between two checks of the account.
 const stepsBetweenChecks = 20
 
-// assign draws whether a query goes to the baseline: all of a run or, without one, of a session
-// or conversation alike, and a query of none by itself.
-func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
+// assignHoldout draws whether a query is sent to the baseline: once for all queries of a run or else of a session
+// or conversation, and separately for a query without any of these.
+func (w *watch) assignHoldout(q *sdk.Query) *sdk.Holdout {
 	h := &sdk.Holdout{Share: w.policy.Holdout.Share}
 	if w.harmful.Load() && w.policy.Holdout.Fallback {
 		h.Baseline, h.Fallback = true, true
@@ -85,19 +84,18 @@ func (w *watch) warn(what, detail string) {
 	w.log.warn(what, what+"; that is said once", "policy", w.policy.Path, "detail", detail)
 }
 
-// Report records how a run ended, as its program, its user or a check found out later. The run is the
-// one of that name in [middleware.Info]; its tenant is that of the context's Info. The verdict goes
-// where traces go and is joined to the run's steps by its name. It may come at any time until the
-// router is closed. The last verdict counts, and an inconclusive one withdraws those before. A verdict
-// on a run without known steps counts once there is one; the log says so, once. The zero Verdict is an
-// error.
+// Report records the outcome of a run, as determined later by its program, its user or a check. run is a
+// name in [middleware.Info]; the tenant is that of the context's Info. The verdict is sent to the trace
+// sinks and joined to the run's steps by the name. It can be reported at any time until the router is
+// closed. The last verdict counts, and an inconclusive one withdraws earlier ones. A verdict on a run
+// without known steps counts once there is one; this is logged once. The zero Verdict is an error.
 func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	s, done, err := r.use()
 	if err != nil {
 		return fmt.Errorf("reporting a verdict on run %s: %w", run, err)
 	}
 	defer done()
-	run = s.config.Redact.Text(run) // as steps have it
+	run = s.config.Redact.Text(run) // recorded steps have the redacted name
 	t, err := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
 	if err != nil {
 		return err

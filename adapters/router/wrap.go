@@ -22,20 +22,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Wrap returns a router for models that the program already has, without a policy file. They are
-// Options.Models, by the names under which providers serve them: prices, limits and capabilities come
+// Wrap returns a router for models that the program already has, without a policy file. The models are
+// Options.Models, under the names by which providers serve them: prices, limits and capabilities come
 // from the catalogue ("stepfall catalog" lists it).
 //
-// If the request has tools, two cheap models of different makers are asked before the most expensive
-// one, if there are any that are cheap enough ([policies.Policy.CheapPair]). If their answers agree,
-// the step ends; after one disagreement, the most expensive model does the rest of the run. An answer
+// If the request has tools, two cheap models of different makers are called before the most expensive
+// one, provided that two are cheap enough ([policies.Policy.CheapPair]). If their answers agree,
+// the step ends; after one disagreement, the most expensive model handles the rest of the run. An answer
 // that Options.Verify passes with certainty (Confidence 0 or 1) needs no second answer; after a less
-// certain pass answers are compared nevertheless.
+// certain pass, answers are still compared.
 //
-// Without tools, worthUSD decides, the value of a right answer in US dollars. Options.Verify then
-// judges the answers of a cascade from the cheapest model up. Without it each query goes to one model,
-// unless a free check rejects its answer, and a warning says so. More expensive models are assumed to
-// answer better; if you know more about your models, write a policy.
+// Without tools, worthUSD decides: the value of a right answer in US dollars. If Options.Verify is set, it
+// judges the answers of a cascade that begins with the cheapest model. Otherwise each query is sent to one
+// model, unless a free check rejects its answer, and a warning is logged. More expensive models are assumed
+// to answer better; if you know more about your models, write a policy.
 func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	value := policies.Policy{Strategy: policies.Strategy{Kind: cascade.NameCascadeRoute, WorthUSD: worthUSD}}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
@@ -55,7 +55,7 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	if pair, err := p.CheapPair(); err == nil {
 		comparePair(&value, pair)
 		if o.Verify != nil {
-			o.Verify = comparedUnlessCertain(o.Verify)
+			o.Verify = demoteUncertainPasses(o.Verify)
 		}
 		routed := p.Warnings
 		if p, err = load(); err != nil {
@@ -70,14 +70,14 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	}
 	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
 	for i := range p.Models {
-		o.guesses = append(o.guesses, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
+		o.priorMeans = append(o.priorMeans, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
 	}
-	warnWrapped(logTo(o.Logger), p)
+	warnWrapped(loggerOrDefault(o.Logger), p)
 	return New(ctx, p, o)
 }
 
-// warnWrapped logs a line for each doubt about wrapped models; what a policy file could say
-// about it is left out. Where there is any, a line says what a program can do.
+// warnWrapped logs each warning about the wrapped models, without the hints that concern a policy file. If
+// there are any, a last line says what a program can set.
 func warnWrapped(log policies.Logger, p *policies.Policy) {
 	for _, d := range p.Warnings {
 		if !strings.Contains(d.Detail, "\n") {
@@ -90,8 +90,7 @@ func warnWrapped(log policies.Logger, p *policies.Policy) {
 	}
 }
 
-// comparePair has the answers of a pair compared in steps that offer tools, as `stepfall
-// policy init` does.
+// comparePair compares the answers of a pair in steps that offer tools, as `stepfall policy init` does.
 func comparePair(p *policies.Policy, pair *policies.Pair) {
 	tools := []string{"*"}
 	p.Estimators = []policies.Estimator{{Name: "agreement", Plugin: "agreement", DoubtUpTo: policies.DoubtUpTo, When: policies.When{Tools: tools}}}
@@ -105,9 +104,9 @@ func comparePair(p *policies.Policy, pair *policies.Pair) {
 	}
 }
 
-// comparedUnlessCertain makes an uncertain pass in a step that offers tools inconclusive: the
+// demoteUncertainPasses makes an uncertain pass inconclusive in steps that offer tools, because the
 // agreement of two models is better evidence.
-func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
+func demoteUncertainPasses(verify sdk.VerifierFunc) sdk.VerifierFunc {
 	return func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		verdict, err := verify(ctx, req)
 		if q, _ := verdict.Quality(); err != nil || verdict == nil || verdict.Outcome != sdk.Passed || q == 1 || len(req.Query.Tools) == 0 {
@@ -119,7 +118,7 @@ func comparedUnlessCertain(verify sdk.VerifierFunc) sdk.VerifierFunc {
 	}
 }
 
-// load returns the options to load a policy for a router, which needs its keys.
+// load returns the options for loading a policy for a router, which needs the policy's secrets.
 func (o *Options) load() policies.LoadOptions {
 	l := o.Load
 	l.RequireSecrets = true
@@ -127,7 +126,7 @@ func (o *Options) load() policies.LoadOptions {
 	return l
 }
 
-// warn logs the warnings of a policy, to the process's own log if logger is nil.
+// warn logs the warnings of a policy, to the default slog logger if logger is nil.
 func warn(logger hclog.Logger, p *policies.Policy) {
 	for _, d := range p.Warnings {
 		if logger != nil {
@@ -138,8 +137,8 @@ func warn(logger hclog.Logger, p *policies.Policy) {
 	}
 }
 
-// logTo returns the logger, or the process's own log where there is none.
-func logTo(logger hclog.Logger) policies.Logger {
+// loggerOrDefault returns the logger, or the default slog logger if it is nil.
+func loggerOrDefault(logger hclog.Logger) policies.Logger {
 	if logger != nil {
 		return logger
 	}
@@ -163,7 +162,7 @@ func (o *onceLogger) warn(key, message string, args ...any) {
 	}
 }
 
-// recoverPanics returns a sink that logs the first panic of next, and ends none of the steps.
+// recoverPanics returns a sink that recovers from panics of next, so that steps go on, and logs the first.
 func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
 	if next == nil {
 		return nil
@@ -181,15 +180,15 @@ func recoverPanics(next step.Sink, log *onceLogger) step.Sink {
 // warnUnjudged returns a sink that logs once, on the first step whose answers nothing judged.
 func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
-		if ctx.Value(choosingKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
+		if ctx.Value(unpinnedKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
 			return
 		}
 		log.warn("unjudged", "nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
 	}
 }
 
-// warnUnnamedRun returns a sink that logs once, on the first paid step that run_usd does not count
-// because nothing names its run.
+// warnUnnamedRun returns a sink that logs once, on the first paid step that run_usd does not count because
+// its run has no name.
 func warnUnnamedRun(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		if t.Run == "" && t.Session == "" && t.CostUSD > 0 {
@@ -198,8 +197,8 @@ func warnUnnamedRun(log *onceLogger, p *policies.Policy) step.Sink {
 	}
 }
 
-// warnSilentVerify returns a sink that logs once, on the first tool call that Options.Verify,
-// the only judge, does not judge.
+// warnSilentVerify returns a sink that logs once, on the first tool call on which Options.Verify, the only
+// judge, is inconclusive.
 func warnSilentVerify(log *onceLogger) step.Sink {
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
@@ -230,11 +229,11 @@ func warnCapped(log *onceLogger) step.Sink {
 	}
 }
 
-// silentVerdicts is after how many verdicts that say nothing a verifier is named.
-const silentVerdicts = 10
+// maxSilentVerdicts is the number of inconclusive verdicts after which a verifier is reported.
+const maxSilentVerdicts = 10
 
 // warnInconclusive returns a sink that logs once for each verifier whose first verdicts are all
-// inconclusive, as of a broken program.
+// inconclusive, which suggests a broken program.
 func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	var mu sync.Mutex
 	silent, speaks := map[string]int{}, map[string]bool{}
@@ -247,17 +246,17 @@ func warnInconclusive(log *onceLogger, secrets *redact.Redactor) step.Sink {
 				continue
 			}
 			speaks[v.Verifier] = v.Outcome != sdk.Inconclusive
-			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == silentVerdicts {
-				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", silentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
+			if silent[v.Verifier]++; !speaks[v.Verifier] && silent[v.Verifier] == maxSilentVerdicts {
+				log.warn("silent "+v.Verifier, fmt.Sprintf("the first %d verdicts of a verifier were all inconclusive; that is said once", maxSilentVerdicts), "verifier", v.Verifier, "reason", secrets.Text(v.Evidence), "trace", t.ID)
 			}
 		}
 	}
 }
 
-// warnLeftOut returns a sink that logs, once for each model and reason, that a server refused a
-// request, that a model gave no answer, or that it was not asked since its circuit is open or it
-// lacks a tool; once for each estimator and verifier that was unavailable; and once for each
-// verifier that cost more than its max_usd, is paused by it, or finds no room under a cap.
+// warnLeftOut returns a sink that logs, once for each model and reason, that a server rejected a request, a
+// model gave no answer, or a model was excluded because its circuit is open or it lacks a tool; once for
+// each estimator and verifier that was unavailable; and once for each verifier that cost more than its
+// max_usd, is paused because of it, or did not fit under a cap.
 func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
 		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
@@ -302,18 +301,18 @@ func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	}
 }
 
-// digits are what differs in a refusal from one request to the next: ids and places.
+// digits matches the parts of an error that differ between requests: ids and positions.
 var digits = regexp.MustCompile(`[0-9]+|\(request [^)]*\)`)
 
-// maxReasons bounds how many reasons are told apart.
+// maxReasons limits the number of distinct warnings.
 const maxReasons = 1000
 
-// choosingKey is the key that a context has in a step whose model the policy chooses.
-type choosingKey struct{}
+// unpinnedKey is the context key that marks a step whose model the policy chooses.
+type unpinnedKey struct{}
 
-// markChoosing marks the context of a step that is not pinned to a model, for warnUnjudged: a
-// verdict changes nothing in a pinned step.
-func (s *setup) markChoosing(ctx context.Context, options []llms.CallOption) context.Context {
+// markUnpinned marks the context of a step that is not pinned to a model, for warnUnjudged: in a pinned step
+// a verdict changes nothing.
+func (s *setup) markUnpinned(ctx context.Context, options []llms.CallOption) context.Context {
 	if s.policy.Unjudged == "" {
 		return ctx
 	}
@@ -324,5 +323,5 @@ func (s *setup) markChoosing(ctx context.Context, options []llms.CallOption) con
 	if slices.ContainsFunc(s.policy.Models, func(m policies.Model) bool { return m.Name == o.Model }) {
 		return ctx
 	}
-	return context.WithValue(ctx, choosingKey{}, true)
+	return context.WithValue(ctx, unpinnedKey{}, true)
 }

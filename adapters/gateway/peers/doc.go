@@ -1,3 +1,3 @@
-// Package peers measures the gateway beside a plain proxy: it holds nothing but that
-// measurement, which "make peers" runs.
+// Package peers contains only a benchmark that compares the gateway with a plain proxy, which "make peers"
+// runs.
 package peers

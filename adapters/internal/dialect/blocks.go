@@ -22,60 +22,59 @@ const (
 	blockRaw // in the API's own form
 )
 
-// block is one block of an answer in a dialect whose answers are lists of them.
+// block is one block of an answer, for APIs whose answers are lists of blocks.
 type block struct {
 	kind     blockKind
-	index    int                  // among the blocks
-	text     strings.Builder      // or the arguments of a tool
-	logprobs []chatLogProb        // not nil
-	tool     middleware.ToolDelta // its index, id and name
+	index    int                  // within the answer
+	text     strings.Builder      // or the arguments of a tool call
+	logprobs []chatLogProb        // never nil
+	tool     middleware.ToolDelta // index, id and name of the call
 	raw      middleware.RawPart
-	members  []byte // that it has beside those known here
+	members  []byte // unknown members
 	isCut    bool
 }
 
-// blockWriter writes blocks: one at a time, from its start to its stop.
+// blockWriter writes blocks, one at a time, each from its start to its stop.
 type blockWriter interface {
 	start(b *block)
 	piece(b *block, text string, d *middleware.Delta)
 	stop(b *block)
 }
 
-// sequence puts what comes of an answer, at times in turns, into blocks one after the
-// other. The zero value with a writer and a dialect is ready.
+// sequence arranges the pieces of an answer, which can be interleaved, as consecutive blocks. The zero value
+// with a writer and a dialect is ready to use.
 type sequence struct {
 	to      blockWriter
 	dialect middleware.Dialect
-	// holdThoughts keeps reasoning back until it is known whether the provider's own
-	// form of it follows, which then takes its place.
+	// holdThoughts holds reasoning back until it is known whether the provider's own form of it follows, which
+	// then replaces it.
 	holdThoughts bool
-	// holdRefusals keeps refusals back until the end, when it is known who explains them.
+	// holdRefusals holds refusals back until the end, when it is known whether the answer explains them.
 	holdRefusals bool
-	// isCut says that the last block is cut.
+	// isCut means that the last block is truncated.
 	isCut bool
-	// endsWithText leaves out the state of a model of another dialect that comes after all the text.
+	// endsWithText drops state of a model of another dialect that arrives after all the text.
 	endsWithText bool
-	// hidesThoughts says that the client does not see reasoning: state stands before calls alone.
+	// hidesThoughts means that the client does not see reasoning. State is then written only before calls.
 	hidesThoughts bool
-	// carry returns a block of the dialect that carries the state of a model of another
-	// one with the reasoning text that it stands for, nil where the client has no use
-	// for it.
+	// carry returns a block of this dialect that carries the state of a model of another dialect, together with
+	// the reasoning text that belongs to it, or nil if the client cannot use it.
 	carry func(p middleware.RawPart, reasoning string) json.RawMessage
 
 	blocks  []*block
-	items   map[string]*block // in the provider's own form, by id
+	items   map[string]*block // items in the provider's own form, by id
 	open    *block
-	late    *middleware.RawPart // state that came after a text: for a later call, or to be left out
+	late    *middleware.RawPart // state that arrived after a text: written before a later call, or dropped
 	held    strings.Builder
-	pending []*block           // tool calls that came while another one was open
-	waiting []middleware.Delta // what else came within a call, whose arguments must not be cut in two
+	pending []*block           // tool calls that began while another call was open
+	waiting []middleware.Delta // other pieces that arrived within a call, whose arguments must not be split
 	wrote   [blockRaw + 1]bool // by kind
-	members map[string][]byte  // that calls have beside those known here, by id
+	members map[string][]byte  // unknown members of calls, by id
 }
 
 func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
-		return // these dialects have one
+		return // these dialects have only one choice
 	}
 	if s.isWithinCall(d) {
 		rest := *d
@@ -99,7 +98,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 	s.call(d.Tool, d)
 }
 
-// writeThought writes reasoning or holds it back, and then the state of a model of another dialect.
+// writeThought writes reasoning or holds it back, and then writes the state of a model of another dialect.
 func (s *sequence) writeThought(d *middleware.Delta) {
 	if s.holdThoughts {
 		s.held.WriteString(d.Reasoning)
@@ -111,7 +110,7 @@ func (s *sequence) writeThought(d *middleware.Delta) {
 	}
 }
 
-// writeOwn writes a part of the dialect. isWhole is set for a text that came with its part.
+// writeOwn writes a part of the dialect. isWhole is set for a text that arrived together with its part.
 func (s *sequence) writeOwn(d *middleware.Delta) (isWhole bool) {
 	isWhole = d.Raw.Text != "" && d.Text != ""
 	if isWhole {
@@ -131,7 +130,7 @@ func (s *sequence) isWithinCall(d *middleware.Delta) bool {
 	return s.isOpen(blockTool) && d.Text+d.Reasoning+d.Refusal != "" && !gjson.Valid(s.open.text.String())
 }
 
-// writeWaiting ends the open call and writes what came within it.
+// writeWaiting ends the open call and writes the pieces that arrived within it.
 func (s *sequence) writeWaiting() {
 	waiting := s.waiting
 	s.waiting = nil
@@ -154,7 +153,7 @@ func (s *sequence) endText(p *middleware.RawPart) {
 	s.close()
 }
 
-// begin stops the open block and starts another, after calls that are pending.
+// begin stops the open block and starts another one, after pending calls.
 func (s *sequence) begin(b *block) *block {
 	if late := s.late; late != nil && (b.kind == blockTool || !s.hidesThoughts) {
 		s.late = nil
@@ -166,7 +165,7 @@ func (s *sequence) begin(b *block) *block {
 		s.writePending()
 	}
 	b.index, b.logprobs = len(s.blocks), []chatLogProb{}
-	if b.kind != blockThought || !s.holdThoughts { // reasoning that was held came before them
+	if b.kind != blockThought || !s.holdThoughts { // held reasoning arrived before the members
 		b.members = s.members[b.tool.ID]
 		delete(s.members, b.tool.ID)
 	}
@@ -186,7 +185,7 @@ func (s *sequence) close() {
 	}
 }
 
-// writeHeld writes the reasoning that is held back.
+// writeHeld writes the reasoning that was held back.
 func (s *sequence) writeHeld() {
 	text := s.held.String()
 	s.held.Reset()
@@ -208,12 +207,11 @@ func (s *sequence) writeSome(k blockKind, text string, d *middleware.Delta) {
 	}
 }
 
-// writeOwnBlock writes a block in the provider's own form, in place of reasoning that is held
-// back.
+// writeOwnBlock writes a block in the provider's own form, in place of reasoning that was held back.
 func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 	p.Raw = Seal(p.Model, p.Raw)
 	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
-		if s.isOpen(blockText, blockRefusal) { // they begin another block
+		if s.isOpen(blockText, blockRefusal) { // the members begin another block
 			s.close()
 		}
 		setEntry(&s.members, members.Get("id").Str+members.Get("call_id").Str, newKnown("type id call_id").members(members))
@@ -224,7 +222,7 @@ func (s *sequence) writeOwnBlock(p middleware.RawPart) {
 		s.wrote[blockText], s.wrote[blockRefusal] = true, true
 	}
 	s.held.Reset()
-	if b := s.items[gjson.GetBytes(p.Raw, "id").Str]; b != nil { // which this ends
+	if b := s.items[gjson.GetBytes(p.Raw, "id").Str]; b != nil { // p ends this item
 		if b.raw = p; b == s.open {
 			s.close()
 		}
@@ -258,8 +256,8 @@ func (s *sequence) writeForeign(p middleware.RawPart) {
 	}
 }
 
-// call writes a piece of a tool call; nil is none. Pieces of a call that comes while another is
-// open wait for its end.
+// call writes a piece of a tool call; nil is ignored. Pieces of a call that begins while another is open are
+// kept until that ends.
 func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
 	if t == nil {
 		return
@@ -295,7 +293,7 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 	}
 }
 
-// finishChoice writes what of a choice was not streamed, and stops the last block.
+// finishChoice writes the part of a choice that was not streamed, and stops the last block.
 func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.writeWaiting()
 	x := extraOf(choice)
@@ -322,8 +320,8 @@ func (s *sequence) finishChoice(choice *llms.ContentChoice) {
 	s.writePending()
 }
 
-// writeTexts writes the reasoning, the text and the refusal of a choice, each if nothing of it was
-// written before.
+// writeTexts writes the reasoning, the text and the refusal of a choice, each unless a part of it has been
+// written.
 func (s *sequence) writeTexts(choice *llms.ContentChoice, x *middleware.Extra) {
 	if !s.wrote[blockThought] && !s.wrote[blockRaw] && s.held.Len() == 0 {
 		s.writeSome(blockThought, choice.ReasoningContent, nil)
@@ -350,8 +348,8 @@ func wholeCall(i int, call *llms.ToolCall) *middleware.ToolDelta {
 	return &middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}
 }
 
-// explainsRefusal reports whether the answer explains its refusal in stop_details, so that the
-// text is not the model's.
+// explainsRefusal reports whether the answer explains its refusal in stop_details, so that the text is not the
+// model's.
 func (s *sequence) explainsRefusal(x *middleware.Extra) bool {
 	own := gjson.ParseBytes(x.Unknown.Raw)
 	return x.Unknown.Dialect == s.dialect && (own.Get("stop_details").Exists() || own.Get("delta.stop_details").Exists())
@@ -369,8 +367,8 @@ func (s *sequence) writePending() {
 	}
 }
 
-// parts writes an answer in the provider's order. The refusal is left out: it becomes a block of
-// its own unless a part of this dialect has it.
+// parts writes an answer in the provider's order. The refusal is left out: it becomes a separate block unless
+// a part of this dialect contains it.
 func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 	tools := 0
 	for _, p := range parts {
@@ -410,7 +408,7 @@ const (
 	stopSequence
 )
 
-// extraOf is [middleware.ExtraOf] that returns an empty one for none.
+// extraOf is like [middleware.ExtraOf], but returns an empty Extra in place of nil.
 func extraOf(choice *llms.ContentChoice) *middleware.Extra {
 	if x := middleware.ExtraOf(choice); x != nil {
 		return x
@@ -420,7 +418,7 @@ func extraOf(choice *llms.ContentChoice) *middleware.Extra {
 
 func stopKindOf(choice *llms.ContentChoice) stopKind {
 	if strings.HasPrefix(choice.StopReason, middleware.StopError) {
-		return stopLength // which says that it is not whole
+		return stopLength // reports the answer as incomplete
 	}
 	switch choice.StopReason {
 	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded", "pause_turn", "compaction":

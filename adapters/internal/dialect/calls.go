@@ -10,14 +10,14 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// pairCalls returns the messages with the results of each turn's calls right after it and, with
-// isUnique, no id of a call in two turns. The caller's messages are not modified, and are
-// returned if they need no change.
+// pairCalls returns the messages with the results of each turn's calls directly after the turn and, with
+// isUnique, no call id in two turns. The caller's messages are not modified, and are returned if they need no
+// change.
 func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageContent {
 	if isPaired(messages, isUnique) {
 		return messages
 	}
-	rest := slices.Clone(messages) // what has not been moved
+	rest := slices.Clone(messages) // parts that have not been moved
 	for i := range rest {
 		rest[i].Parts = slices.Clone(rest[i].Parts)
 	}
@@ -26,7 +26,7 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 	for i := range rest {
 		m := rest[i]
 		if len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
-			continue // all of it has been moved
+			continue // all parts have been moved
 		}
 		own = append(own, m)
 		if !isRole(m, llms.ChatMessageTypeAI) {
@@ -39,8 +39,8 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 	return own
 }
 
-// takeResults removes the results of a turn's calls from the messages after it, and returns them. used
-// counts the calls with an id: with isUnique, those after the first get another one.
+// takeResults removes the results of a turn's calls from the messages after it, and returns them. used counts
+// the calls by id: with isUnique, those after the first get another id.
 func takeResults(turn []llms.ContentPart, rest []llms.MessageContent, used map[string]int, isUnique bool) (results []llms.ContentPart) {
 	for j, p := range turn {
 		call, ok := callOf(p)
@@ -58,7 +58,7 @@ func takeResults(turn []llms.ContentPart, rest []llms.MessageContent, used map[s
 }
 
 func isPaired(messages []llms.MessageContent, isUnique bool) bool {
-	calls, other := map[string]int{}, -1 // where an id was called, and the last message that is no tool's
+	calls, other := map[string]int{}, -1 // message index of each call, and of the last message that is not a tool's
 	for i, m := range messages {
 		for _, p := range m.Parts {
 			if call, ok := callOf(p); ok && isRole(m, llms.ChatMessageTypeAI) {
@@ -71,7 +71,7 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 					if at < other {
 						return false
 					}
-					calls[result.ToolCallID] = len(messages) // others of its results stay where they are
+					calls[result.ToolCallID] = len(messages) // further results of the call stay in place
 				}
 			}
 		}
@@ -82,8 +82,8 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 	return true
 }
 
-// takeResult removes the first result of a call, with the part of its members before it, from
-// the messages after the call, and returns it under the id name.
+// takeResult removes the first result of a call, and the part before it with its members, from the messages
+// after the call, and returns it under the id name.
 func takeResult(messages []llms.MessageContent, id, name string) (parts []llms.ContentPart) {
 	for i := range messages {
 		m := &messages[i]
@@ -129,8 +129,7 @@ func resultOf(p llms.ContentPart) (result middleware.ResultPart, ok bool) {
 	return result, ok
 }
 
-// nameResult returns a result with another id, and any other part as it is: those within a result
-// come here, too.
+// nameResult returns a result with another id, and any other part unchanged, such as one within a result.
 func nameResult(p llms.ContentPart, id string) llms.ContentPart {
 	switch p := p.(type) {
 	case llms.ToolCallResponse:
@@ -143,8 +142,8 @@ func nameResult(p llms.ContentPart, id string) llms.ContentPart {
 	return p
 }
 
-// pausedCall returns the call of a vendor's own tool at the end of a conversation, where its model
-// paused, or nil.
+// pausedCall returns the call of a vendor's own tool at the end of a conversation that the model paused, or
+// nil.
 // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons#pause-turn
 func pausedCall(messages []llms.MessageContent) *middleware.RawPart {
 	n := len(messages) - 1
@@ -162,9 +161,9 @@ func isWorkCall(p *middleware.RawPart) bool {
 	return p.Dialect == middleware.DialectAnthropic && gjson.GetBytes(p.Raw, "type").Str == "server_tool_use"
 }
 
-// dropUnansweredCalls returns the messages without calls of a vendor's own tools that lack a result ("tool
-// use was found without a corresponding block"), except one at the end, and code that waits for a
-// call it made.
+// dropUnansweredCalls returns the messages without calls of a vendor's own tools that have no result ("tool use
+// was found without a corresponding block"), except a call at the end, and code that waits for a call that it
+// made.
 func dropUnansweredCalls(messages []llms.MessageContent) []llms.MessageContent {
 	isOpen := map[string]bool{}
 	for _, m := range messages {

@@ -33,7 +33,7 @@ type chatTopLogProb struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-// Answer writes by hand what encoding/json would, which takes several times as long.
+// Answer writes the JSON by hand, because encoding/json takes several times as long.
 func (chat) Answer(a *Request, o *Answer) any {
 	buf := append(make([]byte, 0, 1<<10), `{"id":`...)
 	buf = appendString(buf, "chatcmpl-"+o.ID)
@@ -81,20 +81,20 @@ func appendChatMessage(buf []byte, choice *llms.ContentChoice, state *chatState)
 	return withMembers(append(buf, '}'), state.members)
 }
 
-// chatState is what a message carries for the model that gave it.
+// chatState is the state that a message carries for the model that returned it.
 type chatState struct {
-	origin   string // tagged on the calls, since other texts of the message have no place for it
+	origin   string // tagged on the calls, because no other text of the message can carry it
 	details  []json.RawMessage
-	thoughts string                     // the member of the reasoning
-	extras   map[string]json.RawMessage // by call
-	members  []byte                     // that are nobody's state
+	thoughts string                     // name of the reasoning member
+	extras   map[string]json.RawMessage // by call id
+	members  []byte                     // members that are not state
 	customs  []json.RawMessage          // calls of custom tools
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
 	s.thoughts = thoughtMember(nil)
-	// Details stand before the text and the calls: the state of a model that thought between
-	// them would come back in another order, which it refuses.
+	// Details are placed before the text and the calls. The state of a model that thought between these would
+	// come back in another order, which the model rejects.
 	begins := true
 	for i, p := range x.Parts {
 		own, _ := p.(middleware.RawPart)
@@ -138,7 +138,7 @@ func (s *chatState) addOwn(p *middleware.RawPart, isState bool) {
 	}
 }
 
-// addSignature adds the signature of a call that comes next, or of another part.
+// addSignature adds the signature of the call that comes next, or else of another part.
 func (s *chatState) addSignature(p middleware.RawPart, next []llms.ContentPart) {
 	if len(next) > 0 {
 		if call, ok := next[0].(llms.ToolCall); ok {
@@ -155,7 +155,7 @@ func (s *chatState) addDetail(p middleware.RawPart) {
 	s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(p)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
 }
 
-// thoughtMember returns the member that has the reasoning of the model of a part.
+// thoughtMember returns the name of the reasoning member of the model that a part comes from.
 func thoughtMember(p *middleware.RawPart) string {
 	if p != nil && p.Dialect == middleware.DialectChat && gjson.GetBytes(p.Raw, "reasoning").Exists() {
 		return "reasoning"

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// chatFields are the parameters of chat completions, samplerFields those that servers like
-// OpenAI's know beside them.
+// chatFields are the parameters of chat completions, samplerFields include those that only compatible servers
+// accept.
 var (
 	chatFields = append(newParamFields(
 		"frequency_penalty", "FrequencyPenalty", "presence_penalty", "PresencePenalty", "seed", "Seed", "n", "N", "logprobs", "LogProbs", "logit_bias", "LogitBias",
@@ -39,7 +39,7 @@ func (chat) Write(c *Call) (Object, error) {
 	}
 	fields.write(b, p)
 	setValue(b, c.MaxTokensField, p.MaxTokens)
-	if !deref(p.LogProbs) { // "only allowed when 'logprobs' is enabled"
+	if !deref(p.LogProbs) { // otherwise rejected: "only allowed when 'logprobs' is enabled"
 		delete(b, "top_logprobs")
 		c.omit(p.TopLogProbs != nil, "TopLogProbs")
 	}
@@ -74,7 +74,7 @@ func (c *Call) fitMembers(b Object) {
 			delete(b, name)
 		}
 	}
-	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // nobody asked for it
+	taken := slices.DeleteFunc(b.keepOnly(c.Limits.Members), func(name string) bool { return name == "stream_options" }) // set without the caller's request
 	c.NotSent = append(c.NotSent, NameNotSent(middleware.DialectChat, taken)...)
 	if c.Limits.Refuses != nil {
 		c.NotSent = addNew(c.NotSent, removeAll(b, c.Limits.Refuses)...)
@@ -122,8 +122,8 @@ func (o Object) thinkInContent() {
 	delete(o, "reasoning_content")
 }
 
-// SplitCalls makes of each turn of a request of chat completions that has several calls one for
-// each, with its results, and reports whether there was any.
+// SplitCalls splits each turn with several calls in a request of chat completions into turns of one call
+// each, followed by its result, and reports whether there was any.
 func (o Object) SplitCalls() (isChanged bool) {
 	list, _ := o["messages"].([]Object)
 	var own []Object
@@ -156,7 +156,7 @@ func (o Object) SplitCalls() (isChanged bool) {
 				return true
 			})
 		}
-		own = append(own, results...) // of no call
+		own = append(own, results...) // results without a call
 	}
 	o["messages"] = own
 	return isChanged
@@ -187,7 +187,7 @@ func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
 }
 
 func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Object, error) {
-	if len(parts) == 1 { // as most messages have
+	if len(parts) == 1 { // the most frequent case
 		if p, ok := parts[0].(llms.TextContent); ok {
 			return append(list, Object{"role": role, "content": p.Text}), nil
 		}
@@ -223,7 +223,7 @@ func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Objec
 	return append(list, unknown.addToMessage(message)), nil
 }
 
-// chatContent returns the content of a message: a string if it is a single text.
+// chatContent returns the content of a message, as a string if it is a single text.
 func chatContent(parts []any) any {
 	if one, ok := parts[0].(Object); ok && len(parts) == 1 && len(one) == 2 && one["type"] == "text" {
 		return one["text"]
@@ -251,7 +251,7 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 type assistantWriter struct {
 	message Object
 	text    string
-	content []any // where its parts have members of their own
+	content []any // set if its parts have members of their own
 	calls   []any
 	extras  []callExtra
 	unknown memberWriter
@@ -295,7 +295,7 @@ func (w *assistantWriter) raw(p middleware.RawPart) {
 		w.text += p.Text
 		var members map[string]json.RawMessage
 		if json.Unmarshal(p.Raw, &members) == nil {
-			_ = json.Unmarshal(members["tool_calls"], &w.extras) // what are no calls say nothing of any
+			_ = json.Unmarshal(members["tool_calls"], &w.extras) // on an error there are no extras
 			delete(members, "tool_calls")
 			for name, v := range members {
 				w.message[name] = v
@@ -304,7 +304,7 @@ func (w *assistantWriter) raw(p middleware.RawPart) {
 	}
 }
 
-// appendResults adds results of tools. They can hold text only: files follow in a message of the
+// appendResults adds tool results. They can only hold text, so files follow in a message of the
 // user.
 func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	var more []llms.ContentPart
@@ -331,7 +331,7 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	return appendSpeech(list, "user", more)
 }
 
-// resultHead introduces the files of a result in the message of the user.
+// resultHead returns the text that introduces the files of a result in the user's message.
 func resultHead(p middleware.ResultPart) llms.TextContent {
 	return llms.TextContent{Text: "Result of the call " + p.ToolCallID + ":"}
 }
@@ -341,7 +341,7 @@ func toolMessage(p middleware.ResultPart, unknown *memberWriter) (message Object
 	var own []string
 	var texts []any
 	isPlain := true
-	_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
+	_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // the callback never fails
 		if raw, ok := inner.(middleware.RawPart); ok && unknown.take(raw) {
 			isPlain = false
 		} else if t, ok := inner.(llms.TextContent); ok {

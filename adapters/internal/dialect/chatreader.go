@@ -17,8 +17,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// textIn returns a text, or the texts of a list of parts, and separately the reasoning that
-// Mistral has among them.
+// textIn returns a text, or the texts of a list of parts, and separately the reasoning that Mistral puts among
+// them.
 func (s *chatReader) textIn(name string, v gjson.Result) (text, thought string) {
 	if !v.IsArray() {
 		return s.wantText(name, v), ""
@@ -34,7 +34,7 @@ func (s *chatReader) textIn(name string, v gjson.Result) (text, thought string) 
 func chatTokens(v gjson.Result) []sdk.TokenLogProb {
 	var list []chatLogProb
 	if !v.IsArray() || json.Unmarshal([]byte(v.Raw), &list) != nil {
-		return nil // an answer is not lost for what estimates it
+		return nil // log-probabilities are optional and must not lose the answer
 	}
 	return logProbsOf(list)
 }
@@ -44,8 +44,8 @@ type chatReader struct {
 
 	choices []*chatReply
 	last    textPiece
-	news    int    // how many members the messages of the current event have
-	text    string // the last of them, as JSON has it
+	news    int    // number of message members in the current event
+	text    string // the last of them, as JSON
 	said    middleware.Delta
 }
 
@@ -56,8 +56,8 @@ func (s *chatReader) Whole(data []byte) error {
 	return s.Event(data)
 }
 
-// knownOfCompletion are the members of answers and of their events that have another form.
-// Those of messages are parts of the answer.
+// knownOfCompletion are the members of answers and of their events that are converted. Those of messages are
+// parts of the answer.
 var knownOfCompletion = newKnown("error id object created model system_fingerprint service_tier obfuscation choices.index choices.finish_reason choices.logprobs " +
 	"choices.message.* choices.message.tool_calls.index choices.message.tool_calls.id choices.message.tool_calls.type choices.message.tool_calls.extra_content " +
 	"choices.message.tool_calls.function.name choices.message.tool_calls.function.arguments choices.delta.* choices.delta.tool_calls.index " +
@@ -72,8 +72,8 @@ func (s *chatReader) End(isMarked bool) error {
 		c.nameEnd()
 		s.completeParts(c)
 	}
-	// Proxies write the mark when their own upstream has broken, too: it ends an answer that has
-	// been billed.
+	// Proxies send the end marker even if their upstream broke off: it ends an answer only if that has been
+	// billed.
 	if !hasEnded && s.Extra.Raw == nil && (!isMarked || s.Extra.Usage == (sdk.Usage{})) {
 		return errUnfinished
 	}
@@ -97,8 +97,8 @@ func (s *chatReader) completeParts(c *chatReply) {
 	}
 }
 
-// endCalls returns the calls as parts. It sets missing arguments to {}, since clients read them
-// as JSON, and sends calls of custom tools, which are not streamed.
+// endCalls returns the calls as parts. It sets missing arguments to {}, because clients parse them as JSON, and
+// emits calls of custom tools, which are not streamed.
 func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 	calls := c.calls
 	c.calls = nil
@@ -116,7 +116,7 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 			continue
 		}
 		f.Arguments = "{}"
-		if i == len(calls)-1 { // nobody waits for more of the others
+		if i == len(calls)-1 { // clients have already ended the others
 			s.Emit(&middleware.Delta{Choice: c.index, Tool: &middleware.ToolDelta{Index: i, Arguments: "{}"}})
 		}
 	}
@@ -125,7 +125,7 @@ func (s *chatReader) endCalls(c *chatReply) (parts []llms.ContentPart) {
 
 var errNotJSON = errors.New("not a JSON object")
 
-// Event takes in an answer or an event of its stream, which is a hot path.
+// Event reads an answer or an event of its stream. It is on the hot path.
 func (s *chatReader) Event(data []byte) error {
 	if d := s.last.match(data); d != nil {
 		s.add(d)
@@ -146,7 +146,7 @@ func (s *chatReader) Event(data []byte) error {
 	return err
 }
 
-// parseEvent parses JSON from a server, with U+FFFD in place of what is not UTF-8.
+// parseEvent parses JSON from a server, replacing invalid UTF-8 by U+FFFD.
 func parseEvent(data []byte) (gjson.Result, error) {
 	text := string(data)
 	if !gjson.Valid(text) {
@@ -162,7 +162,7 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 	var usage gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch {
-		case name.Str == "error" && v.Type != gjson.Null, name.Str == "object" && v.Str == "error": // the latter Mistral's
+		case name.Str == "error" && v.Type != gjson.Null, name.Str == "object" && v.Str == "error": // the latter is Mistral's
 			err = ServerError(data)
 		case name.Str == "usage" && v.IsObject():
 			usage = v
@@ -173,12 +173,12 @@ func (s *chatReader) completion(in gjson.Result, data []byte) (err error) {
 		}
 		return err == nil
 	})
-	for _, path := range [...]string{"x_groq.usage", "choices.0.usage"} { // in streams of Groq and Moonshot
+	for _, path := range [...]string{"x_groq.usage", "choices.0.usage"} { // of Groq and Moonshot, in streams
 		if !usage.IsObject() && bytes.Contains(data, []byte("prompt_tokens")) {
 			usage = in.Get(path)
 		}
 	}
-	if usage.IsObject() { // also of the choices that stand beside it
+	if usage.IsObject() { // after the choices, which the usage includes
 		s.setUsage(chatUsage.read(usage))
 		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get("prompt_tokens_details.audio_tokens")))
 	}
@@ -201,7 +201,7 @@ func (s *chatReader) describe(name string, v gjson.Result) {
 	}
 }
 
-// choicesIn reads a list of choices by their index members or, if two are the same, by their order.
+// choicesIn reads a list of choices by their indexes, or by their order if two indexes are equal.
 func (s *chatReader) choicesIn(list gjson.Result) {
 	if list.Type == gjson.Null && slices.ContainsFunc(s.choices, func(c *chatReply) bool { return c.stop == "" }) {
 		s.noteType("choices", "a list")
@@ -216,7 +216,7 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 	})
 	for at, choice := range choices {
 		if !isRepeated {
-			at = int(choice.Get("index").Int()) // also of a number in quotes
+			at = int(choice.Get("index").Int()) // even if the number is in quotes
 		}
 		if s.choice(choice, at); s.mistyped != nil {
 			return
@@ -226,7 +226,7 @@ func (s *chatReader) choicesIn(list gjson.Result) {
 
 type choiceMembers struct{ finish, logProbs, message, delta gjson.Result }
 
-// newChoiceMembers finds the members of a choice in one pass: texts are long.
+// newChoiceMembers finds the members of a choice in one pass, because texts are long.
 func newChoiceMembers(in gjson.Result) (m choiceMembers) {
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
@@ -267,7 +267,7 @@ func (s *chatReader) choice(in gjson.Result, at int) {
 	}
 }
 
-// messagePiece is what a message, or a piece of one, has.
+// messagePiece is the content of a message, or of a piece of one.
 type messagePiece struct {
 	middleware.Delta
 
@@ -288,7 +288,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	if s.mistyped != nil {
 		return
 	}
-	if p.Text+p.Reasoning != "" { // another choice of the event may have no news
+	if p.Text+p.Reasoning != "" { // another choice in the event may be empty
 		s.said = p.Delta
 	}
 	s.addText(c, p.Delta)
@@ -311,10 +311,10 @@ func (s *chatReader) member(c *chatReply, p *messagePiece, name string, v gjson.
 		c.think(&p.Delta, "reasoning_content", thought)
 	case "refusal":
 		p.Refusal = s.wantText(name, v)
-	case "reasoning_content", "reasoning": // the first of DeepSeek and llama.cpp, the second of OpenRouter and vLLM
+	case "reasoning_content", "reasoning": // the former of DeepSeek and llama.cpp, the latter of OpenRouter and vLLM
 		thought, _ := s.textIn(name, v)
 		c.think(&p.Delta, name, thought)
-	case "reasoning_details": // OpenRouter
+	case "reasoning_details": // of OpenRouter
 		s.wantObjects(name, v, func(one gjson.Result) { s.addDetail(c, one) })
 	case "tool_calls":
 		p.calls = v
@@ -332,8 +332,8 @@ func (c *chatReply) think(d *middleware.Delta, name, thought string) {
 	}
 }
 
-// addText adds a delta, after what its reasoning is called, and sends the state between the reasoning
-// and the text.
+// addText adds a delta, after the name of its reasoning member, and emits the state between the reasoning and
+// the text.
 func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	if d.Reasoning != "" && c.thoughts == "reasoning" && c.reasoning.Len() == 0 {
 		s.Emit(&middleware.Delta{Choice: c.index, Raw: &middleware.RawPart{Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"reasoning":""}`)}})
@@ -346,7 +346,7 @@ func (s *chatReader) addText(c *chatReply, d middleware.Delta) {
 	s.add(&d)
 }
 
-// sendState sends the state of a message if it has changed.
+// sendState emits the state of a message if it has changed.
 func (s *chatReader) sendState(c *chatReply) {
 	if c.isStateNew {
 		c.isStateNew = false
@@ -384,7 +384,7 @@ func (s *chatReader) call(c *chatReply, in gjson.Result) {
 	c.places[at].arguments.WriteString(arguments)
 	if call.Type == "custom" || custom != "" {
 		call.Type = "custom"
-		return // it comes whole at its end
+		return // it is sent in one piece at its end
 	}
 	s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})
 }

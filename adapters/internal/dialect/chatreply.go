@@ -11,37 +11,37 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// chatReply is a choice as it grows, with what only chat completions have.
+// chatReply is a choice under construction, with what only chat completions have.
 type chatReply struct {
 	*replyChoice
 
 	index                int
 	places               []callPlace // of the calls
-	lists                int         // how many lists of calls have come
+	lists                int         // number of lists of calls read so far
 	details              []*blockReply
 	extras               []callExtra
-	hasState, isStateNew bool   // the message has members that its model wants back, and of them more than was given on
-	thoughts             string // the member in which it thinks
-	unknown              Object // members of the message
+	hasState, isStateNew bool   // the message has members that its model needs back, and more of them than were emitted
+	thoughts             string // name of the reasoning member
+	unknown              Object // unknown members of the message
 }
 
-// callExtra is what a call has besides, for its model alone.
+// callExtra is the state of a call, for its model only.
 type callExtra struct {
 	ID    string          `json:"id"`
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-// callPlace is where pieces of a call stand: at the index that its server gave it, last in that
-// list of calls, and what has come of its arguments.
+// callPlace tells where pieces of a call belong: the index that the server gave it, the last list of calls that
+// contained it, and its arguments so far.
 type callPlace struct {
 	index     float64
 	list      int
 	arguments *strings.Builder
 }
 
-// position returns the index in calls of the one that a piece belongs to. Compatible servers may
-// omit the index, give several calls the same one, give each piece another id, or omit ids: but
-// no list has the name of a call twice.
+// position returns the index in calls of the call that a piece belongs to. Compatible servers may omit the
+// index, give several calls the same index, give each piece another id, or omit ids. But no list has the name
+// of a call twice.
 func (c *chatReply) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
 	at := c.callOfPiece(known, index, id, name)
@@ -58,7 +58,7 @@ func (c *chatReply) position(index gjson.Result, id, name string) int {
 	return at
 }
 
-// callOfPiece returns the call that a piece continues, or -1. known is the call with its id.
+// callOfPiece returns the call that a piece continues, or -1. known is the call with the piece's id.
 func (c *chatReply) callOfPiece(known int, index gjson.Result, id, name string) int {
 	isPiece := id == "" || name == ""
 	switch {
@@ -82,7 +82,7 @@ func (c *chatReply) lastWithIndex(index float64) int {
 	return -1
 }
 
-// addDetail reads an entry of reasoning_details, or a piece of one: pieces of one entry have the same
+// addDetail reads an entry of reasoning_details, or a piece of one. Pieces of the same entry have the same
 // index and type.
 func (s *chatReader) addDetail(c *chatReply, now gjson.Result) {
 	c.hasState, c.isStateNew = true, true
@@ -109,7 +109,7 @@ func (s *chatReader) addDetail(c *chatReply, now gjson.Result) {
 	})
 }
 
-// state returns what the message carries for its own model.
+// state returns the message's state for its own model.
 func (c *chatReply) state(origin string) *middleware.RawPart {
 	if !c.hasState {
 		return nil

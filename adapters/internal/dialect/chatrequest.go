@@ -21,7 +21,7 @@ func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// The members that are read here of parameters, tools, messages and calls.
+// The members of parameters, tools, messages and calls that are read here.
 var (
 	knownOfChat = newKnown("stream_options.include_usage response_format.type response_format.json_schema.name response_format.json_schema.description " +
 		"response_format.json_schema.schema response_format.json_schema.strict tool_choice.type tool_choice.function.name")
@@ -62,10 +62,10 @@ func (a *Request) chatParam(name string, f field) {
 			}
 		}
 	default:
-		if name == "random_seed" { // as Mistral has it
+		if name == "random_seed" { // Mistral's name
 			name = "seed"
 		}
-		if isAll := name == "top_k" && f.value.Num < 1; isAll || !samplerFields.read(p, name, f) { // as vLLM has it
+		if isAll := name == "top_k" && f.value.Num < 1; isAll || !samplerFields.read(p, name, f) { // vLLM's value for all tokens
 			keepExtra(p, middleware.DialectChat, name, f)
 		}
 		if a.Labels = p.Metadata; name == "n" && p.N != nil && *p.N > maxChoices {
@@ -84,7 +84,7 @@ func (a *Request) stop(f field) {
 	}
 }
 
-// format reads a response format, whose JSON schema is at schema.
+// format reads a response format, whose JSON schema is schema.
 func (a *Request) format(f, schema field) {
 	switch kind := f.get("type").text(); kind {
 	case "", "text":
@@ -122,7 +122,7 @@ func (a *Request) chatTool(f field) {
 	}
 }
 
-// tool reads a function tool, whose member for the parameters is named schema.
+// tool reads a function tool. schema is the name of its member for the parameters.
 func (a *Request) tool(f field, schema string) {
 	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").truth(),
@@ -139,7 +139,7 @@ func (a *Request) tool(f field, schema string) {
 	a.Tools = append(a.Tools, t)
 }
 
-// choice reads a tool_choice of OpenAI's APIs, which has the name of a function at the path name.
+// choice reads a tool_choice of OpenAI's APIs. name is the path of the function's name.
 func (a *Request) choice(d middleware.Dialect, f field, name string) {
 	switch {
 	case f.value.Type == gjson.String:
@@ -159,7 +159,7 @@ func (a *Request) chatMessage(f field) {
 	m.Parts = append(m.Parts, f.unknown(middleware.DialectChat, messageMembers, knownOfChatMessage)...)
 	content := f.get("content")
 	role := f.get("role").text()
-	m.Role, _ = roleOf(llms.ChatMessageType(role)) // others are refused below
+	m.Role, _ = roleOf(llms.ChatMessageType(role)) // other roles are rejected below
 	switch role {
 	case "system", "developer", "user":
 		m.Parts = append(m.Parts, chatParts.read(content)...)
@@ -200,11 +200,10 @@ func (f field) assistantParts(content field) []llms.ContentPart {
 	return parts
 }
 
-// signaturePath is where Google's chat completions have the signature of a call.
+// signaturePath is the path of a call's signature in Google's chat completions.
 const signaturePath = "extra_content.google.thought_signature"
 
-// getUnknown returns a member that OpenAI's messages lack, which LiteLLM puts into
-// provider_specific_fields.
+// getUnknown returns a member that OpenAI's messages do not have. LiteLLM puts it into provider_specific_fields.
 func (f field) getUnknown(name string) field {
 	if v := f.get(name); v.exists() {
 		return v
@@ -216,13 +215,13 @@ func (f field) getUnknown(name string) field {
 type messageState struct {
 	origin  string
 	parts   []llms.ContentPart          // for the beginning of the message
-	calls   map[string]llms.ContentPart // to be put before calls
+	calls   map[string]llms.ContentPart // to be put before calls, by call id
 	details []json.RawMessage
 	extras  []json.RawMessage // of calls
 }
 
-// chatState reads the state that an assistant's message carries for its model: parts for the
-// beginning of the message, and parts to be put before calls.
+// chatState reads the state that an assistant's message carries for its model: parts for the beginning of the
+// message, and parts to be put before calls.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
 	s, members := messageState{origin: Unknown}, Object{}
 	for _, name := range []string{"reasoning", "reasoning_content"} { // clients may return both
@@ -235,7 +234,7 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 		list.each(s.addDetail)
 	}
 	f.get("tool_calls").value.ForEach(s.addCall)
-	if len(s.parts)+len(s.calls) > 0 { // a model of another API, whose own form has it
+	if len(s.parts)+len(s.calls) > 0 { // from a model of another API, whose own form includes the reasoning
 		clear(members)
 	}
 	setList(members, "reasoning_details", s.details)
@@ -289,7 +288,7 @@ func (f field) chatCall() llms.ToolCall {
 	return newCall(id, fn.get("name").text(), fn.get("arguments").optional())
 }
 
-// chatCustomCall reads a call of a custom tool, with a function call for models of other APIs.
+// chatCustomCall reads a call of a custom tool, with a function call as the replacement for other APIs.
 func (f field) chatCustomCall() llms.ContentPart {
 	_, id, _ := Untag(f.get("id").text())
 	custom := f.get("custom")

@@ -13,18 +13,18 @@ import (
 type chatStream struct {
 	a        *Request
 	out      *Events
-	head     []byte // of each chunk, up to the index of its choice
-	server   []byte // what chunks say of the model's server
+	head     []byte // beginning of each chunk, up to the index of its choice
+	server   []byte // members of chunks about the model's server
 	tail     []byte
 	progress []choiceProgress // by choice
 }
 
 type choiceProgress struct {
 	role, text, thought, refusal, members bool
-	thoughts                              string // the member of the reasoning
-	origin                                string // whose state came before the calls
-	calls                                 []int  // by index: the number of the call in the stream, from 1 on; 0 has not begun
-	written, customs                      int    // how many calls have begun, and how many of them are of custom tools
+	thoughts                              string // name of the reasoning member
+	origin                                string // origin of the state before the calls
+	calls                                 []int  // by index: number of the call in the stream, from 1; 0 if it has not begun
+	written, customs                      int    // number of calls begun, and how many of them are of custom tools
 }
 
 func (chat) Stream(a *Request, out *Events) Stream {
@@ -35,7 +35,7 @@ func (chat) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// begin makes the head, once it is known which model answers.
+// begin builds the head, once it is known which model answers.
 func (s *chatStream) begin() {
 	out := s.out
 	s.head = append(s.head, `data: {"id":`...)
@@ -54,8 +54,8 @@ func (s *chatStream) progressOf(i int) *choiceProgress {
 	return &s.progress[i]
 }
 
-// chunk appends one event with what delta appends to the opening brace of its delta,
-// and rest after the brace that closes it.
+// chunk appends one event: delta appends the members of its delta, without the opening brace, and rest
+// whatever follows the closing brace.
 func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(buf []byte) []byte) {
 	progress := s.progressOf(choice)
 	if s.head == nil {
@@ -121,8 +121,8 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 	s.call(d.Choice, d.Tool)
 }
 
-// raw streams a part of this dialect: unknown members or a custom call. Of state that precedes calls
-// it notes the origin.
+// raw streams a part of this dialect: unknown members or a custom call. Of another dialect's state, which precedes
+// calls, it only keeps the origin.
 func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.RawPart) {
 	switch members := membersIn(*p, messageMembers); {
 	case p.Dialect != middleware.DialectChat:
@@ -139,7 +139,7 @@ func (s *chatStream) raw(progress *choiceProgress, choice int, p *middleware.Raw
 	}
 }
 
-// call streams a piece of a call; nil is none.
+// call streams a piece of a call; nil is ignored.
 func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	if t == nil {
 		return
@@ -167,7 +167,7 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	}, nil)
 }
 
-// customCall writes a whole call of a custom tool.
+// customCall writes a complete call of a custom tool.
 func (s *chatStream) customCall(choice int, call json.RawMessage) {
 	progress := s.progressOf(choice)
 	s.chunk(choice, func(buf []byte) []byte {
@@ -188,11 +188,11 @@ func (s *chatStream) Finish(o *Answer) {
 	for i, choice := range o.Choices {
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice, customs[i])...), `"}]`...)
-			if i == len(o.Choices)-1 && !s.a.Usage { // as Mistral has it, whose clients ask for none
+			if i == len(o.Choices)-1 && !s.a.Usage { // Mistral's way, whose clients do not request the usage
 				buf = append(buf, usage...)
 			}
 			if i == len(o.Choices)-1 && o.Step != nil {
-				// It goes with the end of an answer: naive readers want a choice in each chunk.
+				// It is sent with the end of an answer, because naive readers expect a choice in each chunk.
 				buf = append(append(buf, `,"stepfall":`...), rawJSON(o.Step)...)
 			}
 			return buf
@@ -208,7 +208,7 @@ func (s *chatStream) Finish(o *Answer) {
 	})
 }
 
-// finishChoice writes what of a choice was not streamed, and counts its calls of custom tools.
+// finishChoice writes the part of a choice that was not streamed, and counts its calls of custom tools.
 func (s *chatStream) finishChoice(i int, choice *llms.ContentChoice) (customs int) {
 	x := extraOf(choice)
 	state := chatStateOf(x)
@@ -250,8 +250,7 @@ func chatServer(x *middleware.Extra) (buf []byte) {
 	return buf
 }
 
-// unknownUsage writes the unknown members of the model's answer in one event, and returns those of its
-// usage.
+// unknownUsage writes the unknown members of the model's answer in one event, and returns those of its usage.
 func (s *chatStream) unknownUsage(o *Answer) (usage any) {
 	x := extraOf(o.Choices[0])
 	if x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
@@ -278,8 +277,8 @@ func (s *chatStream) unknownUsage(o *Answer) (usage any) {
 	return usage
 }
 
-// indexCalls turns the unknown members of a choice into those of a chunk: calls get their index
-// and the function that clients require.
+// indexCalls converts the unknown members of a choice to those of a chunk: calls get their index and the function
+// that clients require.
 func (s *chatStream) indexCalls(i int, choice any) {
 	members, _ := choice.(*orderedObject)
 	if members.has("message") {
@@ -303,7 +302,7 @@ func (s *chatStream) indexCalls(i int, choice any) {
 func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 	members := Object{}
 	setList(members, "reasoning_details", state.details)
-	var calls []json.RawMessage // openai-python wants a function in each piece of a call
+	var calls []json.RawMessage // openai-python requires a function in each piece of a call
 	for k, call := range choice.ToolCalls {
 		if extra := state.extras[call.ID]; extra != nil {
 			calls = append(calls, json.RawMessage(`{"index":`+strconv.Itoa(k)+`,"function":{"arguments":""},"extra_content":`+string(extra)+`}`))

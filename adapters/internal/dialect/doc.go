@@ -1,18 +1,18 @@
-// Package dialect holds the APIs of models, both sides of each: the requests, answers and
-// streams of chat completions, Responses and Messages as a server reads and writes them
-// ([API]), of these and of Gemini and Ollama as a client does ([Client]), whose state a part
-// of a conversation is, and which limits a vendor sets ([Limits]). Between two APIs stands
-// langchaingo's form with the parts and parameters of package middleware. The parameters
-// that an API has a member for are one table, read and written by it.
+// Package dialect implements the APIs of model providers, on both sides. It reads requests and
+// writes answers and streams of chat completions, Responses and Messages for servers ([API]), and
+// does the reverse for clients of these APIs and of Gemini and Ollama ([Client]). It also tracks which
+// model the state in a conversation belongs to, and adapts requests to each vendor's [Limits]. The
+// common form between two APIs is langchaingo's, with the parts and parameters of package middleware.
+// Parameters that an API has a member for are listed in one table for reading and writing.
 //
-// A server of an API needs little else:
+// A server of an API needs little more than this:
 //
 //	root, refusal := dialect.Parse(body)
 //	request, refusal := dialect.Chat.Read(root, r.Header)
 //	json.Marshal(dialect.Chat.Answer(request, &dialect.Answer{Choices: ...}))
 //
-// Package gateway is one before a cascade, package scripted one with the answers of a
-// function. A client writes a [Call] and reads the answer into a [Reply]:
+// Package gateway is such a server in front of a cascade, package scripted one that answers with a
+// function's result. A client writes a [Call] and reads the answer into a [Reply]:
 //
 //	client := dialect.Clients[middleware.DialectChat]
 //	body, err := client.Write(&call)
@@ -23,15 +23,15 @@
 //
 // # Unknown members
 //
-// What a message or a part has beyond what is known here stands in a part before it, what
-// parameters and tools have in Params.Extra, and what answers have in Extra.Unknown. It goes to
-// models of the same API, and comes back from them.
+// Members of messages and parts that are not recognized here are kept in a part before it, those of
+// parameters and tools in Params.Extra, and those of answers in Extra.Unknown. They are sent to models of
+// the same API, and returned to its clients.
 //
 // # State of a model
 //
-// What a model signs, encrypts or thinks goes back to that model alone: another one
-// refuses it, or is misled by it. A provider marks such parts with its [Origin] and takes
-// those of others out of a conversation with [Own]. Clients of a gateway are given them
-// with a tag in the opaque text ([Seal], [Wrap]), which all clients send back as it is,
-// and [Open] reads it: no server has to remember anything.
+// What a model signs, encrypts or thinks can be sent back only to that model: another model
+// rejects it or is misled by it. A provider marks such parts with its [Origin] and removes
+// those of other models from a conversation with [Own]. Clients of a gateway get them
+// with a tag in the opaque text ([Seal], [Wrap]), which all clients send back unchanged,
+// and [Open] reads the tag, so servers need not store anything.
 package dialect

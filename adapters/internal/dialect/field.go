@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// field is one member of a request, under its path there. Its readers keep the first
-// fault, so that a dialect reads on and asks once.
+// field is one member of a request, with its path. Its readers record the first fault, so that a dialect can
+// read on and check for a fault once.
 type field struct {
 	path  string
 	value gjson.Result
@@ -28,8 +28,8 @@ func (f field) refusef(format string, args ...any) {
 	}
 }
 
-// members calls do for each member of an object that is not null, in order: of two with the same
-// name the later counts, as in most readers of JSON.
+// members calls do for each member of an object that is not null, in order, so that the later of two members
+// with the same name counts, as in most JSON readers.
 func members(v gjson.Result, path string, fault **Refusal, do func(name string, f field)) {
 	if !v.IsObject() {
 		field{path, v, fault}.refusef("want an object")
@@ -62,7 +62,7 @@ func (f field) each(do func(f field)) {
 	})
 }
 
-// of is get that refuses a value that is no object.
+// of is like get, but rejects a value that is not an object.
 func (f field) of(name string) field {
 	if !f.value.IsObject() {
 		f.refusef("want an object")
@@ -70,7 +70,7 @@ func (f field) of(name string) field {
 	return f.get(name)
 }
 
-// get returns a member; what is missing does not exist.
+// get returns a member. A missing or null member does not exist.
 func (f field) get(name string) field {
 	v := f.value.Get(name)
 	if v.Type == gjson.Null {
@@ -109,7 +109,7 @@ func (f field) number() *float64 {
 }
 
 func (f field) integer() *int {
-	n, err := strconv.Atoi(f.value.Raw) // 64 bits, of which a float has 53
+	n, err := strconv.Atoi(f.value.Raw) // exact for 64 bits; a float has only 53
 	if err != nil {
 		n = int(f.value.Num)
 	}
@@ -154,7 +154,7 @@ func keepExtra(p *middleware.Params, d middleware.Dialect, name string, f field)
 	p.Extra[name] = f.raw()
 }
 
-// rawTool keeps a tool that langchaingo has no form for.
+// rawTool keeps a tool that langchaingo has no type for.
 func rawTool(p *middleware.Params, d middleware.Dialect, f field) {
 	p.RawTools, p.Dialect = append(p.RawTools, f.raw()), d
 }
@@ -166,7 +166,7 @@ func (f field) image(url, detail string) llms.ContentPart {
 	return llms.ImageURLWithDetailPart(url, detail)
 }
 
-// decodeData decodes a data: URL, or base64, whose type is then fallback.
+// decodeData decodes a data: URL, or base64, whose media type is then fallback.
 func (f field) decodeData(fallback string) (mime string, data []byte) {
 	text := f.text()
 	if strings.HasPrefix(text, "data:") {
@@ -192,8 +192,7 @@ func appendNullable(buf []byte, s string) []byte {
 	return appendString(buf, s)
 }
 
-// content reads a message's content: a string, which it appends to parts, or a list, for each
-// element of which it calls part.
+// content reads a message's content. It appends a string to parts, and calls part for each element of a list.
 func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 	switch {
 	case !f.exists():
@@ -206,8 +205,7 @@ func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 	}
 }
 
-// newResult returns the result of a tool: its text alone or, unless that is the only part, with
-// its parts.
+// newResult returns the result of a tool, without its parts if the only part is the text.
 func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) llms.ContentPart {
 	text, isText := textOf(parts, "\n")
 	if r.Content += text; isText && len(parts) <= 1 {
@@ -219,8 +217,8 @@ func newResult(r llms.ToolCallResponse, parts []llms.ContentPart, failed bool) l
 	return r
 }
 
-// separatorAfter returns the separator for joining the texts of a message: none for those of a
-// model, whose sentences may go on in the next text with another citation.
+// separatorAfter returns the separator for joining the texts of a message. It is empty for a model, whose
+// sentences can continue in the next text with another citation.
 func separatorAfter(role llms.ChatMessageType) string {
 	if own, err := roleOf(role); err == nil && own == llms.ChatMessageTypeAI {
 		return ""

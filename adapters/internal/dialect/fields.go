@@ -13,18 +13,18 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// paramFields are the members of an API's requests, or paths of them, that stand for one field
-// of [middleware.Params] each: they are read and written by it.
+// paramFields are the members (or dotted paths) of an API's requests that each correspond to one field of
+// [middleware.Params]. They are read and written by this table.
 type paramFields []paramField
 
 type paramField struct {
 	member string
-	index  int // of the field
+	index  int // of the field in Params
 }
 
 func (f *paramField) name() string { return reflect.TypeFor[middleware.Params]().Field(f.index).Name }
 
-// newParamFields returns the fields for pairs of a member and a field's name.
+// newParamFields returns the fields for pairs of a member and a field name.
 func newParamFields(pairs ...string) (list paramFields) {
 	for pair := range slices.Chunk(pairs, 2) {
 		f, ok := reflect.TypeFor[middleware.Params]().FieldByName(pair[1])
@@ -36,14 +36,13 @@ func newParamFields(pairs ...string) (list paramFields) {
 	return list
 }
 
-// commonFields are those of both of OpenAI's APIs.
+// commonFields are the fields of both of OpenAI's APIs.
 var commonFields = newParamFields(
 	"temperature", "Temperature", "top_p", "TopP", "parallel_tool_calls", "ParallelToolCalls", "user", "User", "service_tier", "ServiceTier",
 	"safety_identifier", "SafetyIdentifier", "prompt_cache_key", "PromptCacheKey", "store", "Store", "metadata", "Metadata", "top_logprobs", "TopLogProbs",
 )
 
-// read sets the fields that a member or its inner members stand for, and reports whether there
-// are any.
+// read sets the fields that correspond to a member or its inner members, and reports whether there are any.
 func (list paramFields) read(p *middleware.Params, member string, f field) (isKnown bool) {
 	for i := range list {
 		name, path, isNested := strings.Cut(list[i].member, ".")
@@ -114,23 +113,23 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 	}
 }
 
-// apiFields are the members of requests of the APIs that clients speak, or that learn what a server
-// does not support.
+// apiFields are the request members of APIs that clients use, or whose providers learn what a server does not
+// support.
 var apiFields = map[middleware.Dialect]paramFields{
 	middleware.DialectChat: samplerFields, middleware.DialectResponses: responsesFields, middleware.DialectAnthropic: messagesFields,
 }
 
-// otherMembers are the members of requests for what is no single field of [middleware.Params].
+// otherMembers are the request members that correspond to more than a single field of [middleware.Params].
 var otherMembers = map[middleware.Dialect]map[string]string{
 	middleware.DialectChat:      {"MaxTokens": "max_completion_tokens", "Schema": "response_format", "JSONMode": "response_format", "StopWords": "stop", "ToolChoice": "tool_choice", "Thinking": "reasoning_effort"},
 	middleware.DialectResponses: {"Schema": "text.format", "JSONMode": "text.format", "LogProbs": "include", "ToolChoice": "tool_choice", "Thinking": "reasoning.effort"},
 	middleware.DialectAnthropic: {"Schema": "output_config.format", "StopWords": "stop_sequences", "ParallelToolCalls": "tool_choice.disable_parallel_tool_use", "ToolChoice": "tool_choice", "Thinking": "thinking"},
 }
 
-// SpellNotSent returns names of what was not sent as a client of an API wrote it, as the value of a
-// header that all clients can read.
+// SpellNotSent returns the names of what was not sent as a client of the API would write them, as a header
+// value that all clients can read.
 func SpellNotSent(d middleware.Dialect, names []string) string {
-	const most = 2048 // of the 8 kB that some clients take of all headers
+	const most = 2048 // of the 8 kB that some clients accept for all headers
 	var text string
 	spelled := map[string]bool{}
 	for _, name := range distinct(names) {
@@ -158,8 +157,8 @@ func SpellNotSent(d middleware.Dialect, names []string) string {
 	return text
 }
 
-// NameNotSent returns the names of members of an API's requests that were not sent: of the fields of
-// [middleware.Params] that they stand for, where there are such.
+// NameNotSent returns names for request members that were not sent: the corresponding fields of
+// [middleware.Params], where there are any.
 func NameNotSent(d middleware.Dialect, members []string) (names []string) {
 	for _, name := range members {
 		for field, member := range otherMembers[d] {
@@ -177,16 +176,16 @@ func NameNotSent(d middleware.Dialect, members []string) (names []string) {
 	return names
 }
 
-// foreignNames names what a field holds for another API: members of the request, or types of tools,
-// without what the gateway provides for every model.
+// foreignNames names what a field contains for another API: request members, or types of tools. It leaves out
+// what the gateway provides for every model.
 func foreignNames(p *middleware.Params, field string) (names []string) {
 	if field == "Extra" {
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
 			switch v := gjson.ParseBytes(p.Extra[name]); {
 			case name == "include" && includesOnlyOwn(p.Extra[name]):
-			case name == "thinking" && p.ReasoningTokens != nil: // which stands for it
-			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // they are all that is offered, see Limits.fitTools
-			case name == "tools" && v.IsObject(): // what functions have beside what is known, by their names
+			case name == "thinking" && p.ReasoningTokens != nil: // which corresponds to it
+			case name == "tool_choice" && v.Get("type").Str == "allowed_tools": // only the allowed tools are offered, see Limits.fitTools
+			case name == "tools" && v.IsObject(): // unknown members of functions, by function name
 				for _, members := range v.Map() {
 					for member := range members.Map() {
 						names = append(names, "tools."+member)
@@ -205,8 +204,8 @@ func foreignNames(p *middleware.Params, field string) (names []string) {
 	return names
 }
 
-// missing names the fields that are set and not sent: the API has no member for them, and they are
-// not among words, which the caller sends in another way.
+// missing names the fields that are set but not sent, because the API has no member for them. Those among words
+// are left out, because the caller sends them in another way.
 func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, words ...string) (names []string) {
 	v := reflect.ValueOf(p).Elem()
 	for i := range v.NumField() {

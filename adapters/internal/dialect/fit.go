@@ -18,12 +18,12 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Fit makes a request what the vendor takes, and names what is not sent. o and p are
-// changed, what they share with the caller and the messages are not.
+// Fit adapts a request to what the vendor accepts, and names what is not sent. It modifies o and p, but
+// neither the messages nor anything that o and p share with the caller.
 func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (fitting []llms.MessageContent, notSent []string) {
 	notSent = l.fitParams(o, p)
 	o.StopWords = l.stopWords(o.StopWords)
-	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // what is said about tools goes with some
+	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // parameters about tools are only sent together with tools
 		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
 	}
 	if l.ToolProperties || p.Dialect != "" {
@@ -42,8 +42,8 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	return messages, append(notSent, demoted...)
 }
 
-// systemText returns text for the system message in place of parameters that the vendor lacks, on
-// tools and the form of the answer.
+// systemText returns a text for a system message in place of parameters on tools and the answer's form that
+// the vendor lacks.
 func (l *Limits) systemText(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	text := l.cutDescriptions(o)
 	if l.SchemaInWords && p.Schema != nil {
@@ -127,13 +127,13 @@ func (l *Limits) fitNumbers(p *middleware.Params) (notSent []string) {
 	return notSent
 }
 
-// contactPattern reports whether an id of a user is an address of mail or a telephone number.
+// contactPattern matches user ids that are email addresses or telephone numbers.
 var contactPattern = regexp.MustCompile(`@|^\+?[0-9][-0-9 ().]{5,}[0-9]$`)
 
-// askForJSON is what the system says where JSON is asked for and nobody says so.
+// askForJSON is the system's text if JSON is requested but no message mentions it.
 const askForJSON = "Answer with a JSON object."
 
-// saysJSON reports whether a message of the system or the user has the word JSON.
+// saysJSON reports whether a message of the system or the user contains the word JSON.
 func saysJSON(messages []llms.MessageContent) bool {
 	return slices.ContainsFunc(messages, func(m llms.MessageContent) bool {
 		text, _ := textOf(m.Parts, "\n")
@@ -172,8 +172,8 @@ func (l *Limits) stopWords(words []string) []string {
 	return words
 }
 
-// fitTools adapts the schemas of tools and, where the choice among some tools has the form of
-// another API, offers only those.
+// fitTools adapts the schemas of tools. If the choice among some tools has the form of another API, it offers
+// only those tools.
 func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	names := l.allowTools(o, p)
 	tools := make([]llms.Tool, 0, len(o.Tools))
@@ -194,8 +194,8 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 	return notSent
 }
 
-// allowTools returns the names of the tools that a choice in the form of another API allows, nil for
-// all, and makes its mode the choice.
+// allowTools returns the names of the tools that a choice in the form of another API allows, nil for all, and
+// makes the choice's mode the tool choice.
 func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string {
 	mode, names := allowedTools(p)
 	if p.Dialect != "" && p.Dialect == l.AllowedTools {
@@ -204,15 +204,15 @@ func (l *Limits) allowTools(o *llms.CallOptions, p *middleware.Params) []string 
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
 	}
-	if mode != "" && l.NoCustomTools { // what is offered is what is allowed
+	if mode != "" && l.NoCustomTools { // only the allowed tools are offered
 		p.Extra = maps.Clone(p.Extra)
 		delete(p.Extra, "tool_choice")
 	}
 	return names
 }
 
-// fitFunction returns a function with the schema of its arguments adapted to the vendor, and not
-// strict where the schema does not allow it.
+// fitFunction returns a function with the schema of its arguments adapted to the vendor, and not strict if the
+// schema does not allow that.
 func (l *Limits) fitFunction(f llms.FunctionDefinition) *llms.FunctionDefinition {
 	schema, ok := f.Parameters.(json.RawMessage)
 	switch {
@@ -242,7 +242,7 @@ func (l *Limits) fitFunction(f llms.FunctionDefinition) *llms.FunctionDefinition
 	return &f
 }
 
-// cutDescriptions shortens the descriptions of tools that are too long, and returns the full ones.
+// cutDescriptions truncates the descriptions of tools that are too long, and returns the full ones.
 func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
 	const rest = " [whole in the system message]"
 	var whole strings.Builder
@@ -283,7 +283,7 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 }
 
 // fitMessages maps ids, media types and roles, and adds a message of the user where one is needed.
-// notSent names the role of a system message within the conversation that became the user's.
+// notSent reports if a system message within the conversation became the user's.
 func (l *Limits) fitMessages(messages []llms.MessageContent) (fitting []llms.MessageContent, notSent []string) {
 	if l.NoBlank {
 		messages = slices.DeleteFunc(slices.Clone(messages), func(m llms.MessageContent) bool { return isBlank(m.Parts) })
@@ -310,8 +310,8 @@ func isBlank(parts []llms.ContentPart) bool {
 	return isPlain && strings.TrimSpace(text) == ""
 }
 
-// fitRoles joins the leading system messages, makes later ones the user's, and joins consecutive
-// texts of a role, as the limits say.
+// fitRoles joins the leading system messages, makes later ones the user's, and joins consecutive texts of a
+// role, as far as the limits require.
 func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent, notSent []string) {
 	first := leadingSystem(messages)
 	if l.SystemFirst {
@@ -357,15 +357,15 @@ func joinMessages(messages []llms.MessageContent, first int) (fitting []llms.Mes
 	return fitting
 }
 
-// systemRun returns the end of the system messages that begin at i, and whether they follow no
-// answer, and precede an answer or the end.
+// systemRun returns the end of the system messages that begin at i, and whether they do not follow an answer
+// and precede an answer or the end of the conversation.
 func systemRun(messages []llms.MessageContent, i int) (end int, isAfterUser bool) {
 	end = i + leadingSystem(messages[i:])
 	return end, !isRole(messages[i-1], llms.ChatMessageTypeAI) && (end == len(messages) || isRole(messages[end], llms.ChatMessageTypeAI))
 }
 
-// joinTexts joins the parts of messages, texts to one text: some servers take no list of parts from
-// the system. What follows a message with other parts stays as it is.
+// joinTexts joins the parts of messages, and leading texts to one text, because some servers accept no list of
+// parts from the system. Everything after a message with other parts is left unchanged.
 func joinTexts(messages [][]llms.ContentPart, role llms.ChatMessageType) (parts []llms.ContentPart) {
 	var texts []string
 	for len(texts) < len(messages) && isText(messages[len(texts)]) {
@@ -385,6 +385,6 @@ func isText(parts []llms.ContentPart) bool {
 	})
 }
 
-// emptyQuestion is what the user says before an answer that begins a conversation: the shortest
-// text that is not blank.
+// emptyQuestion is the user's message before an answer that begins a conversation: the shortest text that is
+// not blank.
 const emptyQuestion = "."

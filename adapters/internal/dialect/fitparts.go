@@ -51,7 +51,7 @@ func (l *Limits) fitCall(call llms.ToolCall) (fitting llms.ToolCall, isChanged b
 	return call, isChanged
 }
 
-// fitRaw replaces what OpenAI alone has: a refusal is a text elsewhere, and a custom tool a function.
+// fitRaw replaces parts that only OpenAI has: a refusal by its text, and the call of a custom tool by a function call.
 func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChanged bool) {
 	switch {
 	case l.NoCustomTools && isCustomCall(p):
@@ -63,12 +63,12 @@ func (l *Limits) fitRaw(p middleware.RawPart) (fitting llms.ContentPart, isChang
 	return p, false
 }
 
-// lacksTexts reports whether a file is a text of a type that is not taken, not even as plain text.
+// lacksTexts reports whether a file is a text of an unsupported type, and plain text is not supported either.
 func (l *Limits) lacksTexts(p middleware.FilePart) bool {
 	return p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain")
 }
 
-// toolName maps the name of a tool that another model called to one that the vendor takes.
+// toolName maps the name of a tool that another model called to one that the vendor accepts.
 func (l *Limits) toolName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if isWord(string(c), l.ToolName, l.ToolSigns) {
@@ -79,7 +79,7 @@ func (l *Limits) toolName(name string) string {
 	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
 }
 
-// callID maps the id of a call to one that the vendor takes, always the same.
+// callID maps a call id to one that the vendor accepts. Equal ids give equal results.
 func (l *Limits) callID(id string) (fitting string, changed bool) {
 	signs := "-_"
 	if l.ExactID {

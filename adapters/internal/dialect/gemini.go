@@ -76,7 +76,7 @@ func (c *Call) geminiThinking() Object {
 	return thinking
 }
 
-// geminiEffort sets the level of an effort, or its budget for a model that knows no levels.
+// geminiEffort sets the level of an effort, or its budget for a model without levels.
 func (o Object) geminiEffort(model, effort string, least int) {
 	isOld := strings.Contains(model, "gemini-2")
 	switch tokens, known := thinkingBudget[effort]; {
@@ -120,7 +120,7 @@ func (o Object) geminiTools(c *Call) {
 }
 
 func (o Object) geminiContents(c *Call) error {
-	names := map[string]string{} // tool by call
+	names := map[string]string{} // tool names by call id
 	system, list, err := writeConversation(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
 		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) (err error) {
 			parts, err = c.addGeminiPart(parts, p, names, next)
@@ -136,8 +136,8 @@ func (o Object) geminiContents(c *Call) error {
 	return err
 }
 
-// addGeminiPart adds a part. A signature is kept for the part after it or the text before it; files
-// of a result follow it where it may only hold text.
+// addGeminiPart adds a part. A signature is kept for the part after it or the text before it. Files of a result
+// follow it if it can only hold text.
 func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]string, next *memberWriter) ([]any, error) {
 	if raw, ok := p.(middleware.RawPart); ok {
 		if !isSignature(raw.Raw) {
@@ -165,7 +165,7 @@ func (c *Call) addGeminiPart(parts []any, p llms.ContentPart, names map[string]s
 	return parts, nil
 }
 
-// isSignature reports whether a part is only a signature, of the call after it or the text before
+// isSignature reports whether a part is only a signature, which belongs to the call after it or the text before
 // it.
 func isSignature(raw json.RawMessage) bool {
 	part := gjson.ParseBytes(raw)
@@ -181,8 +181,8 @@ func (w *memberWriter) signText(parts []any) {
 	}
 }
 
-// signCalls marks the first call that has no signature, since another model made it. Without the
-// mark the API would refuse the turn.
+// signCalls marks the first call if it has no signature, because another model made it. Without the mark the API
+// would reject the turn.
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 func signCalls(parts []any) {
 	for _, p := range parts {
@@ -195,12 +195,12 @@ func signCalls(parts []any) {
 	}
 }
 
-// geminiPart writes a part, nil for one that can be left out.
+// geminiPart writes a part, or returns nil for one that can be left out.
 func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:
 		if p.Text == "" {
-			return nil, nil // the API takes no empty part
+			return nil, nil // the API rejects empty parts
 		}
 		return Object{"text": p.Text}, nil
 	case llms.ImageURLContent:
@@ -258,7 +258,7 @@ func geminiResult(p middleware.ResultPart, names map[string]string) (Object, err
 		return nil
 	})
 	content := cmp.Or(p.Content, text.String())
-	// A result that is an object is one; anything else is its output.
+	// A result that is a JSON object is used directly; anything else becomes its output.
 	if !p.Failed && isObject(content) {
 		result["response"] = json.RawMessage(content)
 	} else {

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// inventedID begins the ids of calls to which the API gave none.
+// inventedID begins the ids of calls for which the API sent none.
 const inventedID = "stepfall_call_"
 
 var geminiStops = map[string]string{
@@ -22,7 +22,7 @@ var geminiStops = map[string]string{
 	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
 }
 
-// geminiReply is an answer, or a piece of one.
+// geminiReply is an answer, or an event of its stream.
 type geminiReply struct {
 	ResponseID     string          `json:"responseId"`
 	ModelVersion   string          `json:"modelVersion"`
@@ -68,7 +68,7 @@ func (s *geminiReader) Whole(data []byte) error {
 	return s.Event(data)
 }
 
-// Event takes in an answer, or a piece of one.
+// Event reads an answer, or an event of its stream.
 func (s *geminiReader) Event(data []byte) error {
 	var in geminiReply
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -85,7 +85,7 @@ func (s *geminiReader) Event(data []byte) error {
 	grounding := gjson.GetBytes(data, "candidates.#.groundingMetadata")
 	if n := len(grounding.Get("#.webSearchQueries|@flatten").Array()); n > 0 {
 		x.Usage.HostedCalls = n
-	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // of maps, say
+	} else if len(grounding.Get("#.groundingChunks|@flatten").Array()) > 0 { // for instance of maps
 		x.Usage.HostedCalls = max(x.Usage.HostedCalls, 1)
 	}
 	if f := in.PromptFeedback; f.BlockReason != "" {
@@ -97,7 +97,7 @@ func (s *geminiReader) Event(data []byte) error {
 			return err
 		}
 	}
-	if len(in.UsageMetadata) > 0 { // also of the candidates that stand beside it
+	if len(in.UsageMetadata) > 0 { // after the candidates, which the usage includes
 		usage := gjson.ParseBytes(in.UsageMetadata)
 		s.setUsage(geminiUsage.read(usage))
 		s.Extra.AudioTokens = max(s.Extra.AudioTokens, tokensOf(usage.Get(`promptTokensDetails.#(modality=="AUDIO").tokenCount`)))
@@ -133,7 +133,7 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	return nil
 }
 
-// endWithText moves the signature of a text before it, so that an answer ends with its text.
+// endWithText moves a text's signature before the text, so that the answer ends with the text.
 func (c *replyChoice) endWithText() {
 	if n := len(c.parts) - 1; n > 0 {
 		if text, isText := c.parts[n-1].(llms.TextContent); isText {
@@ -157,7 +157,7 @@ func (in *geminiCandidate) tokens() []sdk.TokenLogProb {
 
 var knownOfGeminiPart = newKnown("text thought thoughtSignature")
 
-// sign adds a signature; nil is none.
+// sign adds a signature; nil is ignored.
 func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choice int) {
 	if signature == nil {
 		return
@@ -166,7 +166,7 @@ func (s *geminiReader) sign(c *replyChoice, signature *middleware.RawPart, choic
 	s.Emit(&middleware.Delta{Choice: choice, Raw: signature})
 }
 
-// endThought makes unsigned reasoning a part, to be sent back as it is.
+// endThought makes unsigned reasoning a part, to be sent back unchanged.
 func (s *geminiReader) endThought(c *replyChoice, choice int) {
 	if thought := c.reasoning.String()[c.thought:]; thought != "" {
 		c.thought = c.reasoning.Len()
@@ -178,8 +178,8 @@ func (s *geminiReader) state(part Object) *middleware.RawPart {
 	return &middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: rawJSON(part)}
 }
 
-// part reads a part: its text goes into d, followed by the signature that is returned. It writes a
-// call and its signature itself.
+// part reads a part. It sets the part's text in d and returns the signature that follows. A call is emitted
+// directly, with its signature.
 func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) (signature *middleware.RawPart, err error) {
 	var p struct {
 		Text         string `json:"text"`
@@ -203,7 +203,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 	switch f := p.FunctionCall; {
 	case f != nil:
 		s.sign(c, signature, d.Choice)
-		// Not by the answer's id, which some servers leave out or repeat: clients drop calls that they have already.
+		// The id is not derived from the answer's, which some servers omit or repeat: clients drop calls with a known id.
 		s.addCall(d.Choice, cmp.Or(f.ID, inventedID+rand.Text()), f.Name, s.wantArguments(f.Args))
 		return nil, nil
 	case p.Thought:

@@ -12,7 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// JSON writes the object. Halves of surrogate pairs, which a client may have sent, are replaced:
+// JSON encodes the object. Unpaired surrogates, which a client may have sent, are replaced:
 // "no low surrogate in string"; https://github.com/anthropics/claude-code/issues/60394.
 func (o Object) JSON() ([]byte, error) {
 	raw, err := appendJSON(make([]byte, 0, 512), o)
@@ -22,7 +22,7 @@ func (o Object) JSON() ([]byte, error) {
 	return appendJSON(nil, decode(json.RawMessage(raw)))
 }
 
-// appendJSON appends a value in JSON, the members of objects in the order of their names.
+// appendJSON appends the JSON of a value, with the members of objects sorted by name.
 func appendJSON(buf []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case Object:
@@ -34,7 +34,7 @@ func appendJSON(buf []byte, v any) ([]byte, error) {
 	case []Object:
 		return appendList(buf, v)
 	case string:
-		if !strings.ContainsAny(v, "<>&") { // which need no escape here
+		if !strings.ContainsAny(v, "<>&") { // appendString would escape these needlessly
 			return appendString(buf, v), nil
 		}
 	case bool:
@@ -59,7 +59,7 @@ func (o Object) appendJSON(buf []byte) ([]byte, error) {
 	if o == nil {
 		return append(buf, "null"...), nil
 	}
-	names := make([]string, 0, 16) // which most objects do with, on the stack
+	names := make([]string, 0, 16) // enough for most objects, and on the stack
 	for name := range o {
 		names = append(names, name)
 	}
@@ -99,7 +99,7 @@ func appendComma(buf []byte) []byte {
 	return append(buf, ',')
 }
 
-// surrogates finds escaped backslashes, surrogate pairs and, as its group, halves of them.
+// surrogates matches escaped backslashes, surrogate pairs and, as its group, unpaired surrogates.
 var surrogates = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(\\u[dD][89a-fA-F]..)`)
 
 func hasHalfPair(raw []byte) bool {
@@ -109,12 +109,12 @@ func hasHalfPair(raw []byte) bool {
 	return slices.ContainsFunc(surrogates.FindAllSubmatchIndex(raw, -1), func(at []int) bool { return at[2] >= 0 })
 }
 
-// Halves joins the halves of surrogate pairs that a server sends in two events, where each would be
-// read as U+FFFD: one at the end of a string waits for a string that begins with the other. The zero
-// value is ready.
+// Halves joins surrogate pairs that a server splits across two events, in which each half would be decoded as
+// U+FFFD. A half at the end of a string is held back until a string begins with the other half. The zero
+// value is ready to use.
 type Halves struct{ first []byte }
 
-// Join returns an event with the half that waited, and without one that waits from now on.
+// Join returns an event with the half that was held back before, and without a half that is held back now.
 func (h *Halves) Join(event []byte) []byte {
 	if !hasHalfPair(event) {
 		return event
@@ -125,7 +125,7 @@ func (h *Halves) Join(event []byte) []byte {
 		from, to := at[2], at[3]
 		switch {
 		case from < 0: // a pair
-		case strings.IndexByte("cdefCDEF", event[from+3]) >= 0: // a second half
+		case strings.IndexByte("cdefCDEF", event[from+3]) >= 0: // a low surrogate
 			if h.first != nil && event[from-1] == '"' {
 				joined = append(append(joined, event[done:from]...), h.first...)
 				done, h.first = from, nil
@@ -140,11 +140,11 @@ func (h *Halves) Join(event []byte) []byte {
 
 func isObject(text string) bool { return gjson.Valid(text) && gjson.Parse(text).IsObject() }
 
-// rawJSON encodes a value that cannot fail: made of texts, numbers and JSON.
+// rawJSON encodes a value that cannot fail, made of strings, numbers and JSON.
 func rawJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return json.RawMessage("null") // such values cannot fail
+		return json.RawMessage("null") // impossible for such values
 	}
 	return raw
 }
@@ -153,7 +153,7 @@ func rawJSON(v any) json.RawMessage {
 func (o Object) inner() []byte {
 	raw, err := o.JSON()
 	if err != nil {
-		return nil // what was JSON is
+		return nil // impossible for values that were JSON
 	}
 	return raw[1 : len(raw)-1]
 }

@@ -15,141 +15,141 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Limits is what a vendor takes: what is beyond is clamped, mapped or left out by [Fit],
-// or excludes the model before it is asked. The zero value has no limit. What each vendor takes
-// is in vendors.json, with where that is from.
+// Limits is what a vendor accepts. [Limits.Fit] clamps, maps or leaves out whatever exceeds it, and
+// [Limits.Exclude] excludes a model that would reject the request. The zero value has no limits. Each vendor's limits
+// are in vendors.json, with their sources.
 type Limits struct {
-	// Temperature is the largest that is clamped to. What is above 2 is above what any
-	// API has, and the vendor may refuse it.
+	// Temperature is the largest temperature; larger ones are lowered to it. Values above 2 are outside the
+	// range of every API and are sent unchanged, so that the vendor can reject them.
 	Temperature float64
-	// Lacks are fields of [middleware.Params] that the model does not take.
+	// Lacks has the names of the fields of [middleware.Params] that the model does not support.
 	Lacks map[string]bool
-	// Members are what a request of chat completions has, and MessageMembers its messages, where
-	// the vendor refuses whatever it does not know; nil is anything. Renamed are those with another
-	// name there.
+	// Members are the members that a request of chat completions can have, and MessageMembers those of its
+	// messages, if the vendor rejects unknown members; nil allows any. Renamed maps members to the vendor's
+	// names for them.
 	Members, MessageMembers []string
 	Renamed                 map[string]string
-	// Sealed is set for a model that gives its reasoning encrypted to who asks for that,
-	// Unsealed for one that refuses to be asked.
+	// Sealed is set for a model that returns its reasoning encrypted if the request asks for it, Unsealed
+	// for one that rejects such a request.
 	Sealed, Unsealed bool
-	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
-	// answer in a conversation.
+	// Thoughts is set for a model that requires a reasoning_content, even if empty, in each answer of a
+	// conversation.
 	Thoughts bool
-	// ThoughtParts is set where what a model thinks is a part of the content.
+	// ThoughtParts is set if reasoning is a part of the content.
 	ThoughtParts bool
-	// Refuses are members that others have and that the vendor of chat completions refuses, of
-	// requests, messages, their parts and tools.
+	// Refuses are members that other vendors of chat completions accept and this one rejects, in requests,
+	// messages, their parts and tools. They are removed.
 	Refuses []string
-	// Choices is the largest number of answers to a request.
+	// Choices is the maximum number of answers to a request.
 	Choices int
-	// MinTokens is the least limit of an answer.
+	// MinTokens is the smallest accepted limit on the length of an answer.
 	MinTokens int
-	// Seeds are the smallest and the largest seed; others are not sent.
+	// Seeds are the smallest and the largest seed; other seeds are not sent.
 	Seeds []int
-	// StopWords is the largest number of stop words; those beyond are looked for in the
-	// answer by the middleware; below 0 it takes none.
+	// StopWords is the maximum number of stop words; a negative number means that none are accepted. The
+	// middleware cuts the answer at those that are not sent.
 	StopWords int
-	// NoBlank is set where texts of nothing but white space are refused: such stop words and
-	// answers are left out, and the user says something.
+	// NoBlank is set if texts of only white space are rejected. Such stop words and messages are left out,
+	// and a conversation that ends with such a message of the user excludes the model.
 	NoBlank bool
-	// Tools is the largest number of tools.
+	// Tools is the maximum number of tools.
 	Tools int
-	// UniqueTools is set where no two tools have one name.
+	// UniqueTools is set if the names of tools must differ.
 	UniqueTools bool
-	// ToolName is the longest name of a tool, which has letters, digits and the signs
-	// of ToolSigns.
+	// ToolName is the maximum length of a tool's name, which can have letters, digits and the characters
+	// in ToolSigns.
 	ToolName  int
 	ToolSigns string
-	// ToolLetter wants such a name to begin with a letter or _.
+	// ToolLetter is set if a tool's name must begin with a letter or _.
 	ToolLetter bool
-	// ToolText is the longest description of a tool, in characters. A longer one goes whole in a
-	// message of the system.
+	// ToolText is the maximum length of a tool's description, in characters. The full text of a longer one
+	// is sent in a system message.
 	ToolText int
-	// PropertyName is the longest name of an argument of a tool, which has letters, digits and
-	// the signs of PropertySigns.
+	// PropertyName is the maximum length of the name of a tool's argument, which can have letters, digits
+	// and the characters in PropertySigns.
 	PropertyName  int
 	PropertySigns string
-	// ResultsFollow wants the results of a turn's calls right after it, UniqueCalls each id of a
-	// call in one turn only.
+	// ResultsFollow is set if the results of a turn's calls must follow it directly, UniqueCalls if a call id
+	// must not occur in two turns.
 	ResultsFollow, UniqueCalls bool
-	// SystemFirst is set where what the system says within a conversation goes as the user's,
-	// OneSystem where what it says before is one message, and texts of one role are one, too.
+	// SystemFirst is set if system messages after the beginning of the conversation must become the user's,
+	// OneSystem if those at the beginning must be joined, as well as consecutive texts of one role.
 	SystemFirst, OneSystem bool
-	// SystemAfterUser is set beside SystemFirst where the system may speak right after the user, at
-	// the end or before an answer.
+	// SystemAfterUser, with SystemFirst, keeps a system message that directly follows the user's, if it is the
+	// last message or precedes an answer.
 	SystemAfterUser bool
-	// AnswerAfterResults wants an answer between the results of tools and what the user says.
+	// AnswerAfterResults is set if an answer must stand between tool results and a message of the user.
 	AnswerAfterResults bool
-	// Prefix is set where an answer that is to be gone on with says so.
+	// Prefix is set if an answer that the model is to continue must be marked as a prefix.
 	Prefix bool
-	// TextResults is set where the files that tools return go beside their results.
+	// TextResults is set if tool results can only be text: their files are sent beside them.
 	TextResults bool
-	// NoFailures is set where results of tools have no word for failures.
+	// NoFailures is set if tool results cannot be marked as failed.
 	NoFailures bool
-	// CallID is the longest id of a call, which has letters, digits, - and _. Others are
-	// mapped. ExactID wants all of them as long as that, without signs.
+	// CallID is the maximum length of a call id, which can have letters, digits, - and _. Other ids are
+	// mapped. ExactID requires exactly that length, and only letters and digits.
 	CallID  int
 	ExactID bool
-	// UserID is the longest id of an end user, and key of a cache. Longer ones are hashed.
+	// UserID is the maximum length of an end user's id and of a cache key. Longer ones are hashed.
 	UserID int
-	// NoContacts is set where addresses and telephone numbers are no ids of users: they are hashed.
+	// NoContacts is set if email addresses and telephone numbers are not accepted as user ids: they are hashed.
 	NoContacts bool
-	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
-	// nothing is not sent; what is not mapped goes as it is.
+	// Effort maps reasoning efforts, and Tier service tiers. Values mapped to "" are not sent; values without
+	// a mapping are sent unchanged.
 	Effort, Tier map[string]string
-	// Thinking maps types of thinking in Messages; what is mapped to nothing is not sent.
+	// Thinking maps the types of thinking of Messages; those mapped to "" are not sent.
 	Thinking map[string]string
-	// OneSampler is set for a model that takes a temperature or a top_p, and not both.
+	// OneSampler is set for a model that accepts either a temperature or a top_p, but not both.
 	OneSampler bool
-	// SaysJSON is set where the conversation has to ask for JSON, too, for an answer in it.
+	// SaysJSON is set if the conversation must contain the word JSON when a JSON answer is requested.
 	SaysJSON bool
-	// SaysTool is set where the system tells that a tool is to be called: the API has no such choice.
+	// SaysTool is set if the API has no choice of tools, so that a system message requests the call.
 	SaysTool bool
-	// ToolEffort is the only effort that the model takes together with tools; "" is any.
+	// ToolEffort is the only effort that the model accepts together with tools; "" means any.
 	ToolEffort string
-	// NoForcedTool is set for a model that is not made to call a tool.
+	// NoForcedTool is set for a model that cannot be forced to call a tool.
 	NoForcedTool bool
-	// EndsWithUser is set for a model that continues no answer of its own.
+	// EndsWithUser is set for a model that cannot continue its own answer.
 	EndsWithUser bool
-	// StoredMetadata is set where metadata are taken only with store.
+	// StoredMetadata is set if metadata are accepted only together with store.
 	StoredMetadata bool
-	// Images are the media types of images, Files those of files. A file of another type
-	// goes as a text where it is one.
+	// Images are the media types of images, and Files those of other files. A text file of another type is
+	// sent as text.
 	Images, Files []string
-	// ImageBytes is the largest image, as long as its base64 is.
+	// ImageBytes is the maximum size of an image in base64.
 	ImageBytes int
-	// NoFileURL and NoImageURL are set where files and images do not go by their address,
-	// SecureURLs where they go by https alone.
+	// NoFileURL and NoImageURL are set if files and images cannot be sent by URL, SecureURLs if their URLs
+	// must be https.
 	NoFileURL, NoImageURL, SecureURLs bool
-	// FileID begins the names of files that are stored at the vendor.
+	// FileID begins the ids of files that are stored at the vendor.
 	FileID string
-	// UserFirst wants a message of the user: the last of nothing but system messages
-	// becomes one. UserBegins wants it before any answer: one is put before an answer that is the
-	// first.
+	// UserFirst is set if there must be a message of the user: if there are only system messages, the last one
+	// becomes the user's. UserBegins is set if it must precede any answer: one is inserted before an answer
+	// that begins the conversation.
 	UserFirst, UserBegins bool
-	// ToolProperties wants the schema of a tool to be one of an object with properties, which
-	// has no alternatives at its top.
+	// ToolProperties is set if the schema of a tool must describe an object with properties, without
+	// alternatives at its top level.
 	ToolProperties bool
-	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only where it has
-	// no tools.
+	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only if the request has no
+	// tools.
 	NoToolsWithSchema bool
-	// AllowedTools is the API in whose form a choice among some of the tools is taken; of others
-	// those tools alone are offered.
+	// AllowedTools is the API in whose form a choice among some of the tools is accepted. For choices in the
+	// form of another API, only those tools are offered.
 	AllowedTools middleware.Dialect
-	// NoCustomTools is set where tools are functions, and are chosen by a word or a name.
+	// NoCustomTools is set if all tools must be functions, and the choice of tools a mode or a name.
 	NoCustomTools bool
-	// Draft2020 wants the schema of a tool in the words of the JSON Schema draft 2020-12.
+	// Draft2020 is set if tool schemas must follow JSON Schema draft 2020-12.
 	Draft2020 bool
-	// NoBooleanSchemas is set where a property of a tool's schema is no truth value.
+	// NoBooleanSchemas is set if a property's schema in a tool schema must not be true or false.
 	NoBooleanSchemas bool
-	// ArrayItems wants the schema of a tool to say what its lists hold.
+	// ArrayItems is set if tool schemas must state the items of arrays.
 	ArrayItems bool
-	// StrictRequired wants a strict schema to require all its properties and no others.
+	// StrictRequired is set if a strict schema must require all its properties and allow no others.
 	StrictRequired bool
-	// SchemaInWords is set where an answer is in JSON and by no schema: the system tells it.
+	// SchemaInWords is set if answers can be in JSON, but not follow a schema: a system message states it.
 	SchemaInWords bool
-	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
-	// properties, takes no bounds of numbers, texts and lists, and continues no answer by one.
+	// ClosedSchema is set if objects in the schema of an answer must not allow additional properties, such a
+	// schema cannot have bounds on numbers, strings and lists, and a request with one cannot continue an answer.
 	ClosedSchema bool
 }
 
@@ -303,7 +303,7 @@ func (l *Limits) takes(kind string) bool {
 	return isOpen || known == nil || slices.Contains(known, kind)
 }
 
-// isWord reports whether a text has 1 to most characters, all of them ASCII letters, digits or
+// isWord reports whether a text has between 1 and most characters, all of them ASCII letters, digits or
 // signs.
 func isWord(s string, most int, signs string) bool {
 	const own = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -312,7 +312,7 @@ func isWord(s string, most int, signs string) bool {
 	}) < 0
 }
 
-// fileType returns the media type of a file with its content, "" for anything else.
+// fileType returns the media type of a file that is sent with its content, or "".
 func fileType(p llms.ContentPart) string {
 	switch p := p.(type) {
 	case llms.BinaryContent:
@@ -324,7 +324,7 @@ func fileType(p llms.ContentPart) string {
 	case llms.ImageURLContent:
 		if kind, rest, isData := cutDataURL(p.URL); isData {
 			text := strings.TrimPrefix(rest, "base64,")
-			head, _ := base64.StdEncoding.DecodeString(text[:min(len(text), 64)/4*4]) // as far as it is base64
+			head, _ := base64.StdEncoding.DecodeString(text[:min(len(text), 64)/4*4]) // invalid base64 is decoded as far as possible
 			return mediaType(kind, head)
 		}
 	}
@@ -351,8 +351,8 @@ func cutDataURL(url string) (kind, rest string, isData bool) {
 	return kind, rest, true
 }
 
-// mediaType returns the media type of an image by its first bytes, if they are known: vendors check
-// it, and clients guess it by file names. Otherwise it returns kind.
+// mediaType returns the media type of an image as detected from its first bytes, or kind if it is not
+// detected. Vendors check the type, and clients guess it from file names:
 // "specified using the image/jpeg media type, but the image appears to be a image/png image";
 // https://github.com/vybestack/llxprt-code/issues/2130
 func mediaType(kind string, data []byte) string {

@@ -13,21 +13,21 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Unknown members of a message or a part go unchanged to models of the same API: in a
-// [middleware.RawPart] before the part, whose only member is one of these.
+// Unknown members of a message or a part are sent unchanged to models of the same API. They are kept in a
+// [middleware.RawPart] before the part, whose only member has one of these names.
 const (
 	partMembers    = "members_of_part"
 	messageMembers = "members_of_message"
-	eventMembers   = "members_of_event" // of a stream, with its type
+	eventMembers   = "members_of_event" // of a stream's event, with its type
 )
 
-// memberSet is the members of an object that are known here.
+// memberSet is the set of an object's members that are recognized here.
 type memberSet struct{ middleware.MemberSet }
 
 func newKnown(list string) memberSet { return memberSet{middleware.NewMemberSet(list)} }
 
-// unknownMembers returns the unknown members of a value, in their objects and lists, or nil. An element
-// of a list that has an index is put there.
+// unknownMembers returns the unknown members of a value, within their objects and lists, or nil. An element
+// of a list that has an index is placed at that index.
 func (k memberSet) unknownMembers(v gjson.Result) any {
 	if v.IsObject() || v.IsArray() {
 		if _, ok := k.knowsAll(v.Raw, 0); ok {
@@ -83,8 +83,8 @@ func (k memberSet) findUnknownIn(v gjson.Result) any {
 	return list
 }
 
-// knowsAll reports whether the valid JSON value at i has no unknown members, and where it ends. It
-// is a fast path for most answers: a false may be wrong, and [memberSet.findUnknown] then decides.
+// knowsAll reports whether the valid JSON value at i has no unknown members, and returns its end. It is a fast
+// path for most answers: false can be wrong, and [memberSet.findUnknown] then decides.
 func (k memberSet) knowsAll(json string, i int) (end int, ok bool) {
 	i = skipSpace(json, i)
 	isList := json[i] == '['
@@ -93,7 +93,7 @@ func (k memberSet) knowsAll(json string, i int) (end int, ok bool) {
 	}
 	for {
 		switch i = skipSpace(json, i+1); json[i] {
-		case '}', ']': // of an empty value
+		case '}', ']': // the value is empty
 			return i + 1, true
 		}
 		inner, ok := k, true
@@ -167,7 +167,7 @@ func (k memberSet) members(object gjson.Result) []byte {
 	return rest.inner()
 }
 
-// addUnknown adds the unknown members of an answer, or of an event of it, to the reply.
+// addUnknown adds the unknown members of an answer, or of one of its events, to the reply.
 func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	if rest == nil {
 		return
@@ -179,8 +179,7 @@ func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
 	r.Extra.Unknown = middleware.RawPart{Dialect: d, Raw: rawJSON(all)}
 }
 
-// withUnknown returns an answer with the unknown members of the model's answer, for a client of
-// the same API.
+// withUnknown returns an answer with the unknown members of the model's answer, for a client of the same API.
 func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	if x == nil || x.Unknown.Dialect != d || x.Unknown.Raw == nil {
 		return answer
@@ -190,15 +189,15 @@ func withUnknown(answer any, d middleware.Dialect, x *middleware.Extra) any {
 	if !isWritten || !isObject {
 		return answer
 	}
-	if usage := rest.get("usage"); usage != nil { // what the answer counted, in place of a 0
+	if usage := rest.get("usage"); usage != nil { // the model's counts replace zeros of the answer
 		own.set("usage", merge(usage, own.get("usage")))
 		rest.remove("usage")
 	}
 	return merge(own, rest)
 }
 
-// unknown returns a part with the unknown members of an object, without copies of a model's state,
-// which have a tag, or none.
+// unknown returns a part with the unknown members of an object. It leaves out copies of a model's state, which
+// have a tag.
 func (f field) unknown(d middleware.Dialect, kind string, k memberSet) []llms.ContentPart {
 	rest, _ := k.unknownMembers(f.value).(Object)
 	for name, v := range rest {
@@ -213,8 +212,8 @@ func (f field) unknown(d middleware.Dialect, kind string, k memberSet) []llms.Co
 	return []llms.ContentPart{p}
 }
 
-// keepUnknown keeps the unknown members of a parameter for models of the same API, and its type,
-// in case nothing else of it is sent.
+// keepUnknown keeps the unknown members of a parameter for models of the same API, and its type, in case
+// nothing else of it is sent.
 func (a *Request) keepUnknown(name string, f field, k memberSet) {
 	inner := k.MemberSet[name]
 	if inner == nil || !f.value.IsObject() || a.Params.Extra[name] != nil {
@@ -228,8 +227,8 @@ func (a *Request) keepUnknown(name string, f field, k memberSet) {
 	}
 }
 
-// readTools reads a list of tools. Unknown members of functions are kept by the functions' names,
-// for models of the same API.
+// readTools reads a list of tools. Unknown members of functions are kept by the functions' names, for models
+// of the same API.
 func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read func(f field)) {
 	unknown := map[string]json.RawMessage{}
 	f.each(func(f field) {
@@ -247,7 +246,7 @@ func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read fun
 	}
 }
 
-// newMembers returns a part for members in JSON without braces.
+// newMembers returns a part that holds members given in JSON without braces.
 func newMembers(d middleware.Dialect, kind string, members []byte) middleware.RawPart {
 	return middleware.RawPart{Dialect: d, Raw: json.RawMessage(`{"` + kind + `":{` + string(members) + `}}`)}
 }
@@ -279,10 +278,10 @@ func withMembers(object json.RawMessage, members []byte) json.RawMessage {
 	return slices.Concat(object[:len(object)-1], []byte(","), members, []byte("}"))
 }
 
-// memberWriter keeps members until the part or message that they belong to is written.
+// memberWriter keeps members until the part or message to which they belong is written.
 type memberWriter struct{ part, message gjson.Result }
 
-// take keeps the members of a part, and reports whether it holds any.
+// take keeps the members of a part, and reports whether it has any.
 func (w *memberWriter) take(p middleware.RawPart) bool {
 	for kind, to := range map[string]*gjson.Result{partMembers: &w.part, messageMembers: &w.message} {
 		if members := gjson.GetBytes(p.Raw, kind); members.IsObject() {

@@ -45,7 +45,7 @@ func (messages) Answer(a *Request, o *Answer) any {
 
 func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
 	answer := withUnknown(m, middleware.DialectAnthropic, x)
-	if members, ok := answer.(*orderedObject); ok { // those of the end of a stream stand in it
+	if members, ok := answer.(*orderedObject); ok { // it contains the members from the end of a stream
 		delta := members.get("delta")
 		members.remove("delta")
 		return merge(members, delta)
@@ -55,8 +55,8 @@ func messageWithUnknown(m messagesAnswer, x *middleware.Extra) any {
 
 func messagesSequence(a *Request, to blockWriter) *sequence {
 	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !a.showsThoughts, holdRefusals: true, endsWithText: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
-		// A server that gives reasoning_content may want it back with the calls of its turn, also
-		// from a client that did not ask for any: "Missing reasoning_content field".
+		// A server that sends reasoning_content may require it back with the calls of its turn, even if the client did
+		// not request it: "Missing reasoning_content field".
 		if !a.showsThoughts && p.Dialect != middleware.DialectChat {
 			return nil
 		}
@@ -88,8 +88,8 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 	return &word, sequence
 }
 
-// messagesBlock writes a block: whole, or without its text. It returns nil for a block that the
-// client did not ask for.
+// messagesBlock writes a block, with its text if whole. It returns nil for a block that the client did not
+// request.
 func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	text := ""
 	if whole {
@@ -124,9 +124,9 @@ type messagesStream struct {
 	out   *Events
 	begun bool
 	extra *middleware.Extra // of the answer, as far as it is known
-	next  int               // index of the next block that is shown
+	next  int               // index of the next block shown
 	shown map[int]int       // by block
-	// around has the unknown members of the model's next event of a type.
+	// around has the unknown members of the model's next event, by type.
 	around map[string]json.RawMessage
 }
 
@@ -155,7 +155,7 @@ func (s *messagesStream) head() {
 	}
 	s.begun = true
 	m := newMessage(s.out.ID, s.a.Model)
-	m.Usage = messagesUsage.write(sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate: the end has what it was
+	m.Usage = messagesUsage.write(sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate; the end of the stream has the actual usage
 	s.event("message_start", Object{"message": messageWithUnknown(m, s.extra)})
 }
 
@@ -166,7 +166,7 @@ func (s *messagesStream) start(b *block) {
 		clear(s.around)
 		return
 	}
-	if b.kind == blockRaw && gjson.GetBytes(opening, "type").Str == "thinking" { // its text follows as deltas
+	if b.kind == blockRaw && gjson.GetBytes(opening, "type").Str == "thinking" { // its text follows in deltas
 		opening = withMember(withMember(opening, "thinking", `""`), "signature", `""`)
 	}
 	s.shown[b.index] = s.next
@@ -184,7 +184,7 @@ func (s *messagesStream) event(kind string, v Object) {
 	s.out.event(kind, v)
 }
 
-// blockDelta writes the event for a piece of a block. It is a hot path.
+// blockDelta writes the event for a piece of a block. It is on the hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
 	if s.around["content_block_delta"] != nil {
 		s.event("content_block_delta", Object{"index": index, "delta": Object{"type": kind, member: text}})
@@ -255,7 +255,7 @@ func (s *messagesStream) Fail(r *Refusal) {
 
 func (messages) Error(r *Refusal, requestID string) any {
 	e := Object{"message": r.Message}
-	// Coding agents compact a conversation on these words of Anthropic's.
+	// Coding agents compact the conversation when they read these words of Anthropic's.
 	const tooLong = "prompt is too long"
 	if r.Code == "context_length_exceeded" && !strings.Contains(strings.ToLower(r.Message), tooLong) {
 		e["message"] = tooLong + ": " + r.Message

@@ -75,23 +75,22 @@ func (o Object) messagesToolChoice(options *llms.CallOptions, p *middleware.Para
 	}
 }
 
-// takeBetas returns the betas that langchaingo's options ask for, and those of the field
-// anthropic_beta, which it removes: it replaces the header on Bedrock, and the API itself does not
-// know it.
+// takeBetas returns the betas that langchaingo's options request, and those of the field anthropic_beta, which
+// it removes: the field replaces the header on Bedrock, but the API itself does not accept it.
 func takeBetas(b Object, o *llms.CallOptions) []string {
 	const field = "anthropic_beta"
 	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
 	if raw, ok := b[field].(json.RawMessage); ok {
 		delete(b, field)
 		var more []string
-		if json.Unmarshal(raw, &more) == nil { // what is no list of names asks for none
+		if json.Unmarshal(raw, &more) == nil { // anything but a list of names requests none
 			list = append(slices.Clone(list), more...)
 		}
 	}
 	return list
 }
 
-// removeConflicts removes parameters that the API refuses in combination, and names them.
+// removeConflicts removes parameters that the API rejects in combination, and names them.
 func removeConflicts(b Object, c *Call) (notSent []string) {
 	if b["temperature"] != nil && b["top_p"] != nil && c.Limits.OneSampler {
 		delete(b, "top_p")
@@ -111,7 +110,7 @@ func removeConflicts(b Object, c *Call) (notSent []string) {
 	return notSent
 }
 
-// fitThinking adapts the thinking to the model and the request, and reports whether there is any.
+// fitThinking adapts the thinking to the model and the request, and reports whether the model will think.
 func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
 	kind, room, notSent := mapThinking(b, c)
 	if kind != "enabled" && kind != "adaptive" {
@@ -122,13 +121,13 @@ func fitThinking(b Object, c *Call) (isThinking bool, notSent []string) {
 	}
 	b["thinking"] = Object{"type": "disabled"}
 	if edits, _ := b["context_management"].(json.RawMessage); bytes.Contains(edits, []byte("clear_thinking")) {
-		delete(b, "context_management") // it is refused without thinking
+		delete(b, "context_management") // it is rejected without thinking
 	}
 	return false, append(notSent, "Thinking")
 }
 
-// mapThinking maps the type of thinking to one that the model knows, and bounds its budget. room is
-// the budget that it set.
+// mapThinking maps the type of thinking to one that the model accepts, and limits its budget. room is the
+// resulting budget.
 func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
 	raw := rawJSON(b["thinking"])
 	was, budget, most := gjson.GetBytes(raw, "type").Str, gjson.GetBytes(raw, "budget_tokens"), answerTokens(b)-1
@@ -153,7 +152,7 @@ func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
 		}
 	}
 	if kind == "enabled" && budget.Num > float64(most) {
-		room = most // the API wants it below the longest answer
+		room = most // the API requires it to be below the maximum length of the answer
 		b["thinking"] = Object{"type": kind, "budget_tokens": room}
 		if room >= leastBudget {
 			notSent = append(notSent, budgetAbove(room))
@@ -164,12 +163,12 @@ func mapThinking(b Object, c *Call) (kind string, room int, notSent []string) {
 
 func budgetAbove(most int) string { return fmt.Sprintf("ReasoningTokens above %d", most) }
 
-// leastBudget is the smallest budget of thinking that the API takes.
+// leastBudget is the smallest thinking budget that the API accepts.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking
 const leastBudget = 1024
 
-// budgetOf returns the thinking budget that replaces the type adaptive for a model that does not
-// know it: a share of the longest answer, below 1.
+// budgetOf returns the thinking budget that replaces the type adaptive for a model without it: a share, below 1,
+// of the maximum length of the answer.
 // https://openrouter.ai/docs/use-cases/reasoning-tokens
 func budgetOf(effort string, longest int) int {
 	const mostCounted = 12_500
@@ -177,8 +176,8 @@ func budgetOf(effort string, longest int) int {
 	return int(share * float64(min(longest, mostCounted)))
 }
 
-// BudgetFor returns the thinking budget that stands for an effort, as in langchaingo's client, if
-// the model is a Claude that takes no efforts; 0 otherwise.
+// BudgetFor returns the thinking budget for an effort, as in langchaingo's client, if the model is a Claude that
+// does not accept efforts; otherwise 0.
 func (c *Call) BudgetFor(effort string, p *middleware.Params) int {
 	if mapped, known := c.Limits.Effort[effort]; !known || mapped != "" {
 		return 0
@@ -192,15 +191,15 @@ func (c *Call) BudgetFor(effort string, p *middleware.Params) int {
 
 func answerTokens(b Object) int { return int(gjson.ParseBytes(rawJSON(b["max_tokens"])).Int()) }
 
-// isForced reports whether a tool_choice forces a call: thinking is refused then.
+// isForced reports whether a tool_choice forces a call, which the API rejects together with thinking.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
 func isForced(choice any) bool {
 	kind := gjson.GetBytes(rawJSON(choice), "type").Str
 	return kind == "any" || kind == "tool"
 }
 
-// mayThink reports whether the API takes the conversation with thinking: a turn with tool calls
-// has to begin with a thinking block, which turns of other models lack.
+// mayThink reports whether the API accepts the conversation with thinking: a turn with tool calls must begin with
+// a thinking block, which turns of other models lack.
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
 func mayThink(b Object) bool {
 	list, _ := b["messages"].([]Object)
@@ -223,7 +222,7 @@ func isThinking(block any) bool {
 	return ok && strings.HasSuffix(gjson.GetBytes(raw, "type").Str, "thinking")
 }
 
-// writeTurns writes the messages. The last may be an answer for the model to continue.
+// writeTurns writes the messages. The last one can be an answer for the model to continue.
 func writeTurns(b Object, messages []llms.MessageContent) error {
 	system, list, err := writeConversation(messages, "assistant", "content", func(parts []llms.ContentPart, unknown *memberWriter, _ bool) ([]any, error) {
 		return blocksOf(parts, unknown)
@@ -271,12 +270,12 @@ func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err 
 	return list, err
 }
 
-// blockOf writes a part of a message, nil for one that can be left out.
+// blockOf writes a part of a message, or returns nil for one that can be left out.
 func blockOf(p llms.ContentPart) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:
 		if strings.TrimSpace(p.Text) == "" {
-			return nil, nil // the API takes no empty text
+			return nil, nil // the API rejects empty texts
 		}
 		return Object{"type": "text", "text": p.Text}, nil
 	case llms.ImageURLContent:
@@ -299,7 +298,7 @@ func resultBlock(p middleware.ResultPart) (Object, error) {
 		o["is_error"] = true
 	}
 	blocks, err := blocksOf(p.Parts, &memberWriter{})
-	setList(o, "content", blocks) // there may be nothing but empty texts
+	setList(o, "content", blocks) // empty texts leave no blocks
 	return o, err
 }
 

@@ -33,14 +33,14 @@ type messagesEnd struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-// blockReply is a content block as it grows.
+// blockReply is a content block under construction.
 type blockReply struct {
 	kind      string
 	members   map[string]json.RawMessage
-	texts     map[string]*strings.Builder // members that come in pieces
+	texts     map[string]*strings.Builder // members that arrive in pieces
 	citations []json.RawMessage
-	call      int             // its index among the calls of tools
-	raw       json.RawMessage // of a block that came whole
+	call      int             // its index among the tool calls
+	raw       json.RawMessage // set for a block that arrived in one piece
 	unknown   []byte          // members, as JSON without braces; nil for none
 	hasEnded  bool
 }
@@ -78,7 +78,7 @@ type messagesReader struct {
 	blocks   []*blockReply
 	last     textPiece // of the last block
 	calls    int
-	ran      int // how often the provider ran code
+	ran      int // number of times that the provider ran code
 	hasEnded bool
 }
 
@@ -89,22 +89,21 @@ func (s *messagesReader) Whole(data []byte) error {
 	return s.message(data)
 }
 
-// knownOfMessage are the members of answers that are read here: clients of the API get the others
-// unchanged.
+// knownOfMessage are the members of answers that are read here. Clients of the API get the others unchanged.
 var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence error" + messagesUsage.known("usage"))
 
-// knownOfMessageDelta are those of the event at the end of a stream.
+// knownOfMessageDelta are the members of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{middleware.MemberSet{"type": nil, "delta": knownOfMessage.MemberSet, "usage": knownOfMessage.MemberSet["usage"]}}
 
-// knownOfReplyBlock are those of blocks.
+// knownOfReplyBlock are the members of blocks.
 var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
-// knownOfEvent are those of the other events. Their unknown members belong to the event, not to
-// the answer.
+// knownOfEvent are the members of the other events. Their unknown members belong to the event, not to the
+// answer.
 var knownOfEvent = newKnown("type index message content_block delta.type delta.text delta.thinking delta.signature delta.partial_json delta.citation")
 
-// pieces are the types of deltas that clients get one by one. Others are parts of blocks that are
-// sent whole.
+// pieces are the types of deltas that are passed to clients one by one. Others belong to blocks that are sent
+// in one piece.
 var pieces = []string{"", "text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"}
 
 // emitUnknown emits the unknown members of an event, and reports whether there are any.
@@ -159,7 +158,7 @@ func (s *messagesReader) readEnd(in *messagesEnd) {
 	u, before, isOld := messagesUsage.read(v), s.Extra.Usage, s.isUsageOld
 	u.HostedCalls += s.ran
 	s.setUsage(u)
-	// Of the numbers of a stream those are left out that do not change.
+	// In a stream, counts that do not change are left out.
 	to := &s.Extra.Usage
 	to.InputTokens, to.CacheWriteTokens, to.CachedInputTokens = cmp.Or(u.InputTokens, before.InputTokens), cmp.Or(u.CacheWriteTokens, before.CacheWriteTokens), cmp.Or(u.CachedInputTokens, before.CachedInputTokens)
 	s.isUsageOld = isOld && u.OutputTokens+u.ReasoningTokens == 0
@@ -173,7 +172,7 @@ func (s *messagesReader) readEnd(in *messagesEnd) {
 
 var errNoBlock = errors.New("a block that is none, or a piece of one that has not begun")
 
-// Event takes in a piece of a stream.
+// Event reads an event of a stream.
 func (s *messagesReader) Event(data []byte) error {
 	if d := s.last.match(data); d != nil {
 		s.addText(s.blocks[len(s.blocks)-1], d)
@@ -195,7 +194,7 @@ func (s *messagesReader) Event(data []byte) error {
 	case "message_start":
 		s.addUnknown(middleware.DialectAnthropic, knownOfEvent.unknownMembers(e))
 		err := s.message(rawOf(e.Get("message")))
-		s.isUsageOld = true // what the answer has used is said at its end
+		s.isUsageOld = true // the final usage is reported at the end
 		return err
 	case "message_stop", "content_block_start", "content_block_delta", "content_block_stop":
 	default:
@@ -252,7 +251,7 @@ func (s *messagesReader) blockEvent(kind string, e gjson.Result, data []byte, ha
 	return nil
 }
 
-// rawOf returns a copy of a value's JSON, null for a missing one.
+// rawOf returns a copy of a value's JSON, or null for a missing value.
 func rawOf(v gjson.Result) json.RawMessage { return json.RawMessage(cmp.Or(v.Raw, "null")) }
 
 func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) {
@@ -277,14 +276,14 @@ func (s *messagesReader) begin(raw json.RawMessage) error {
 	s.blocks, s.last, s.isUsageOld = append(s.blocks, b), textPiece{}, true
 	s.choice(0).coverText()
 	switch b.kind {
-	case "server_tool_use": // searches are counted in the usage, and fetching costs nothing
+	case "server_tool_use": // searches are counted in the usage, and fetching is free
 		if strings.HasSuffix(s.textOf(b, "name"), "code_execution") {
 			s.ran++
 		}
 	case "tool_use":
 		s.beginCall(b)
 	case "text", "thinking":
-		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // no members, too, begin a block
+		if n := len(s.blocks); b.unknown != nil || b.kind == "text" && n > 1 && s.blocks[n-2].kind == "text" { // a part without members also begins a new block
 			p := newMembers(middleware.DialectAnthropic, partMembers, b.unknown)
 			s.Emit(&middleware.Delta{Raw: &p})
 		}
@@ -341,9 +340,9 @@ func (s *messagesReader) addPiece(b *blockReply, piece gjson.Result) (d middlewa
 	return d
 }
 
-// finish makes a block that has ended a part of the answer, and emits it unless it is plain text or
-// a call, which were emitted in pieces: signed thinking, which a later turn needs, results of the
-// provider's own tools, cited text.
+// finish makes a completed block a part of the answer. It emits the part unless it is plain text or a call, which
+// were emitted in pieces: it is then signed thinking, which a later turn needs, a result of the provider's own
+// tools, or cited text.
 func (s *messagesReader) finish(b *blockReply) {
 	if b.hasEnded {
 		return
@@ -354,7 +353,7 @@ func (s *messagesReader) finish(b *blockReply) {
 	if json.Valid([]byte(inputs)) {
 		b.members["input"] = json.RawMessage(inputs)
 	} else if inputs != "" {
-		b.members["input"] = json.RawMessage("{}") // a cut at the limit left half of the arguments
+		b.members["input"] = json.RawMessage("{}") // the arguments were truncated at the limit
 	}
 	delete(b.texts, "partial_json")
 	if b.citations != nil {
@@ -364,7 +363,7 @@ func (s *messagesReader) finish(b *blockReply) {
 	case b.kind == "tool_use":
 		call := newCall(s.textOf(b, "id"), s.textOf(b, "name"), s.wantArguments(b.members["input"]))
 		c.addCall(call)
-		if inputs == "" { // a call without arguments has no piece, or an empty one
+		if inputs == "" { // a call without arguments has no pieces, or an empty one
 			s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
 		}
 	case b.kind == "text" && slices.Contains([]string{"", "[]", "null"}, cited):
@@ -379,7 +378,7 @@ func (s *messagesReader) finish(b *blockReply) {
 
 func (s *messagesReader) finishPart(c *replyChoice, b *blockReply) {
 	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text("text")}, Raw: b.json()}
-	isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // a summary alone
+	isText := b.kind == "compaction" && b.members["encrypted_content"] == nil && b.members["signature"] == nil // only a summary
 	if sealedPaths(p.Raw) != nil && !isText {
 		p.Model = s.Origin
 	}

@@ -38,7 +38,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// The members that are read here of parameters, tools, messages and blocks.
+// The members of parameters, tools, messages and blocks that are read here.
 var (
 	knownOfMessages     = newKnown("output_config.format.type output_config.format.schema tool_choice.type tool_choice.name tool_choice.disable_parallel_tool_use" + messagesFields.names())
 	knownOfMessagesTool = newKnown("type name description input_schema strict")
@@ -60,7 +60,7 @@ func (a *Request) messagesParam(name string, f field) {
 		}
 	case "tools":
 		a.readTools(middleware.DialectAnthropic, f, knownOfMessagesTool, func(f field) {
-			if kind := f.get("type").optional(); kind != "" && kind != "custom" { // one of Anthropic's own, for its models
+			if kind := f.get("type").optional(); kind != "" && kind != "custom" { // one of Anthropic's own tools, for its models only
 				rawTool(p, middleware.DialectAnthropic, f)
 				return
 			}
@@ -73,7 +73,7 @@ func (a *Request) messagesParam(name string, f field) {
 		keepExtra(p, middleware.DialectAnthropic, name, f)
 	case "thread":
 		r := Invalid(name, "thread: this gateway keeps no state: send the conversation without it")
-		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // the official clients then do
+		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // makes the official clients do that
 		*f.fault = r
 	case "output_config":
 		messagesFields.read(p, name, f)
@@ -87,7 +87,7 @@ func (a *Request) messagesParam(name string, f field) {
 	}
 }
 
-// betas keeps the header anthropic-beta as the field that replaces it elsewhere.
+// betas keeps the header anthropic-beta as the field that replaces it on other platforms.
 func (a *Request) betas(h http.Header) {
 	var names []string
 	for _, line := range h.Values("Anthropic-Beta") {
@@ -137,12 +137,12 @@ func (a *Request) messagesChoice(f field) {
 	}
 }
 
-// message reads a message. Results of tools become separate messages.
+// message reads a message. Tool results become separate messages.
 func (a *Request) message(f field) {
 	content := f.get("content")
 	first := f.unknown(middleware.DialectAnthropic, messageMembers, knownOfTurn)
 	switch role := f.get("role").text(); role {
-	case "assistant", "system": // the API takes the latter in the middle of a conversation, too
+	case "assistant", "system": // the API accepts system messages within a conversation too
 		own, _ := roleOf(llms.ChatMessageType(role))
 		a.Messages = append(a.Messages, llms.MessageContent{Role: own, Parts: append(first, content.blocks(nil)...)})
 	case "user":
@@ -163,11 +163,11 @@ func (a *Request) message(f field) {
 	}
 }
 
-// deepestBlocks bounds blocks within others, each of which is read once for each that it is within.
+// deepestBlocks limits the nesting of blocks, because each block is read once per level of nesting.
 const deepestBlocks = 8
 
-// blocks reads content, a string or a list of blocks. It passes the parts to take or, if that is
-// nil, returns them.
+// blocks reads content, a string or a list of blocks. It passes the parts to take, or returns them if take is
+// nil.
 func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.ContentPart) {
 	if take == nil {
 		take = func(p llms.ContentPart, _ bool) { parts = append(parts, p) }
@@ -187,7 +187,7 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 		}
 		if _, isRaw := p.(middleware.RawPart); !isRaw {
 			if c := f.get("cache_control"); c.exists() {
-				ttl, _ := time.ParseDuration(c.get("ttl").optional()) // 0 for what is none
+				ttl, _ := time.ParseDuration(c.get("ttl").optional()) // 0 if it is not a duration
 				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.of("type").optional(), Duration: ttl}}
 			}
 			for _, members := range f.unknown(middleware.DialectAnthropic, partMembers, knownOfBlocks) {
@@ -199,7 +199,7 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 	return parts
 }
 
-// block reads one block of content, nil for one that no later turn needs.
+// block reads one block of content, or returns nil for one that no later turn needs.
 func (f field) block() (p llms.ContentPart, result bool) {
 	switch kind := f.get("type").text(); kind {
 	case "text":
@@ -225,9 +225,9 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return f.toolResult(), true
 	case "thinking", "redacted_thinking":
 		if f.get("signature").value.Str+f.get("data").value.Str == "" {
-			return nil, false // it came from a model that does not take it back
+			return nil, false // it comes from a model that does not accept it back
 		}
-	case "compaction": // a summary of what was said before
+	case "compaction": // a summary of the conversation so far
 		p := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}
 		if f.get("encrypted_content").exists() || f.get("signature").exists() {
 			p, _ = Open(middleware.DialectAnthropic, f.raw())
@@ -243,8 +243,8 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	return p, false
 }
 
-// document reads a file. One that is cited or made of blocks keeps its own form, with a replacement
-// for other APIs.
+// document reads a file. A file that is cited or consists of blocks keeps its own form, with a replacement for
+// other APIs.
 func (f field) document() (p llms.ContentPart) {
 	source, isCited := f.get("source"), f.get("citations").exists() || f.get("context").exists()
 	switch kind := source.get("type").value.Str; kind {
@@ -266,18 +266,18 @@ func (f field) document() (p llms.ContentPart) {
 	return p
 }
 
-// inlineText returns a document or a search result as text for models of other APIs, with its title,
-// context and source but without citations; nil for one that is not only text.
+// inlineText returns a document or a search result as text for models of other APIs, with its title, context and
+// source but without citations. It returns nil if there is more than text.
 func (f field) inlineText(content field, source string) llms.ContentPart {
 	text, isText := content.texts()
 	if !isText {
-		return nil // an image within a document has no place in a text
+		return nil // an image cannot be part of a text
 	}
 	parts := slices.DeleteFunc([]string{f.get("title").optional(), f.get("context").optional(), source}, func(part string) bool { return part == "" })
 	return llms.TextContent{Text: strings.Join(append(parts, text), "\n\n")}
 }
 
-// texts returns a string, or the joined texts of blocks if all are texts.
+// texts returns a string, or the joined texts of blocks if all of them are texts.
 func (f field) texts() (text string, isText bool) {
 	if !f.value.IsArray() {
 		return f.text(), true

@@ -14,7 +14,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Object is a JSON object that is being written.
+// Object is a JSON object under construction.
 type Object map[string]any
 
 func deref[T any](p *T) (v T) {
@@ -24,7 +24,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// setEntry sets an entry of a map, which may be nil.
+// setEntry sets an entry of a map, which can be nil.
 func setEntry[M ~map[K]V, K comparable, V any](m *M, key K, v V) {
 	if *m == nil {
 		*m = M{}
@@ -32,7 +32,7 @@ func setEntry[M ~map[K]V, K comparable, V any](m *M, key K, v V) {
 	(*m)[key] = v
 }
 
-// setList sets the member at a dotted path to a list that is not empty.
+// setList sets the member at a dotted path to a list unless the list is empty.
 func setList[T any](o Object, path string, list []T) {
 	if len(list) > 0 {
 		o.setPath(path, list)
@@ -45,7 +45,7 @@ func setValue[T any](o Object, name string, v *T) {
 	}
 }
 
-// text sets the member at a dotted path to a text that is not empty.
+// text sets the member at a dotted path to a text unless the text is empty.
 func (o Object) text(path, text string) {
 	if text != "" {
 		o.setPath(path, text)
@@ -67,7 +67,7 @@ func (o Object) setPath(path string, v any) {
 	inner.setPath(rest, v)
 }
 
-// At returns the member at the end of a path, where there is one.
+// At returns the member at the end of a dotted path, if there is one.
 func (o Object) At(path string) (v any, ok bool) {
 	name, rest, isNested := strings.Cut(path, ".")
 	v, ok = o[name]
@@ -78,7 +78,7 @@ func (o Object) At(path string) (v any, ok bool) {
 	return inner.At(rest)
 }
 
-// Remove takes the member at the end of a path out, and each object that is empty then.
+// Remove removes the member at the end of a dotted path, and each object that is empty after that.
 func (o Object) Remove(path string) {
 	name, rest, isNested := strings.Cut(path, ".")
 	if inner, _ := o[name].(Object); isNested && len(inner) > 0 {
@@ -89,7 +89,7 @@ func (o Object) Remove(path string) {
 	delete(o, name)
 }
 
-// keepOnly removes all members but those, unless known is nil, and returns their names.
+// keepOnly removes all members that are not in known, unless known is nil, and returns their names.
 func (o Object) keepOnly(known []string) (taken []string) {
 	for name := range o {
 		if known != nil && !slices.Contains(known, name) {
@@ -101,8 +101,8 @@ func (o Object) keepOnly(known []string) (taken []string) {
 	return taken
 }
 
-// removeAll removes members of these names from a value and all within it, and returns the names
-// that it found.
+// removeAll removes the members with these names from a value, at every depth, and returns the names that it
+// removed.
 func removeAll(v any, names []string) (taken []string) {
 	switch v := v.(type) {
 	case Object:
@@ -127,8 +127,8 @@ func removeAll(v any, names []string) (taken []string) {
 	return taken
 }
 
-// addExtra adds the caller's own fields of the dialect. An object that is there gets the members that
-// it lacks.
+// addExtra adds the caller's own fields of the dialect. Objects that exist already only get the members that
+// they lack.
 func (o Object) addExtra(p *middleware.Params, d middleware.Dialect) {
 	if p.Dialect != d {
 		return
@@ -145,7 +145,7 @@ func (o Object) addExtra(p *middleware.Params, d middleware.Dialect) {
 	}
 }
 
-// setStream sets the member that the caller's own fields have no say in.
+// setStream sets the member stream, which the caller's own fields cannot change.
 func (o Object) setStream(c *Call) {
 	delete(o, "stream")
 	if c.Stream {
@@ -159,8 +159,8 @@ func refuseCall(format string, args ...any) error {
 
 func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be sent in a message", p) }
 
-// functionObject returns a function with its parameters in the member schema: empty, or none if
-// that is nil, where it has none.
+// functionObject returns a function with its parameters in the member schema. If it has no parameters, the
+// member is set to empty, or left out if empty is nil.
 func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
 	o := Object{"name": f.Name}
 	o.text("description", f.Description)
@@ -191,12 +191,12 @@ func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
 	return list
 }
 
-// tools sets the tools: the functions, written by write, and those of the dialect.
+// tools sets the tools: the functions, written by write, and the raw tools of the dialect.
 func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.FunctionDefinition) Object) {
 	var list []any
-	var members map[string]json.RawMessage // that functions have beside those known here
+	var members map[string]json.RawMessage // members of functions that are not recognized here
 	if c.Params.Dialect == d {
-		_ = json.Unmarshal(c.Params.Extra["tools"], &members) // a list is the caller's own
+		_ = json.Unmarshal(c.Params.Extra["tools"], &members) // fails for a list, which is the caller's own
 	}
 	for _, f := range functions(c.Options) {
 		tool := write(f)
@@ -211,7 +211,7 @@ func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.Function
 	setList(o, "tools", list)
 }
 
-// toolChoice sets the tool_choice of OpenAI's APIs; write writes that of a function.
+// toolChoice sets the tool_choice of OpenAI's APIs; write returns the choice of a function.
 func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
 	switch mode, function, other := middleware.ToolChoice(options); {
 	case function != "":
@@ -240,7 +240,7 @@ func parseDataURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, isData && isBase64 && err == nil
 }
 
-// imageFile returns an image as a file, with its content if the address is a data: URL.
+// imageFile returns an image as a file, with its content if the URL is a data: URL.
 func imageFile(p llms.ImageURLContent) middleware.FilePart {
 	if mime, data, ok := parseDataURL(p.URL); ok {
 		return middleware.FilePart{MIMEType: mime, Data: data}
@@ -262,7 +262,7 @@ func eachMessage(messages []llms.MessageContent, do func(role llms.ChatMessageTy
 	return nil
 }
 
-// eachPart calls do for each part of a message and its cache control. It converts
+// eachPart calls do for each part of a message with its cache control. It converts
 // llms.BinaryContent to [middleware.FilePart] and llms.ToolCallResponse to
 // [middleware.ResultPart].
 func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.CacheControl) error) error {
@@ -285,9 +285,8 @@ func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.
 	return nil
 }
 
-// writeConversation writes a conversation for an API with a separate system text and
-// alternating turns: consecutive messages of one role are joined. member has the parts of a
-// turn.
+// writeConversation writes a conversation for an API with a separate system text and alternating turns, joining
+// consecutive messages of one role. member is the name of a turn's list of parts.
 func writeConversation(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
 	err = eachMessage(messages, func(role llms.ChatMessageType, from []llms.ContentPart) error {
 		name, isModel := roleName(role), role == llms.ChatMessageTypeAI
@@ -311,7 +310,7 @@ func writeConversation(messages []llms.MessageContent, model, member string, wri
 	return system, list, err
 }
 
-// walk calls do for each part, and for those within results of tools.
+// walk calls do for each part, including those within tool results.
 func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
 	for _, p := range parts {
 		p, _ = unwrap(p)
@@ -322,7 +321,7 @@ func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
 	}
 }
 
-// unwrap returns a part without its cache controls, and the innermost of them.
+// unwrap returns a part without its cache controls, and the innermost of these.
 func unwrap(p llms.ContentPart) (llms.ContentPart, *llms.CacheControl) {
 	var cache *llms.CacheControl
 	for {
@@ -349,14 +348,13 @@ func roleOf(r llms.ChatMessageType) (llms.ChatMessageType, error) {
 	return r, refuseCall("unknown role %q", r)
 }
 
-// roleName returns the name of one of those roles in most APIs, where the user returns results of
-// tools.
+// roleName returns the name of one of these roles in most APIs, in which the user returns tool results.
 func roleName(role llms.ChatMessageType) string { return cmp.Or(roleNames[role], "user") }
 
 var roleNames = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant"}
 
-// argumentsObject returns the arguments of a tool call as a JSON object. Some agents keep a bare
-// argument in their history.
+// argumentsObject returns the arguments of a tool call as a JSON object. Some agents store a bare argument in
+// their history.
 func argumentsObject(text string) json.RawMessage {
 	trimmed := strings.TrimSpace(text)
 	switch {

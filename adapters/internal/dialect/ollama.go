@@ -71,13 +71,13 @@ func (ollama) Write(c *Call) (Object, error) {
 
 type ollamaWriter struct {
 	list  []Object
-	names map[string]string // of tools, by call
+	names map[string]string // tool names by call id
 
-	// Of the message that is being added; a result is one of its own.
+	// The message under construction. A tool result is a message of its own.
 	message Object
 	text    string
-	between string // its parts
-	hasText bool   // be it empty
+	between string // separator of its texts
+	hasText bool   // even if the text is empty
 	images  []string
 	calls   []any
 }
@@ -121,9 +121,9 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 		head := resultHead(p)
 		return eachPart(p.Parts, func(inner llms.ContentPart, cache *llms.CacheControl) error {
 			if _, isText := inner.(llms.TextContent); isText {
-				return nil // the result's content has it
+				return nil // contained in the result's content
 			}
-			_ = t.part(head, nil) // fails for no text
+			_ = t.part(head, nil) // cannot fail for a text
 			head.Text = ""
 			return t.part(inner, cache)
 		})
@@ -177,7 +177,7 @@ func (ollama) Reader(r *Reply) Reader { return &ollamaReader{Reply: r} }
 
 func (s *ollamaReader) Whole(data []byte) error { return s.Event(data) }
 
-// Event takes in a line.
+// Event reads one line of the stream.
 func (s *ollamaReader) Event(data []byte) error {
 	var in ollamaLine
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -190,7 +190,7 @@ func (s *ollamaReader) Event(data []byte) error {
 	x.Served, x.Created = in.Model, in.CreatedAt.Unix()
 	c := s.choice(0)
 	s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)})
-	if len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // what the calls belong to comes before them
+	if len(in.Message.ToolCalls) > 0 && len(c.calls) == 0 { // the state must precede the calls that it belongs to
 		if state := s.state(); state != nil {
 			s.Emit(&middleware.Delta{Raw: state})
 		}

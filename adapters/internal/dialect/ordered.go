@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// orderedObject is a JSON object whose members keep their order: models fill in the properties of a
-// schema in order, such as a reason before a conclusion.
+// orderedObject is a JSON object that keeps the order of its members: models fill in the properties of a
+// schema in order, for instance a reason before a conclusion.
 type orderedObject struct {
 	names  []string
 	values map[string]any
 }
 
-// get returns a member, or nil. o may be nil.
+// get returns a member, or nil. o can be nil.
 func (o *orderedObject) get(name string) any {
 	if o == nil {
 		return nil
@@ -29,7 +29,7 @@ func (o *orderedObject) has(name string) bool {
 	return ok
 }
 
-// object returns a member that is an object, else nil.
+// object returns a member that is an object, or else nil.
 func (o *orderedObject) object(name string) *orderedObject {
 	inner, _ := o.get(name).(*orderedObject)
 	return inner
@@ -49,7 +49,7 @@ func (o *orderedObject) remove(name string) {
 	}
 }
 
-// rename renames a member in its place.
+// rename renames a member without changing its position.
 func (o *orderedObject) rename(from, to string) {
 	v := o.get(from)
 	o.remove(to)
@@ -58,7 +58,7 @@ func (o *orderedObject) rename(from, to string) {
 	o.values[to] = v
 }
 
-// addMissing adds the members of another object that are not there.
+// addMissing adds the members of another object that o lacks.
 func (o *orderedObject) addMissing(from *orderedObject) {
 	if from == nil {
 		return
@@ -77,7 +77,7 @@ func (o *orderedObject) appendJSON(buf []byte) ([]byte, error) {
 	return appendMembers(buf, o.names, o.values)
 }
 
-// decode returns a value as decoded from its JSON: objects are *orderedObject, numbers json.Number.
+// decode returns a value as decoded from its JSON, with objects as *orderedObject and numbers as json.Number.
 func decode(v any) any {
 	d := json.NewDecoder(bytes.NewReader(rawJSON(v)))
 	d.UseNumber()
@@ -108,7 +108,7 @@ func decodeNext(d *json.Decoder) any {
 	return t
 }
 
-// merge adds to a value the members and elements of another one that it lacks, at every depth.
+// merge adds to a value the members and elements that it lacks from another value, at every depth.
 func merge(to, from any) any {
 	switch from := from.(type) {
 	case *orderedObject:

@@ -13,16 +13,15 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// partForm describes the parts of messages in one of OpenAI's APIs: their types, and the paths of
-// their members.
+// partForm describes the parts of messages in one of OpenAI's APIs: their types and the paths of their members.
 type partForm struct {
 	dialect                 middleware.Dialect
-	texts                   []string // the types of texts; the first is written
+	texts                   []string // the types of text parts; the first one is written
 	image, url, detail      string
-	imageID                 string // "" where an image is stored as any file
+	imageID                 string // "" if a stored image is referred to like any file
 	file, name, data, id    string
-	address                 string // of a file; "" where it takes none
-	document                string // a file by its address alone; "" where there is no such part
+	address                 string // of a file by URL; "" if the API does not accept URLs
+	document                string // type of a part with only a file's URL; "" if there is none
 	known                   memberSet
 	audio, sound, soundForm string
 }
@@ -51,7 +50,7 @@ func (form *partForm) read(f field) (parts []llms.ContentPart) {
 		switch {
 		case slices.Contains(form.texts, kind):
 			parts = append(parts, llms.TextContent{Text: f.get("text").text()})
-		case kind == "refusal": // text to models of other APIs
+		case kind == "refusal": // a text for models of other APIs
 			parts = append(parts, middleware.RawPart{TextContent: llms.TextContent{Text: f.get("refusal").text()}, Dialect: form.dialect, Raw: f.raw()})
 		case kind == form.image && form.imageID != "" && f.get(form.imageID).exists():
 			parts = append(parts, middleware.FilePart{ID: f.get(form.imageID).text(), MIMEType: "image/*"})
@@ -86,7 +85,7 @@ func (form *partForm) readFile(f field) llms.ContentPart {
 	return p
 }
 
-// fileAt returns the file at an address, which may be a data: URL.
+// fileAt returns the file at a URL, which can be a data: URL.
 func (f field) fileAt() llms.ContentPart {
 	p := middleware.FilePart{URL: f.text()}
 	if strings.HasPrefix(p.URL, "data:") {
@@ -138,17 +137,17 @@ func (form *partForm) writeData(p middleware.FilePart) Object {
 	case p.ID != "":
 		return newPart(form.file, form.id, p.ID)
 	}
-	name := cmp.Or(p.Name, "file") // a name goes with nothing else, and this with no other
+	name := cmp.Or(p.Name, "file") // the API accepts a name only with data, and data only with a name
 	if path.Ext(name) == "" && (p.MIMEType == "application/pdf" || p.Name == "") {
 		name += ".pdf"
 	}
 	return newPart(form.file, form.name, name, form.data, url)
 }
 
-// soundForms are the types of sound that OpenAI's API has another name for.
+// soundForms maps audio subtypes to OpenAI's names where these differ.
 var soundForms = map[string]string{"mpeg": "mp3"}
 
-// newPart returns a part of a type, with members from pairs of a path and a text that is not empty.
+// newPart returns a part of a type, with members from pairs of a path and a text. Empty texts are left out.
 func newPart(kind string, pairs ...string) Object {
 	o := Object{"type": kind}
 	for pair := range slices.Chunk(pairs, 2) {

@@ -15,19 +15,19 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Client is one API, from the side of its client. What it does not do is the provider's:
-// where the server is, who asks, how an answer is bounded, which errors are tried again.
+// Client is the client side of one API. The provider itself handles the server's address, authentication,
+// limits on the answer's size and retries.
 type Client interface {
 	// Dialect is the API's name.
 	Dialect() middleware.Dialect
-	// Write returns the body of a request, and adds what the API has no word for to
-	// c.NotSent.
+	// Write returns the body of a request, and adds to c.NotSent the names of whatever the API cannot
+	// express.
 	Write(c *Call) (Object, error)
-	// Reader returns what reads an answer to r.
+	// Reader returns a reader of an answer into r.
 	Reader(r *Reply) Reader
 }
 
-// Clients are the APIs that models are asked by.
+// Clients are the clients of all APIs by which models are called.
 var Clients = map[middleware.Dialect]Client{
 	middleware.DialectChat: chat{}, middleware.DialectResponses: responses{}, middleware.DialectAnthropic: messages{},
 	middleware.DialectGemini: gemini{}, middleware.DialectOllama: ollama{},
@@ -41,42 +41,40 @@ type Call struct {
 	Params   *middleware.Params
 	Stream   bool
 	Limits   Limits
-	// MaxTokens limits an answer for which the caller names no limit, where the API takes
-	// no request without.
+	// MaxTokens limits an answer for which the caller sets no limit, if the API requires one.
 	MaxTokens int
-	// MaxTokensField is how the server of chat completions spells the limit of an answer.
+	// MaxTokensField is the member by which the server of chat completions limits an answer.
 	MaxTokensField string
-	// Effort is how much the caller wants the model to think, where its options say so no more.
+	// Effort is the reasoning effort that the caller requested, if the options no longer contain it.
 	Effort string
-	// ContextTokens is the context that Ollama loads a model with; 0 leaves it to the server.
+	// ContextTokens is the context size with which Ollama loads a model; 0 leaves it to the server.
 	ContextTokens int
 
-	// NotSent names what was asked for and cannot be said.
+	// NotSent names requested features that cannot be expressed.
 	NotSent []string
-	// Betas are the features of Messages that are asked for by a header.
+	// Betas are the beta features of Messages, which are requested by a header.
 	Betas []string
 }
 
-// omit names what cannot be said, if it was asked for.
+// omit adds name to NotSent if isAsked.
 func (c *Call) omit(isAsked bool, name string) {
 	if isAsked {
 		c.NotSent = append(c.NotSent, name)
 	}
 }
 
-// Reader takes in an answer. Its errors are those of an answer that cannot be read, or a
-// [ServerError].
+// Reader reads an answer. Its errors mean that the answer cannot be read, or are a [ServerError].
 type Reader interface {
-	// Whole takes in an answer that is not streamed.
+	// Whole reads an answer that is not streamed.
 	Whole(data []byte) error
-	// Event takes in an event of a stream.
+	// Event reads an event of a stream.
 	Event(data []byte) error
-	// End ends the reply, or says that the answer has not ended. isMarked is set where the
-	// stream had a mark at its end.
+	// End completes the reply, or returns an error if the answer is incomplete. isMarked is set if the
+	// stream had an end marker.
 	End(isMarked bool) error
 }
 
-// ServerError is what a server said in the place of an answer, or within one.
+// ServerError is an error that a server sent in place of an answer, or within one.
 type ServerError []byte
 
 // Error implements error.
@@ -86,25 +84,25 @@ var errUnfinished = errors.New("the stream ended before the answer did")
 
 var errNoName = errors.New("the answer calls a tool without its name")
 
-// Reply is an answer as it comes in, of any API.
+// Reply accumulates an answer of any API.
 type Reply struct {
-	// Origin is the model's: its state is marked with it.
+	// Origin is the model's origin, with which its state is marked.
 	Origin string
 	// Emit receives the pieces.
 	Emit func(d *middleware.Delta)
-	// Extra is what holds for all choices.
+	// Extra has what is common to all choices.
 	Extra middleware.Extra
 
 	choices []*replyChoice
-	// mistyped is the first member whose type is not the API's: nobody knows what it said.
+	// mistyped is an error about the first member of an unexpected type, whose meaning is unknown.
 	mistyped error
-	// isUsageOld is set where more of the answer, or its end, came after what was said of
-	// its usage: nobody knows what it did until then.
+	// isUsageOld is set if more of the answer, or its end, arrived after its usage was reported, so that the
+	// final usage is unknown.
 	isUsageOld bool
 }
 
-// want returns is, whether a member of an answer is of the type kind, and records the first that is
-// not. Null is no mistake: servers send it for nothing.
+// want records the first member of an answer that is not of the type kind, and returns is. Null is
+// accepted, because servers send it for missing values.
 func (r *Reply) want(is bool, name, kind string, v gjson.Result) bool {
 	if !is && v.Type != gjson.Null {
 		r.noteType(name, kind)
@@ -123,7 +121,7 @@ func (r *Reply) wantText(name string, v gjson.Result) string {
 	return v.Str
 }
 
-// wantObjects calls do for each element of a list of objects, until something is mistyped.
+// wantObjects calls do for each element of a list of objects, until one has an unexpected type.
 func (r *Reply) wantObjects(name string, v gjson.Result, do func(v gjson.Result)) {
 	if !r.want(v.IsArray(), name, "a list", v) {
 		return
@@ -147,11 +145,11 @@ func (r *Reply) wantArguments(raw json.RawMessage) string {
 	return string(argumentsObject(v.Str))
 }
 
-// stopError returns langchaingo's stop reason for an answer that was broken off.
+// stopError returns langchaingo's stop reason for an answer that ended in an error.
 func stopError(stop string) string { return middleware.StopError + strings.ToLower(stop) }
 
-// stopWords are the stop reasons of chat completions and Messages in lower case, "" for servers that
-// send none; eos is Together's, eos_token TGI's, model_length Mistral's.
+// stopWords are the regular stop reasons of chat completions and Messages in lower case. Some servers send none
+// (""); eos is Together's, eos_token TGI's, model_length Mistral's.
 // https://docs.together.ai/reference/chat-completions-1, https://docs.mistral.ai/api/endpoint/chat,
 // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
 var stopWords = []string{
@@ -159,8 +157,8 @@ var stopWords = []string{
 	"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "compaction", "model_context_window_exceeded",
 }
 
-// nameEnd marks an answer with an unknown stop reason as broken off, as those of servers are that are
-// not among the usual ones: error, abort, cancelled, repetition, insufficient_system_resource.
+// nameEnd marks an answer with an unknown stop reason as ended by an error, because such reasons mostly are
+// errors: error, abort, cancelled, repetition, insufficient_system_resource.
 func (c *replyChoice) nameEnd() {
 	if !slices.Contains(stopWords, strings.ToLower(c.stop)) {
 		c.word = stopError(c.stop)
@@ -175,8 +173,8 @@ func (r *Reply) endChoice(c *replyChoice, stop string) {
 	c.stop = cmp.Or(stop, c.stop)
 }
 
-// setUsage sets the usage. The counts of a stream are totals: a smaller output than before is
-// incomplete and ignored.
+// setUsage sets the usage. The counts in a stream are totals, so a smaller output than before is incomplete
+// and ignored.
 func (r *Reply) setUsage(u sdk.Usage) {
 	before := r.Extra.Usage
 	u.HostedCalls = max(u.HostedCalls, before.HostedCalls)
@@ -185,7 +183,7 @@ func (r *Reply) setUsage(u sdk.Usage) {
 	r.Extra.Usage, r.isUsageOld = u, false
 }
 
-// dropOldUsage resets the output counts if more of the answer came after them.
+// dropOldUsage resets the output counts if more of the answer followed them.
 func (r *Reply) dropOldUsage() {
 	if r.isUsageOld {
 		r.Extra.Usage.OutputTokens, r.Extra.Usage.ReasoningTokens = 0, 0
@@ -196,19 +194,19 @@ type replyChoice struct {
 	content, reasoning, refusal strings.Builder
 	calls                       []llms.ToolCall
 	logProbs                    []sdk.TokenLogProb
-	stop, word                  string // the provider's word for the end, and langchaingo's
-	// parts are the answer for a later turn, all of it where isSpecial. They have the
-	// content up to covered.
+	stop, word                  string // the provider's stop reason, and langchaingo's
+	// parts are the answer for a later turn, complete if isSpecial. They contain the first covered bytes of
+	// the content.
 	parts     []llms.ContentPart
 	covered   int
-	thought   int // how much of the reasoning is in parts, where it is in any
+	thought   int // length of the reasoning that is in parts
 	isSpecial bool
 }
 
-// maxChoices bounds the indexes that a server may name.
+// maxChoices limits the indexes of choices that a server can use.
 const maxChoices = 128
 
-// choice returns the choice of an index, nil for an invalid one.
+// choice returns the choice with an index, or nil if the index is invalid.
 func (r *Reply) choice(i int) *replyChoice {
 	if i < 0 || i >= maxChoices {
 		return nil
@@ -232,7 +230,7 @@ func (r *Reply) add(d *middleware.Delta) {
 	}
 }
 
-// coverText makes the content that is in no part yet a part.
+// coverText adds the content that is not yet in a part as a part.
 func (c *replyChoice) coverText() {
 	if text := c.content.String()[c.covered:]; text != "" {
 		c.parts = append(c.parts, llms.TextContent{Text: text})
@@ -263,7 +261,7 @@ func (c *replyChoice) addPart(p middleware.RawPart) {
 
 var callStops = []string{"tool_calls", "function_call", "tool_use"}
 
-// hasCall reports whether a choice calls a tool, custom ones included.
+// hasCall reports whether a choice calls a tool, including custom tools.
 func (c *replyChoice) hasCall() bool {
 	return len(c.calls) > 0 || slices.ContainsFunc(c.parts, func(p llms.ContentPart) bool {
 		raw, _ := p.(middleware.RawPart)
@@ -271,7 +269,7 @@ func (c *replyChoice) hasCall() bool {
 	})
 }
 
-// Response returns the answer.
+// Response returns the complete answer.
 func (r *Reply) Response() (*llms.ContentResponse, error) {
 	if len(r.choices) == 0 {
 		return nil, middleware.ErrEmptyResponse

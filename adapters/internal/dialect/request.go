@@ -12,19 +12,18 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// API is one API, from the side of its server. What it does not do is the server's: who
-// asks, which model, when text appears, what it cost, what is refused.
+// API is the server side of one API. The server itself decides about authentication, models, the time at
+// which text is shown, costs and rejections.
 type API interface {
 	// Dialect is the API's name.
 	Dialect() middleware.Dialect
-	// Read decodes a request, with its header. It keeps nothing of body, which [Parse]
-	// has read.
+	// Read decodes a request that [Parse] has parsed, with its header. It does not retain body.
 	Read(body gjson.Result, h http.Header) (*Request, *Refusal)
-	// Answer writes what a client gets that does not stream.
+	// Answer returns the answer for a client that does not stream.
 	Answer(r *Request, a *Answer) any
-	// Stream returns what writes the events of one that does.
+	// Stream returns the writer of the events for a client that streams.
 	Stream(r *Request, out *Events) Stream
-	// Error is the body of an error.
+	// Error returns the body of an error response.
 	Error(r *Refusal, requestID string) any
 }
 
@@ -35,28 +34,28 @@ var (
 	Responses API = responses{}
 )
 
-// Stream writes an answer in pieces. Its methods are called one after the other.
+// Stream writes an answer in pieces. Its methods must not be called concurrently.
 type Stream interface {
-	// Delta writes a piece as it comes.
+	// Delta writes a piece as it arrives.
 	Delta(d *middleware.Delta)
-	// Finish writes what has not been written of the answer, and the end.
+	// Finish writes the rest of the answer and the end of the stream.
 	Finish(a *Answer)
-	// Fail ends a stream that has begun.
+	// Fail ends a stream that has begun with an error.
 	Fail(r *Refusal)
 }
 
-// Events is where a stream is written to.
+// Events is the output of a stream.
 type Events struct {
-	ID        string // what ids in the answer are made of
+	ID        string // from which the ids in the answer are made
 	RequestID string
 	Created   int64 // Unix seconds
-	// Write sends whole events. It keeps nothing of data.
+	// Write sends complete events. It must not retain data.
 	Write func(data []byte)
 
 	buf []byte
 }
 
-// append sends what add appends.
+// append sends the bytes that add appends.
 func (e *Events) append(add func(buf []byte) []byte) {
 	e.buf = add(e.buf[:0])
 	e.Write(e.buf)
@@ -67,7 +66,7 @@ func (e *Events) data(v any) { e.event("", v) }
 func (e *Events) event(name string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return // our own plain structs cannot fail
+		return // impossible for our own plain structs
 	}
 	e.append(func(buf []byte) []byte {
 		if name != "" {
@@ -77,7 +76,7 @@ func (e *Events) event(name string, v any) {
 	})
 }
 
-// Request is what a client asks for, in langchaingo's terms.
+// Request is a client's request in langchaingo's terms.
 type Request struct {
 	Model    string
 	Messages []llms.MessageContent
@@ -86,27 +85,27 @@ type Request struct {
 	Params   middleware.Params
 	Labels   map[string]string
 	Stream   bool
-	// Usage is set where the stream ends with what was used.
+	// Usage is set if the stream ends with the usage.
 	Usage bool
-	// OnItem is told of each item of an answer of Responses, by its id.
+	// OnItem is called with each item of an answer of Responses and its id.
 	OnItem func(id string, item json.RawMessage)
 
-	// echo is what an answer of Responses repeats of the request, as it was written there.
+	// echo has the members of the request that an answer of Responses repeats, as the client wrote them.
 	echo Object
-	// showsThoughts is set where a client of Messages asked for them.
+	// showsThoughts is set if a client of Messages requested thinking.
 	showsThoughts bool
 }
 
 func (a *Request) add(o llms.CallOption) { a.Options = append(a.Options, o) }
 
-// Answer is what a client is answered.
+// Answer is the answer to a client.
 type Answer struct {
-	ID      string // of the request
+	ID      string // from the request
 	Created int64  // Unix seconds
-	Model   string // that answered, or that was asked for
+	Model   string // the model that answered, or the requested one
 	Choices []*llms.ContentChoice
 	Usage   sdk.Usage
-	// Step is the member "stepfall"; nil is none.
+	// Step is the value of the member "stepfall"; nil omits it.
 	Step any
 }
 
@@ -127,8 +126,8 @@ func (a *Request) read(body gjson.Result, known memberSet, param func(name strin
 	return fault
 }
 
-// Settle sets the origin of untagged state, from a conversation that began elsewhere: the model that
-// the request is pinned to, or else any of the requested name.
+// Settle sets the origin of state without a tag, from a conversation that began elsewhere. If the request is
+// pinned to a model, the state belongs to that model, otherwise to any model of the requested name.
 func (a *Request) Settle(pinned bool) {
 	a.Messages = rewrite(a.Messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
 		raw, ok := p.(middleware.RawPart)
@@ -142,13 +141,13 @@ func (a *Request) Settle(pinned bool) {
 	})
 }
 
-// InputTokens estimates the tokens of a prompt, as caps count them.
+// InputTokens estimates the number of tokens of a prompt, as caps count it.
 func (a *Request) InputTokens() int { return middleware.EstimateTokens(a.Messages, a.Tools) }
 
 const maxDepth = 256
 
-// Parse reads a body. Those that are deeper than any of a client's are not looked into,
-// since whatever reads them would have to go as deep.
+// Parse parses a body. It rejects bodies nested deeper than those of any client, because whatever reads them
+// would have to recurse as deeply.
 func Parse(body []byte) (gjson.Result, *Refusal) {
 	switch {
 	case depth(body) > maxDepth:
@@ -165,7 +164,7 @@ func Parse(body []byte) (gjson.Result, *Refusal) {
 	return root, nil
 }
 
-// depth returns the nesting depth of arrays and objects in a text that may be JSON.
+// depth returns the nesting depth of arrays and objects in a text, which need not be valid JSON.
 func depth(text []byte) int {
 	deep, most, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {
@@ -185,8 +184,8 @@ func depth(text []byte) int {
 	return most
 }
 
-// ReadEmbedding reads a request for embeddings: which model it is for. The rest goes to that
-// model as it is.
+// ReadEmbedding reads the model of an embeddings request. The rest of the body is sent to that model
+// unchanged.
 func ReadEmbedding(body gjson.Result) (a *Request, fault *Refusal) {
 	a = &Request{}
 	hasInput := false

@@ -83,7 +83,7 @@ func cutReason(choice *llms.ContentChoice) string {
 	return ""
 }
 
-// responsesItem writes an item: whole, or without its content.
+// responsesItem writes an item, with its content if whole.
 func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	if b.raw.Raw != nil {
 		return b.raw.Raw
@@ -160,8 +160,7 @@ func (responses) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// Delta writes events of items in a form of their own as they are, under the index that they have
-// here.
+// Delta writes events of items that only this API has unchanged, except for the index of the item.
 func (s *responsesStream) Delta(d *middleware.Delta) {
 	var event gjson.Result
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectResponses {
@@ -204,7 +203,7 @@ func (s *responsesStream) start(b *block) {
 	s.head()
 	item := responsesItem(s.out.ID, b, false)
 	summary := gjson.GetBytes(b.raw.Raw, "summary").Array()
-	if len(summary) > 0 { // it comes in events of its own
+	if len(summary) > 0 { // it is sent in separate events
 		item = withMember(item, "summary", "[]")
 	}
 	s.send("response.output_item.added", Object{"output_index": b.index, "item": item})
@@ -224,7 +223,7 @@ func (s *responsesStream) start(b *block) {
 	}
 }
 
-// piece writes the event for a piece of an item. It is a hot path.
+// piece writes the event for a piece of an item. It is on the hot path.
 func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 	kind, where := "response.output_text.delta", `,"content_index":0`
 	switch b.kind {
@@ -258,7 +257,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
-	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
+	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // the item keeps the id that it began with
 		b.raw.Raw = withText(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
 	}
 	switch b.kind {
@@ -298,7 +297,7 @@ func (s *responsesStream) Fail(r *Refusal) {
 	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})
 }
 
-// failCode returns the code of a failed response. It uses those of the API only: Codex retries after
+// failCode returns the code of a failed response. It only uses the API's own codes, because Codex retries after
 // any other.
 func failCode(r *Refusal) string {
 	switch {

@@ -28,9 +28,9 @@ func (responses) Write(c *Call) (Object, error) {
 	b["input"] = input
 	responsesFields.write(b, p)
 	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
-		b["store"] = false // unlike this API, the client's keeps no answers that it is not told to keep
+		b["store"] = false // unlike this API, the client's own stores answers only on request
 	}
-	if !deref(p.LogProbs) && p.Dialect != middleware.DialectResponses { // whose own it is
+	if !deref(p.LogProbs) && p.Dialect != middleware.DialectResponses { // a parameter of this API itself
 		delete(b, "top_logprobs")
 	}
 	switch s := p.Schema; {
@@ -42,7 +42,7 @@ func (responses) Write(c *Call) (Object, error) {
 		b.setPath("text.format.type", "json_object")
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
-		// Without strict the API takes it for true, and changes the schema.
+		// If strict is missing, the API assumes true and changes the schema.
 		tool := functionObject(f, "parameters", json.RawMessage("null"))
 		tool["type"], tool["strict"] = "function", f.Strict
 		return tool
@@ -60,13 +60,13 @@ func (responses) Write(c *Call) (Object, error) {
 func (c *Call) includes() (list []string) {
 	p := c.Params
 	if p.Dialect == middleware.DialectResponses {
-		_ = json.Unmarshal(p.Extra["include"], &list) // what is no list is the server's to refuse
+		_ = json.Unmarshal(p.Extra["include"], &list) // the server rejects anything but a list
 	}
 	switch {
 	case c.Limits.Unsealed:
 		list = slices.DeleteFunc(list, func(word string) bool { return word == includeSealed })
 	case c.Limits.Sealed || p.Store != nil && !*p.Store:
-		// What a server need not have stored is sent back whole by a later turn.
+		// A later turn sends back in full what the server may not have stored.
 		list = addNew(list, includeSealed)
 	}
 	if deref(p.LogProbs) {
@@ -86,7 +86,7 @@ type itemWriter struct {
 
 	// Of the message that is being written.
 	role    llms.ChatMessageType
-	content []any // that is not in list yet
+	content []any // not yet in list
 	unknown memberWriter
 }
 
@@ -140,7 +140,7 @@ func (w *itemWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 
 func (w *itemWriter) raw(p middleware.RawPart) {
 	if gjson.GetBytes(p.Raw, messageMembers).Exists() {
-		w.flush() // they begin an item
+		w.flush() // the members begin an item
 	}
 	switch kind := gjson.GetBytes(p.Raw, "type").Str; {
 	case w.unknown.take(p):
@@ -198,9 +198,9 @@ type outputItem struct {
 type responsesReader struct {
 	*Reply
 
-	calls    map[int]int       // index of a tool call by that of its item
-	special  map[int]bool      // items that are in a form of their own
-	items    []json.RawMessage // that have ended
+	calls    map[int]int       // index of each tool call, by the index of its item
+	special  map[int]bool      // items in a form that only this API has
+	items    []json.RawMessage // completed items
 	hasEnded bool
 }
 
@@ -215,7 +215,7 @@ func (s *responsesReader) End(bool) error {
 	return nil
 }
 
-// Event takes in an event. The answer is made of the last alone, or of the items that ended before it.
+// Event reads an event. The answer is built from the last event alone, or from the items completed before it.
 func (s *responsesReader) Event(data []byte) error {
 	if !gjson.ValidBytes(data) {
 		return errNotJSON
@@ -260,13 +260,12 @@ func (s *responsesReader) piece(kind string, index int, e gjson.Result, data []b
 	return s.mistyped
 }
 
-// endItem keeps an item that has ended, and emits it unless its text and calls have been given as
-// they came.
+// endItem keeps a completed item, and emits it unless its text and calls were emitted in pieces.
 func (s *responsesReader) endItem(index int, v gjson.Result) error {
 	item := rawOf(v)
 	it, err := readItem(item)
 	s.items = append(s.items, item)
-	if it.Type == "function_call" && it.Arguments == "" { // nothing came of them
+	if it.Type == "function_call" && it.Arguments == "" { // no pieces of the arguments arrived
 		s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: s.calls[index], Arguments: "{}"}})
 	}
 	if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknownMembers(v) == nil {
@@ -276,7 +275,7 @@ func (s *responsesReader) endItem(index int, v gjson.Result) error {
 	return nil
 }
 
-// begin reads the beginning of an item, and passes on the event of one that only this API has.
+// begin reads the beginning of an item, and passes on the event if only this API has such items.
 func (s *responsesReader) begin(index int, item json.RawMessage, event []byte) error {
 	it, err := readItem(item)
 	switch {
@@ -302,7 +301,7 @@ func (s *responsesReader) pass(event []byte) {
 	s.Emit(&middleware.Delta{Raw: &p})
 }
 
-// part returns an item for a later turn. Ids of messages and reasoning are state of the model.
+// part returns an item for a later turn. The ids of messages and reasoning are state of the model.
 func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.RawPart {
 	p := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
 	switch it.Type {
@@ -314,13 +313,13 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 			p.Text += c.Text + c.Refusal
 		}
 	}
-	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") && !it.isBilled(raw) { // the client's to make, as one of a function is
+	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") && !it.isBilled(raw) { // a call that the client must run, like that of a function
 		p.Instead = itemCall(gjson.ParseBytes(raw))
 	}
 	return p
 }
 
-// knownOfMessageItem are the members of a message that come in other events too.
+// knownOfMessageItem are the members of a message that other events contain too.
 var knownOfMessageItem = newKnown("type id status role content.type content.text content.refusal content.logprobs")
 
 // members returns a part with the unknown members of a call, or nil.
@@ -341,13 +340,13 @@ func readItem(raw json.RawMessage) (it outputItem, err error) {
 	return it, err
 }
 
-// isBilled reports whether an item is a use of a hosted tool with a fee. Of a web search, opening a
-// page and searching in it are free.
+// isBilled reports whether an item is a use of a hosted tool with a fee. In a web search, opening a page and
+// searching within it are free.
 func (it *outputItem) isBilled(raw json.RawMessage) bool {
 	switch it.Type {
 	case "file_search_call", "code_interpreter_call":
 		return true
-	case "shell_call": // one in a container, not the client's own
+	case "shell_call": // only in a container, not on the client's machine
 		environment := gjson.GetBytes(raw, "environment.type").Str
 		return environment != "" && environment != "local"
 	case "web_search_call":
@@ -357,12 +356,11 @@ func (it *outputItem) isBilled(raw json.RawMessage) bool {
 	return false
 }
 
-// knownOfResponse are the members of answers that have another form, or are repeated of the
-// request.
+// knownOfResponse are the members of answers that are converted, or repeated from the request.
 var knownOfResponse = newKnown("id object created_at status background error incomplete_details model output previous_response_id service_tier " +
 	"instructions max_output_tokens max_tool_calls parallel_tool_calls reasoning store temperature text tool_choice tools top_p truncation user metadata" + responsesUsage.known("usage"))
 
-// responsesCuts are langchaingo's words for what an answer may be cut by.
+// responsesCuts maps the reasons of incomplete answers to langchaingo's stop reasons.
 var responsesCuts = map[string]string{"max_output_tokens": "length", "content_filter": "content_filter"}
 
 func (s *responsesReader) Whole(data []byte) error {
@@ -400,7 +398,7 @@ func (s *responsesReader) Whole(data []byte) error {
 
 func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) {
 	in = &responsesReply{}
-	if err := json.Unmarshal(data, in); err != nil { // null is an empty one
+	if err := json.Unmarshal(data, in); err != nil { // null leaves it empty
 		return nil, err
 	}
 	s.addUnknown(middleware.DialectResponses, knownOfResponse.unknownMembers(gjson.ParseBytes(data)))
@@ -410,14 +408,14 @@ func (s *responsesReader) readHead(data []byte) (in *responsesReply, err error) 
 		x.Created = int64(n)
 	}
 	x.Usage = responsesUsage.read(gjson.ParseBytes(in.Usage))
-	if len(in.Output) == 0 { // as some servers end a stream
+	if len(in.Output) == 0 { // some servers end a stream this way
 		in.Output = s.items
 	}
 	return in, nil
 }
 
 func (s *responsesReader) addItem(c *replyChoice, it *outputItem, raw json.RawMessage) {
-	if it.isBilled(raw) { // also where the answer failed after it
+	if it.isBilled(raw) { // even if the answer failed after it
 		s.Extra.Usage.HostedCalls++
 	}
 	if it.Type == "function_call" {

@@ -14,18 +14,17 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// responses is OpenAI's Responses, without its state: a conversation comes whole with
-// each request.
+// responses is OpenAI's Responses API without stored state: each request contains the whole conversation.
 type responses struct{}
 
-// responsesEcho is what an answer repeats of a request that says nothing.
+// responsesEcho is what an answer repeats of a request that sets none of these members.
 var responsesEcho = Object{
 	"instructions": nil, "max_output_tokens": nil, "parallel_tool_calls": true, "reasoning": json.RawMessage(`{"effort":null,"summary":null}`),
 	"store": false, "temperature": nil, "text": json.RawMessage(`{"format":{"type":"text"}}`), "tool_choice": "auto",
 	"tools": json.RawMessage("[]"), "top_p": nil, "truncation": "disabled", "user": nil, "metadata": json.RawMessage("{}"),
 }
 
-// ownItem begins the ids of items that this gateway made, which no provider knows.
+// ownItem marks the ids of items that this gateway created, which no provider knows.
 const ownItem = "_sf_"
 
 func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
@@ -43,7 +42,7 @@ func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// The members that are read here of parameters, tools, items and parts.
+// The members of parameters, tools, items and parts that are read here.
 var (
 	knownOfResponses     = newKnown("text.format.type text.format.name text.format.description text.format.schema text.format.strict tool_choice.type tool_choice.name" + responsesFields.names())
 	knownOfResponsesTool = newKnown("type name description parameters strict")
@@ -98,9 +97,8 @@ func (a *Request) responsesParam(name string, f field) {
 	}
 }
 
-// What a request of Responses has included in its answer, as far as the gateway does that
-// for any model: a model of another API is asked for log-probabilities in its own words, and
-// what it signs goes out as an encrypted item.
+// The values of include that the gateway provides for any model: log-probabilities are requested from a model of
+// another API in that API's terms, and its signed state is returned as an encrypted item.
 const (
 	includeLogProbs = "message.output_text.logprobs"
 	includeSealed   = "reasoning.encrypted_content"
@@ -112,8 +110,8 @@ func includesOnlyOwn(list json.RawMessage) bool {
 		!slices.ContainsFunc(words, func(word string) bool { return word != includeLogProbs && word != includeSealed })
 }
 
-// extend adds parts to the last message if it has the role: text, reasoning and calls are separate
-// items here, and one message to a model.
+// extend adds parts to the last message if it has the role: text, reasoning and calls are separate items here,
+// but one message to a model.
 func (a *Request) extend(role llms.ChatMessageType, parts ...llms.ContentPart) {
 	if last := len(a.Messages) - 1; last < 0 || a.Messages[last].Role != role {
 		a.Messages = append(a.Messages, llms.MessageContent{Role: role})
@@ -144,12 +142,12 @@ func (a *Request) item(f field) {
 	}
 }
 
-// nativeItem reads an item that only this API has. A call that the client runs, and its output, get
-// a function call and its result as replacements for other APIs.
+// nativeItem reads an item that only this API has. A call that the client runs, and its output, get a function
+// call and its result as replacements for other APIs.
 func (a *Request) nativeItem(kind string, f field) {
 	p, isState := Open(middleware.DialectResponses, f.raw())
 	if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!isState || p.Model == Unknown) {
-		return // made here for the client to read
+		return // created here for the client to read
 	}
 	role, hasCallID := llms.ChatMessageTypeAI, f.get("call_id").value.Str != ""
 	switch {
@@ -157,23 +155,23 @@ func (a *Request) nativeItem(kind string, f field) {
 		role, p.Instead = llms.ChatMessageTypeTool, f.ownOutput()
 	case hasCallID:
 		p.Instead = itemCall(f.value)
-	case strings.HasSuffix(kind, "_response"): // the user's, such as to a question of a server of tools
+	case strings.HasSuffix(kind, "_response"): // of the user, for example to a question of an MCP server
 		role = llms.ChatMessageTypeHuman
 	}
 	a.extend(role, p)
 }
 
-// knownOfCall are the members of an item that are no arguments of its call.
+// knownOfCall are the members of an item that are not arguments of its call.
 var knownOfCall = newKnown("type id status call_id name")
 
-// itemCall returns an item as a function call, with its other members as arguments.
+// itemCall returns an item as a function call with its other members as arguments.
 func itemCall(item gjson.Result) llms.ToolCall {
 	name := cmp.Or(item.Get("name").Str, strings.TrimSuffix(item.Get("type").Str, "_call"))
 	return newCall(item.Get("call_id").Str, name, "{"+string(knownOfCall.members(item))+"}")
 }
 
-// ownOutput returns the output of a call as the result of a function: an image, text or parts of a
-// message, or else JSON.
+// ownOutput returns the output of a call as the result of a function: an image, text or parts of a message, or
+// else JSON.
 func (f field) ownOutput() llms.ContentPart {
 	r := llms.ToolCallResponse{ToolCallID: f.get("call_id").text()}
 	output := f.get("output")

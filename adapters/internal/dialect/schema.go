@@ -12,10 +12,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Adaptations of schemas to vendors that take less of JSON Schema.
+// Adaptations of schemas to vendors that support only part of JSON Schema.
 
-// objectSchema makes a schema of a tool's arguments one of an object with properties. Alternatives
-// at its top become properties that are all allowed, and move to the description.
+// objectSchema makes the schema of a tool's arguments an object schema with properties. Alternatives at its top
+// level are replaced by all their properties, and described in the description.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	root := gjson.ParseBytes(schema)
 	kind := root.Get("type")
@@ -28,7 +28,7 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	if !isObject {
 		return schema
 	}
-	properties := cmp.Or(members.object("properties"), &orderedObject{values: map[string]any{}}) // what are none are left out
+	properties := cmp.Or(members.object("properties"), &orderedObject{values: map[string]any{}}) // properties that are not an object are dropped
 	description := root.Get("description").Str
 	for _, word := range topKeywords {
 		alternatives, _ := members.get(word).([]any)
@@ -47,12 +47,12 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return rawJSON(members)
 }
 
-// topKeywords are the keywords that are refused at the top of a schema of arguments: "schema must have type 'object' and not
-// have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"; https://github.com/langchain-ai/langchainjs/issues/9804
+// topKeywords are the keywords that are rejected at the top level of a schema of arguments: "schema must have type
+// 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level";
+// https://github.com/langchain-ai/langchainjs/issues/9804
 var topKeywords = []string{"allOf", "anyOf", "oneOf", "enum", "not"}
 
-// requiresAll reports whether all objects of a schema require all their properties and allow no
-// others.
+// requiresAll reports whether all objects of a schema require all their properties and allow no others.
 func requiresAll(schema json.RawMessage) bool {
 	all := json.Valid(schema)
 	eachSchema(decode(schema), func(object *orderedObject) {
@@ -67,8 +67,8 @@ func requiresAll(schema json.RawMessage) bool {
 	return all
 }
 
-// changeSchema applies visit to a schema and those within it. It returns the original if visit
-// reports no change.
+// changeSchema applies visit to a schema and all nested schemas. It returns the original if visit reports no
+// change.
 func changeSchema(schema json.RawMessage, visit func(object *orderedObject) (isChanged bool)) json.RawMessage {
 	if !json.Valid(schema) {
 		return schema
@@ -81,7 +81,7 @@ func changeSchema(schema json.RawMessage, visit func(object *orderedObject) (isC
 	return rawJSON(v)
 }
 
-// withoutBooleans replaces properties whose schema is true by {}, and removes those that are false.
+// withoutBooleans replaces properties whose schema is true by {}, and removes those whose schema is false.
 func withoutBooleans(schema json.RawMessage) json.RawMessage {
 	return changeSchema(schema, func(object *orderedObject) (isChanged bool) {
 		if properties := object.object("properties"); properties != nil {
@@ -116,7 +116,7 @@ func withItems(schema json.RawMessage) json.RawMessage {
 	})
 }
 
-// draft2020 converts boolean exclusive bounds and lists of items from older drafts to 2020-12.
+// draft2020 converts boolean exclusive bounds and lists of items from older drafts to draft 2020-12.
 func draft2020(schema json.RawMessage) json.RawMessage {
 	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) {
 		return schema
@@ -154,14 +154,14 @@ func isOfType(schema *orderedObject, kind string) bool {
 	return false
 }
 
-// closedSchema sets additionalProperties to false in objects without it, and moves bounds into
+// closedSchema sets additionalProperties to false in objects that do not set it, and moves bounds into
 // descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
 	return changeSchema(schema, func(object *orderedObject) bool {
 		if isObjectSchema(object) && !object.has("additionalProperties") {
 			object.set("additionalProperties", false)
 		}
-		if object.get("oneOf") != nil && object.get("anyOf") == nil { // Claude has the one word
+		if object.get("oneOf") != nil && object.get("anyOf") == nil { // Claude supports only anyOf
 			object.rename("oneOf", "anyOf")
 		}
 		for _, name := range bounds {
@@ -186,18 +186,17 @@ func isOpen(schema json.RawMessage) (open bool) {
 	return open
 }
 
-// isRecursive reports whether a schema refers to itself, or nests references deeper than
-// maxReferenceDepth.
+// isRecursive reports whether a schema refers to itself, or nests references deeper than maxReferenceDepth.
 func isRecursive(schema json.RawMessage) bool {
 	root := decode(schema)
 	return refersBack(root, root, map[*orderedObject]bool{}, 0)
 }
 
-// maxReferenceDepth bounds the depth of a schema with its references resolved.
+// maxReferenceDepth limits the depth of a schema with its references resolved.
 const maxReferenceDepth = 4 * maxDepth
 
-// refersBack reports whether a part of a schema refers to one that contains it. It visits definitions
-// where they are used, each once: isWithin has the visited objects, true for those that contain v.
+// refersBack reports whether a part of a schema refers to one that contains it. Definitions are visited where
+// they are used, and once each: isWithin has the visited objects, with true for those that contain v.
 func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 	switch v := v.(type) {
 	case []any:
@@ -220,7 +219,7 @@ func refersBack(v, root any, isWithin map[*orderedObject]bool, depth int) bool {
 	return false
 }
 
-// resolve returns the target of a reference such as #/$defs/a, nil if it is not in root.
+// resolve returns the target of a reference such as #/$defs/a, or nil if it is not in root.
 func resolve(root any, reference string) any {
 	path, isLocal := strings.CutPrefix(reference, "#/")
 	switch {
@@ -236,11 +235,11 @@ func resolve(root any, reference string) any {
 	return root
 }
 
-// bounds are the keywords that Claude's schemas lack, of minItems those above 1.
+// bounds are the keywords that Claude's schemas do not support; minItems up to 1 is supported.
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
-// values are the keywords whose values are no schemas, definitions those of schemas by name that apply
+// values are the keywords whose values are not schemas. definitions are those of named schemas, which only apply
 // where they are referred to.
 var (
 	values      = []string{"enum", "const", "default", "examples"}

@@ -17,8 +17,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// Origin identifies a model at a server: the Model of the [middleware.RawPart] values that
-// hold its state. It tells nobody where the server is.
+// Origin identifies a model at a server. It is the Model of the [middleware.RawPart] values that hold the
+// model's state. It does not reveal the server.
 func Origin(host, model string) string {
 	sum := sha256.Sum256([]byte(host + "\n" + model))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:originLen])
@@ -26,10 +26,10 @@ func Origin(host, model string) string {
 
 const originLen = 12
 
-// Unknown is the Model of state that came without a tag: its conversation began elsewhere.
+// Unknown is the Model of state without a tag, from a conversation that began elsewhere.
 const Unknown = "?"
 
-// What [Own] took out, as [middleware.Extra.NotSent] names it.
+// The kinds of content that [Own] removes, as named in [middleware.Extra.NotSent].
 const (
 	NotSentState     = "another model's reasoning"
 	notSentWork      = "another model's hosted tools"
@@ -38,9 +38,9 @@ const (
 	notSentContext   = "context of a document"
 )
 
-// Own returns the messages as a model of the dialect and of these names can be told them:
-// without the state of other models, and with what stands there instead of the parts of
-// other dialects. notSent names what was lost by it. The caller's messages are not modified.
+// Own returns the messages in the form for a model of the dialect with these names: without the state of
+// other models, and with replacements for the parts of other dialects. notSent names what was lost. The
+// caller's messages are not modified.
 func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) (own []llms.MessageContent, notSent []string) {
 	for _, m := range messages {
 		notSent = addInexpressible(notSent, m.Parts, d)
@@ -63,12 +63,12 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 	return dropUnansweredCalls(rewrite(messages, translate)), distinct(notSent)
 }
 
-// isOf reports whether a part is a model's of one of these names, or no model's.
+// isOf reports whether a part belongs to a model with one of these names, or to no model.
 func isOf(p *middleware.RawPart, names []string) bool {
 	return p.Model == "" || slices.Contains(names, p.Model)
 }
 
-// withoutForm returns what is left of a part of another API or model, and names what is lost.
+// withoutForm returns the rest of a part of another API or model, and names what is lost.
 func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
 	switch members := memberNames(*p); {
 	case p.Text != "":
@@ -86,8 +86,8 @@ func withoutForm(p *middleware.RawPart) (rest llms.ContentPart, lost []string) {
 	return nil, []string{notSentContent}
 }
 
-// addInexpressible adds the names of what an API cannot express in parts: cache controls, names of speakers
-// and files, the detail of an image.
+// addInexpressible adds the names of features of parts that the API cannot express: cache controls, names of
+// speakers and files, the detail of an image.
 func addInexpressible(names []string, parts []llms.ContentPart, d middleware.Dialect) []string {
 	for _, p := range parts {
 		p, cache := unwrap(p)
@@ -115,17 +115,17 @@ func addInexpressible(names []string, parts []llms.ContentPart, d middleware.Dia
 	return names
 }
 
-// isHostedTool reports whether a part is a call or a result of a hosted tool of its model's vendor.
+// isHostedTool reports whether a part is a call or a result of a tool hosted by the model's vendor.
 func isHostedTool(p *middleware.RawPart) bool {
 	return p.Model != "" && (strings.Contains(gjson.GetBytes(p.Raw, "type").Str, "tool") || gjson.GetBytes(p.Raw, callerPath).Exists())
 }
 
-// isState reports whether a part is state of a model, and neither a text nor a hosted tool's.
+// isState reports whether a part is a model's state, without a text and not of a hosted tool.
 func isState(p *middleware.RawPart) bool {
 	return p.Model != "" && p.Text == "" && !isHostedTool(p)
 }
 
-// addNew adds words that a list has not yet. One of the two is short: otherwise see distinct.
+// addNew adds the words that are not yet in the list. One of the two must be short: otherwise use distinct.
 func addNew(list []string, words ...string) []string {
 	for _, word := range words {
 		if !slices.Contains(list, word) {
@@ -135,7 +135,7 @@ func addNew(list []string, words ...string) []string {
 	return list
 }
 
-// distinct returns the words of a list, which clients may have made long, without repetitions.
+// distinct returns the words of a list, which can be long, without duplicates.
 func distinct(list []string) (words []string) {
 	if len(list) < 2 {
 		return list
@@ -166,9 +166,9 @@ func lostByReplacement(raw *middleware.RawPart) (words []string) {
 	return words
 }
 
-// Foreign returns the type of something essential to the conversation that a model of the dialect
-// and of these names cannot be sent, or "": a user's or tool's part in the form of another API,
-// another model's compaction, or a turn that another model paused.
+// Foreign returns the type of an essential part of the conversation that cannot be sent to a model of the
+// dialect with these names, or "": a user's or tool's part in the form of another API, another model's
+// compaction, or a turn that another model paused.
 func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...string) (kind string) {
 	if open := pausedCall(messages); open != nil && !isOf(open, names) {
 		return "paused turn"
@@ -184,16 +184,16 @@ func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...stri
 	return kind
 }
 
-// isEssential reports whether nothing can stand for a part: one that is said by a user or a tool, and
-// is no work of a vendor's own tools, or a compaction.
+// isEssential reports whether a part cannot be replaced: a compaction, or a part of a user or tool that does
+// not come from a vendor's own tools.
 func isEssential(p *middleware.RawPart, role llms.ChatMessageType) bool {
 	name := gjson.GetBytes(p.Raw, "type").Str
 	isSaid := role != llms.ChatMessageTypeAI && p.Model == ""
 	return p.Text == "" && p.Instead == nil && name != "" && (isSaid || name == "compaction")
 }
 
-// rewrite returns messages with each part replaced by do, nil removing it, and those within results
-// of tools. The caller's messages are not modified.
+// rewrite returns messages with each part, including those within tool results, replaced by do, which removes
+// it by returning nil. The caller's messages are not modified.
 func rewrite(messages []llms.MessageContent, do func(p llms.ContentPart) (own llms.ContentPart, isChanged bool)) (own []llms.MessageContent) {
 	for i, m := range messages {
 		parts, isChanged := rewriteParts(m.Parts, do)
@@ -242,13 +242,13 @@ func rewritePart(p llms.ContentPart, do func(p llms.ContentPart) (llms.ContentPa
 	return do(p)
 }
 
-// A tag stands before an opaque text of a model (a signature, encrypted content, an id):
-// the mark with its version, the origin, and how the rest is to be read.
+// A tag precedes an opaque text of a model (a signature, encrypted content, an id). It consists of the mark
+// with its version, the origin, and a letter that tells how to read the rest.
 const (
 	tagName    = "stepfall"
 	tagMark    = tagName + "1"
-	tagPlain   = 'o' // the model's own text follows
-	tagWrapped = 'w' // a whole part of another dialect follows, in base64
+	tagPlain   = 'o' // followed by the model's own text
+	tagWrapped = 'w' // followed by a whole part of another dialect, in base64
 )
 
 // tag marks an opaque text with its origin. Clients send it back unchanged.
@@ -259,13 +259,14 @@ func tag(origin, text string) string {
 	return tagMark + origin + string(tagPlain) + text
 }
 
-// Wrap returns a part as an opaque text of any dialect.
+// Wrap encodes a part as an opaque text for any dialect.
 func Wrap(p middleware.RawPart) string {
 	return tagMark + p.Model + string(tagWrapped) + string(p.Dialect) + "." + base64.RawURLEncoding.EncodeToString(p.Raw)
 }
 
-// Untag takes the tag off an opaque text. A text without one is [Unknown]'s, and one with
-// a tag that nobody here wrote, or that a client or another version changed, is no model's. part is set where the text was made by [Wrap].
+// Untag removes the tag from an opaque text. The origin of a text without a tag is [Unknown]. A tag that was
+// not written here, or that a client or another version changed, matches no model. part is set if the text
+// was made by [Wrap].
 func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	const nobody = "!"
 	tagged, ok := strings.CutPrefix(text, tagMark)
@@ -280,7 +281,7 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	case tagPlain:
 		return origin, rest, nil
 	case tagWrapped:
-		dot := strings.LastIndexByte(rest, '.') // the dialect's name has some
+		dot := strings.LastIndexByte(rest, '.') // the dialect's name contains dots
 		raw, err := base64.RawURLEncoding.DecodeString(rest[dot+1:])
 		if dot > 0 && err == nil && isObject(string(raw)) {
 			return origin, "", &middleware.RawPart{Dialect: middleware.Dialect(rest[:dot]), Model: origin, Raw: raw}
@@ -295,19 +296,19 @@ func isForeignTag(text string) bool {
 	return ok && version != "" && version[0] >= '0' && version[0] <= '9'
 }
 
-// sealedMembers are the members that hold a model's state, by the type of an object. The last may be
+// sealedMembers are the members that hold a model's state, by the type of the object. The last of them can be
 // empty.
 var sealedMembers = map[string][]string{
 	"thinking": {"signature"}, "redacted_thinking": {"data"}, "server_tool_use": {"id"}, // Messages
 	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "signature", "id"}, // Responses, and Messages
-	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
+	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, in OpenRouter's form
 }
 
-// callerPath is the path to the block of the model's own code that made a call.
+// callerPath is the path to the id of the block of the model's own code that made a call.
 const callerPath = partMembers + ".caller.tool_id"
 
-// sealedPaths returns the paths of an object's sealed members. Results of the vendor's own tools,
-// which are partly encrypted, and citations of them belong to the model, too.
+// sealedPaths returns the paths of an object's sealed members. Results of the vendor's own tools, which are
+// partly encrypted, and citations of them also belong to the model.
 func sealedPaths(object json.RawMessage) []string {
 	kind := gjson.GetBytes(object, "type").Str
 	switch {
@@ -325,7 +326,7 @@ func sealedPaths(object json.RawMessage) []string {
 	return sealedMembers[kind]
 }
 
-// Seal tags an object with the model that gave it, where it holds that model's state.
+// Seal tags an object with the model that returned it, if it holds that model's state.
 func Seal(origin string, object json.RawMessage) json.RawMessage {
 	names := sealedPaths(object)
 	if origin == "" || names == nil {
@@ -339,8 +340,8 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 	return withText(object, name, tag(origin, gjson.GetBytes(object, name).Str))
 }
 
-// Open takes the tag off an object that [Seal] tagged, or returns the part that stands in
-// it. state is false for what is no model's state.
+// Open removes the tag from an object that [Seal] tagged, or returns the part that is wrapped in it. state is
+// false for an object that is not a model's state.
 func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawPart, state bool) {
 	p = middleware.RawPart{Dialect: dialect, Raw: object}
 	names := sealedPaths(object)
@@ -362,7 +363,7 @@ func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawP
 	return p, names != nil
 }
 
-// withText returns an object with a member set to a text, or to null if that is empty.
+// withText returns an object with a member set to a string, or to null if that is empty.
 func withText(object json.RawMessage, name, text string) json.RawMessage {
 	return withMember(object, name, string(appendNullable(nil, text)))
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // textPiece is the form of the last event with a piece of text. Most events of a stream differ from
-// the one before only in that text, and need not be parsed.
+// the previous one only in that text, so they need not be parsed.
 type textPiece struct {
-	event      []byte // without the text
-	head, tail []byte // of event, before and after the text
+	event      []byte // without its text
+	head, tail []byte // the parts of event before and after the text
 	delta      middleware.Delta
 }
 
-// match returns the piece of an event that differs from the last one only in its text, or nil. It is
+// match returns the delta of an event that differs from the last one only in its text, or nil. It is
 // valid until the next call.
 func (p *textPiece) match(event []byte) *middleware.Delta {
 	if len(p.head) == 0 || len(event) <= len(p.head)+len(p.tail) || !bytes.HasPrefix(event, p.head) || !bytes.HasSuffix(event, p.tail) {
@@ -38,8 +38,8 @@ func (p *textPiece) match(event []byte) *middleware.Delta {
 	return &p.delta
 }
 
-// keep remembers the form of an event whose only news is d. text is the JSON of d's text; an event
-// that has it twice is not remembered.
+// keep remembers the form of an event whose only content is d. text is the JSON of d's text. An event
+// that contains it twice is not remembered.
 func (p *textPiece) keep(event []byte, text string, d *middleware.Delta) {
 	p.head = nil
 	at := bytes.Index(event, []byte(text))

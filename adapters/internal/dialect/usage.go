@@ -14,22 +14,21 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// usageFields are the paths of an API's token counts within its usage, of one or two names. Of
-// several, separated by spaces, the largest counts and the first is written.
+// usageFields are the paths of an API's token counts within its usage, of one or two names. If there are several
+// paths, separated by spaces, the largest count is read, and the first path is written.
 type usageFields struct {
 	input, cached, written, output, reasoning, total string
-	more                                             string // input that is counted apart
-	hosted                                           string // uses of tools that the server ran
-	// inputAll is set where the input counts what is cached, too, outputAll where the output
-	// counts the reasoning.
+	more                                             string // input that is counted separately
+	hosted                                           string // uses of tools hosted by the server
+	// inputAll is set if the input includes cached tokens, outputAll if the output includes reasoning.
 	inputAll, outputAll bool
-	zeros               string // what clients expect besides, 0 where the answer has nothing else
+	zeros               string // members that clients expect in addition, written as 0
 
-	counts map[string]int // which of the counts each path is
-	paths  []countPath    // that are written, those of one object after each other
+	counts map[string]int // the count that each path is read into
+	paths  []countPath    // the paths to write, grouped by object
 }
 
-// countPath is the path of a count; object is "" for one at the top of the usage.
+// countPath is the path of a count; object is "" at the top level of the usage.
 type countPath struct {
 	object, name string
 	count        int
@@ -56,7 +55,7 @@ func newUsageFields(f usageFields) *usageFields {
 			if i != countZero {
 				f.counts[path] = i
 			}
-			if k > 0 && i != countZero || i == countHosted { // the latter is in what the answer has besides
+			if k > 0 && i != countZero || i == countHosted { // hosted calls are written with the unknown members
 				continue
 			}
 			object, name, isNested := strings.Cut(path, ".")
@@ -91,18 +90,17 @@ var (
 	ollamaUsage = newUsageFields(usageFields{input: "prompt_eval_count", output: "eval_count"})
 )
 
-// EmbeddingUsage is what an answer with embeddings used.
+// EmbeddingUsage returns the usage of an answer with embeddings.
 func EmbeddingUsage(api middleware.Dialect, answer []byte) sdk.Usage {
 	if api == middleware.DialectOllama {
 		return ollamaUsage.read(gjson.ParseBytes(answer))
 	}
 	u := chatUsage.read(gjson.GetBytes(answer, "usage"))
-	u.InputTokens, u.ReasoningTokens = u.InputTokens+u.ReasoningTokens, 0 // where the total alone is reported
+	u.InputTokens, u.ReasoningTokens = u.InputTokens+u.ReasoningTokens, 0 // if only the total is reported, read counts the input as reasoning
 	return u
 }
 
-// read reads a usage. One with an invalid count has -1 input tokens, which the engine does not
-// believe.
+// read reads a usage. If a count is invalid, it returns -1 input tokens, which the engine rejects.
 func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	n := f.countsIn(v)
 	if slices.Min(n[:]) < 0 {
@@ -110,9 +108,9 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	}
 	in, more, cached, written := n[countInput], n[countMore], n[countCached], n[countWritten]
 	out, reasoning, total, hosted := n[countOutput], n[countReasoning], n[countTotal], n[countHosted]
-	// xAI counts reasoning beside the output; what is more than the output is no part of it.
+	// xAI counts reasoning separately from the output; reasoning that exceeds the output is not part of it.
 	isBeside := total == in+out+reasoning || reasoning > out
-	beyond := max(0, total-in-more-out) // Google's OpenAI-compatible API counts reasoning in the total alone
+	beyond := max(0, total-in-more-out) // Google's OpenAI-compatible API includes reasoning only in the total
 	if f.inputAll {
 		in = max(0, in+more-cached-written)
 	}
@@ -123,7 +121,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 		reasoning = max(reasoning, beyond)
 	}
 	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
-	// What Anthropic took to compact a context is not in its other numbers.
+	// Anthropic's other counts do not include the tokens for compacting a context.
 	for _, one := range v.Get("iterations").Array() {
 		if one.Get("type").Str != "compaction" {
 			continue
@@ -137,7 +135,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	return u
 }
 
-// countsIn returns the counts of a usage, the largest of alternative paths, -1 for an invalid one.
+// countsIn returns the counts of a usage: the largest of alternative paths, or -1 if one is invalid.
 func (f *usageFields) countsIn(v gjson.Result) (n [counts]int) {
 	take := func(path string, v gjson.Result) {
 		i, isKnown := f.counts[path]
@@ -163,13 +161,13 @@ func (f *usageFields) countsIn(v gjson.Result) (n [counts]int) {
 	return n
 }
 
-// tokensOf returns a number of tokens, which some servers write as 12.0, 1.2e1 or "12". It returns -1
-// for anything else: an answer is not lost for its bill, but the engine sees that the bill is wrong.
+// tokensOf returns a number of tokens, which some servers write as 12.0, 1.2e1 or "12", or -1 for anything else:
+// an invalid count must not lose the answer, and -1 tells the engine that the bill is wrong.
 func tokensOf(count gjson.Result) int {
 	n, err := strconv.ParseFloat(strings.Trim(count.Raw, `"`), 64)
 	const limit = 1 << 50
 	switch {
-	case math.IsInf(n, 1), n > limit: // also too large for a float
+	case math.IsInf(n, 1), n > limit: // including numbers too large for a float
 		n = limit
 	case err != nil, !(n >= 0), n != math.Trunc(n):
 		return -1
@@ -200,7 +198,7 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 				buf = append(append(append(appendComma(buf), '"'), object...), `":{`...)
 			}
 		}
-		buf = append(append(append(appendComma(buf), '"'), path.name...), `":`...) // which needs no escape
+		buf = append(append(append(appendComma(buf), '"'), path.name...), `":`...) // the name needs no escape
 		buf = strconv.AppendInt(buf, int64(n[path.count]), 10)
 	}
 	if object != "" {
@@ -209,7 +207,7 @@ func (f *usageFields) write(u sdk.Usage) json.RawMessage {
 	return append(buf, '}')
 }
 
-// known returns the paths of a usage below a name, for [newKnown], without those that are always 0.
+// known returns the paths of a usage below a name, for [newKnown], except those that are always 0.
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
 	for _, path := range f.paths {

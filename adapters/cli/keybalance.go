@@ -39,7 +39,6 @@ type accountBalance struct {
 	account string // name in the store
 }
 
-// accountBalances returns the accounts of tenants and keys.
 func accountBalances(ctx context.Context, shared *store.Shared) ([]accountBalance, error) {
 	list := []accountBalance{}
 	for _, kind := range []string{"tenant", "key"} {

@@ -81,7 +81,6 @@ type doctor struct {
 	findings *listing[finding]
 }
 
-// finding is the result of one check.
 type finding struct {
 	// Mark is "ok", "BAD", or "-" for information.
 	Mark    string `json:"mark"`

@@ -177,7 +177,6 @@ func (f *validateFlags) formatFiles(s Streams, paths []string) error {
 	return err
 }
 
-// formatFile is formatFiles for one file.
 func (f *validateFlags) formatFile(s Streams, path string) (isChanged bool, err error) {
 	src, err := readPolicy(path)
 	if err != nil {

@@ -294,7 +294,6 @@ func firstLine(program, judge string, without error) string {
 	return "It saves nothing yet: nothing judges the answers, so every query goes to one model. To save, use init --for agent (tool calls are compared), --judge model, or your own verifier."
 }
 
-// pairPolicy returns the policy of a pair of models.
 func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Expected: %s; the holdout measures it on yours.\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", pair.Expectation(), found)

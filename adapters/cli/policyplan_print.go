@@ -277,7 +277,6 @@ func change(from, to float64, isShare bool) string {
 	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)
 }
 
-// modelsOf returns the models that any of the forecasts runs, in order.
 func modelsOf(results []*forecast.Forecast) []string {
 	var names []string
 	for _, r := range results {

@@ -53,7 +53,6 @@ func (p *printer) missingLayers(layers map[string]string) {
 	}
 }
 
-// isolation describes the isolation of a command.
 func isolation(layers []string) string {
 	by := strings.Join(layers, ", ")
 	lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", "processes", "memory"}, layers)

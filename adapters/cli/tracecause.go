@@ -11,7 +11,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// judgingTime returns the total time of verifiers in a step.
 func judgingTime(t *sdk.Trace) (spent time.Duration) {
 	for _, c := range t.Calls {
 		if c.Verdict != nil {

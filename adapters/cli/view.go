@@ -104,7 +104,6 @@ func policyLoader(path string, given ...string) func(sets ...string) (*policies.
 	}
 }
 
-// withoutPassword redacts the password of a URL.
 func withoutPassword(arg string) string {
 	if u, err := url.Parse(arg); err == nil && u.Scheme != "" && u.Host != "" {
 		return u.Redacted()

@@ -22,7 +22,6 @@ type job struct {
 // maxJobs bounds the changes of one transaction.
 const maxJobs = 128
 
-// errClosed is the error of a change after Close.
 var errClosed = errors.New("the store is closed")
 
 // write makes a change without interleaving other writers. Changes that wait at the same time share a transaction,

@@ -37,7 +37,6 @@ const Mixed = "single models, mixed"
 // resamples is the number of resamples of the tasks for intervals.
 const resamples = 1000
 
-// compare compares the strategies with the single models.
 func (r *Report) compare(ctx context.Context, singles *outcome.Table) error {
 	var players []*eval.Player
 	var samples []*eval.Sample

@@ -146,7 +146,6 @@ func (l ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Re
 	return l.r.accounts.Reserve(ctx, q, usd)
 }
 
-// oneAccount books every query on one account.
 type oneAccount struct{ *step.Memory }
 
 func (l oneAccount) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
@@ -341,7 +340,6 @@ func (r *rehearsal) runShadow(ctx context.Context, req step.Request, baseline *s
 	return ctx.Err()
 }
 
-// errRecorded is the error of calls that failed when they were recorded.
 var errRecorded = errors.New("failed when it was recorded")
 
 // nothingUSD is the cost of a free call: the step engine would price the tokens of an answer whose cost is 0.

@@ -186,7 +186,7 @@ func Sample(ps ...*policies.Policy) []*sdk.Query {
 		for _, length := range []int{200, 1000, 4000, 16000} {
 			q := sampleQuery(w, length)
 			if countSetbacks {
-				q.Run = fmt.Sprint("sample ", k) // which come by themselves
+				q.Run = fmt.Sprint("sample ", k) // setbacks are counted per run
 			}
 			list = append(list, q)
 		}

@@ -1,12 +1,12 @@
-// Command mutants changes the code of a package in many small ways and counts what the
-// package's own tests notice, those that -short leaves out apart:
+// Command mutants runs mutation tests: it changes the code of a package in many small ways and counts which mutants
+// the package's own tests detect, by default without those that -short skips:
 //
 //	go run ./adapters/internal/mutants ./sdk/step
 //
-// A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /,
-// % by *, ++ by --, and each the other way round. It is covered when a test runs its block or, for
-// what lies in no block, such as the condition of a case, its statement; killed when a test fails or
-// does not end; and lives otherwise. A change that does not compile is no mutant.
+// A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /, % by *, ++ by --, and
+// vice versa. It is covered when a test runs its block or, outside any block, such as in the condition of a case, its
+// statement. It is killed when a test fails or times out, and lives otherwise. A change that does not compile is not
+// a mutant.
 package main
 
 import (

@@ -62,7 +62,6 @@ func (r *Run) Verifiers(p Policy) func(block string) sdk.Verifier {
 	}
 }
 
-// paidError is the error of a verification that has cost something.
 type paidError struct {
 	error
 	usd float64

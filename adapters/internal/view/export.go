@@ -16,7 +16,6 @@ import (
 	"strings"
 )
 
-// exporter holds the indexes of the exported pages.
 type exporter struct {
 	steps map[string]int
 	runs  map[runID]int

@@ -36,7 +36,6 @@ func signedDollars(v float64) string {
 	return dollars(v)
 }
 
-// groupDigits formats a rounded number with thousands separators.
 func groupDigits(v float64) string {
 	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	var b strings.Builder

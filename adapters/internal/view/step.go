@@ -148,7 +148,6 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 	return list
 }
 
-// headlineOf summarizes a step in a sentence.
 func headlineOf(t *sdk.Trace) string {
 	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
 		return reportHeadline(t)

@@ -39,7 +39,6 @@ func predictionsOf(traces []*sdk.Trace) []prediction {
 	return list
 }
 
-// bin is a group of predictions.
 type bin struct {
 	N int
 	// Predicted and Seen are means; Low and High are two standard errors around Seen (Wilson).

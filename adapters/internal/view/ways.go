@@ -132,7 +132,6 @@ func compareWays(list []comparedRun) *runComparison {
 	return w
 }
 
-// commonQueries returns the queries that all runs have, sorted.
 func commonQueries(runs []comparedRun) (queries []string) {
 	for q := range runs[0].Steps {
 		if !slices.ContainsFunc(runs, func(w comparedRun) bool { return w.Steps[q] == nil }) {
